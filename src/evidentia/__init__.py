@@ -1,0 +1,46 @@
+"""evidentia: Bayesian model evidence, online and at scale.
+
+    import evidentia as ev
+
+    model = ev.models.softmax_regression(num_features=10, num_classes=4)
+    evidence = ev.estimate(model, {"x": x, "y": y})
+    evidence.log_evidence, evidence.standard_error
+"""
+
+from importlib.metadata import version
+
+from evidentia import gradients, kernels, models
+from evidentia.compare import Comparison, compare
+from evidentia.errors import (
+    ConfigurationError,
+    DataError,
+    EstimationError,
+    EvidenceWarning,
+    EvidentiaError,
+    ModelError,
+)
+from evidentia.estimate import estimate
+from evidentia.evidence import SGAIS
+from evidentia.model import Model
+from evidentia.result import Evidence, Trajectory
+
+__version__ = version("evidentia")
+
+__all__ = [
+    "SGAIS",
+    "Comparison",
+    "ConfigurationError",
+    "DataError",
+    "EstimationError",
+    "Evidence",
+    "EvidenceWarning",
+    "EvidentiaError",
+    "Model",
+    "ModelError",
+    "Trajectory",
+    "compare",
+    "estimate",
+    "gradients",
+    "kernels",
+    "models",
+]

@@ -1,0 +1,37 @@
+"""Exceptions and warnings: every one names the argument, what was given and what is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evidentia.result import Evidence
+
+
+class EvidentiaError(Exception):
+    """Base of every error that evidentia raises on purpose; the command line turns it into one message."""
+
+
+class DataError(EvidentiaError, ValueError):
+    """The data cannot be used: missing columns, NaN, different lengths, labels out of range."""
+
+
+class ModelError(EvidentiaError, ValueError):
+    """The model is not a prior with a pointwise log-likelihood over continuous parameters."""
+
+
+class ConfigurationError(EvidentiaError, ValueError):
+    """A field of a method, or another argument that is not data or model, has an impossible value."""
+
+
+class EstimationError(EvidentiaError, RuntimeError):
+    """The estimator cannot go on: for example every particle has a log-likelihood of -inf or NaN.
+
+    `evidence` is the result for the rows taken in before, or None if there were none: nothing computed is lost.
+    """
+
+    evidence: Evidence | None = None
+
+
+class EvidenceWarning(UserWarning):
+    """The result stands, but its reader should know something about it."""

@@ -1,0 +1,5 @@
+"""The estimators of the log evidence, one file each: compositions of weights, gradients and kernels."""
+
+from evidentia.evidence.sgais import SGAIS
+
+__all__ = ["SGAIS"]

@@ -1,0 +1,12 @@
+"""Markov moves of the particles, one file each.
+
+A kernel is a small frozen configuration. Its `move(key, positions, gradient, scale)` is pure and compiled by the caller:
+`gradient(key, positions)` estimates the gradient of the log density to leave invariant, one row a particle, and `scale`
+(`Scale`) says how wide that density is. A kernel knows no weights and no data.
+"""
+
+from evidentia.kernels.baoab import BAOAB
+from evidentia.kernels.scale import Scale, posterior_scale
+from evidentia.kernels.sghmc import SGHMC
+
+__all__ = ["BAOAB", "SGHMC", "Scale", "posterior_scale"]

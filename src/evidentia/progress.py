@@ -1,0 +1,133 @@
+"""Live progress of an estimation: on a terminal a bar, elsewhere a plain line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an estimation knows after taking in a chunk.
+
+    Attributes:
+        num_observations: rows taken in so far.
+        total_observations: rows there are.
+        log_evidence: estimate for the rows so far, in nats.
+        standard_error: of `log_evidence`, in nats.
+        num_annealing_steps: annealing steps since the start.
+        seconds: time since the start.
+    """
+
+    num_observations: int
+    total_observations: int
+    log_evidence: float
+    standard_error: float
+    num_annealing_steps: int
+    seconds: float
+
+
+Listener = Callable[[Update], None]
+
+
+@contextmanager
+def progress_bar(description: str, console: Console | None = None) -> Iterator[Listener]:
+    """A live line on stderr with rows, log evidence per row, annealing steps, rows per second and time left.
+
+    Silent where the console is no terminal: see `plain_lines` for that.
+
+    Args:
+        description: what is being estimated, shown on the left.
+        console: where to write; a rich console on stderr by default.
+
+    Yields:
+        A callable that takes an `Update`, to be given to `estimate(..., progress=...)`.
+
+    Example:
+        >>> with progress_bar("linear") as show:
+        ...     show(Update(500, 1000, -710.2, 0.1, 12, 0.3))
+    """
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda update: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), _Numbers())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(description, total=None, update=None)
+
+        def show(update: Update) -> None:
+            progress.update(
+                task, completed=update.num_observations, total=update.total_observations, update=update
+            )
+
+        yield show
+
+
+@contextmanager
+def plain_lines(description: str, console: Console | None = None, every: float = 5.0) -> Iterator[Listener]:
+    """The same numbers as `progress_bar` as plain lines, one each `every` seconds at most and one for the last row."""
+    console = console or Console(stderr=True)
+    last = time.monotonic()
+
+    def show(update: Update) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= every or update.num_observations == update.total_observations:
+            last = now
+            console.print(f"{description}: {describe(update)}", highlight=False, markup=False, soft_wrap=True)
+
+    yield show
+
+
+def describe(update: Update) -> str:
+    """One update in words, for a line of text."""
+    return (
+        f"{update.num_observations:,} rows, {update.log_evidence / update.num_observations:.4f} nats/row, "
+        f"{update.num_annealing_steps:,} steps, {_short(_rows_per_second(update))} rows/s, {_time_left(update)}"
+    )
+
+
+class _Numbers(ProgressColumn):
+    """The numbers right of the bar; short enough for a terminal of 80 columns."""
+
+    def render(self, task: Task) -> Text:
+        update: Update | None = task.fields.get("update")
+        if update is None:
+            return Text("compiling ...", style="dim")
+        return Text.assemble(
+            (f"{_short(update.num_observations):>5}", "cyan"),
+            " rows ",
+            (f"{update.log_evidence / update.num_observations:8.4f}", "magenta"),
+            "/row ",
+            f"{update.num_annealing_steps:>4} steps {_short(_rows_per_second(update)):>5}/s ",
+            (_time_left(update), "green"),
+        )
+
+
+def _rows_per_second(update: Update) -> float:
+    return update.num_observations / max(update.seconds, 1e-9)
+
+
+def _time_left(update: Update) -> str:
+    remaining = update.total_observations - update.num_observations
+    if remaining <= 0:
+        return f"{update.seconds:.1f} s"
+    seconds = round(remaining / _rows_per_second(update))
+    hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
+    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
+
+
+def _short(number: float) -> str:
+    """A count in five characters: 999, 12.3k, 1.20M."""
+    for limit, divisor, unit in ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G")):
+        if number < limit:
+            break
+    value = number / divisor
+    digits = 0 if not unit else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{digits}f}{unit}"

@@ -1,0 +1,119 @@
+"""Data in memory: any container of numbers to checked arrays, and those to chunks."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evidentia.errors import DataError
+from evidentia.rows import Rows
+
+
+def as_arrays(data: Any) -> Any:
+    """Data as NumPy arrays: float32 for real numbers, int32 for integers and booleans.
+
+    Args:
+        data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from names to arrays, with
+            observations on the leading axis. An array is anything that NumPy can read: NumPy, JAX, pandas, Polars, Arrow.
+
+    Returns:
+        An array, a tuple or a dict of arrays, in the structure of `data`.
+
+    Raises:
+        DataError: for no or one row, different lengths, values that are not numbers, NaN or infinities.
+
+    Example:
+        >>> as_arrays({"y": [1, 2, 3]})
+        {'y': array([1, 2, 3], dtype=int32)}
+    """
+    if isinstance(data, tuple):
+        arrays: Any = tuple(_as_array(value, f"data[{i}]") for i, value in enumerate(data))
+        named = {f"data[{i}]": array for i, array in enumerate(arrays)}
+    elif isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        names = list(data) if isinstance(data, Mapping) else list(_column_names(data))
+        arrays = named = {str(name): _as_array(data[name], f"data[{name!r}]") for name in names}
+    else:
+        arrays = _as_array(data, "data")
+        named = {"data": arrays}
+    _check_lengths(named)
+    return arrays
+
+
+def num_rows(arrays: Any) -> int:
+    """The number of observations: the length of the leading axis."""
+    return jax.tree.leaves(arrays)[0].shape[0]
+
+
+def chunks(arrays: Any, size: int, growth: float) -> Iterator[tuple[Rows, Rows]]:
+    """Cut arrays into chunks: pairs of the rows before (`past`) and the rows that an update adds (`chunk`).
+
+    A chunk has `size` rows, or `growth` times the rows before it where that is more. Chunks also end at 1, 2 and 5
+    times the powers of ten, so that the trajectories of different runs can be compared there. The arrays go to the
+    device once and all windows share them.
+    """
+    total = num_rows(arrays)
+    on_device = jax.tree.map(jnp.asarray, arrays)
+    start = 0
+    while start < total:
+        stop = min(start + max(size, int(growth * start)), total)
+        if growth > 0:
+            stop = min([stop, *(mark for mark in _round_numbers(total) if start < mark < stop)])
+        yield Rows(on_device, 0, start), Rows(on_device, start, stop)
+        start = stop
+
+
+def _round_numbers(total: int) -> list[int]:
+    exponents = range(len(str(total)))
+    return [digit * 10**exponent for exponent in exponents for digit in (1, 2, 5) if digit * 10**exponent >= 500]
+
+
+def _column_names(table: Any) -> list[str]:
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+
+
+def _as_array(values: Any, argument: str) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{argument} cannot be read as an array of numbers: {error}") from error
+    if array.dtype == object and all(isinstance(value, int | float | bool) for value in array.flat):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        raise DataError(
+            f"{argument} must hold numbers; got dtype {array.dtype}. Encode categories as integers, dates as numbers."
+        )
+    if array.ndim == 0:
+        raise DataError(f"{argument} must have observations on its leading axis; got the single number {array}.")
+    if array.dtype.kind == "f":
+        if bad := int(np.sum(~np.isfinite(array).reshape(len(array), -1).all(1))):
+            row = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(1)))
+            raise DataError(
+                f"{argument} has NaN or infinite values in {bad} of {len(array)} rows (the first is row {row}). "
+                "Drop or impute these rows."
+            )
+        return _narrow(array, np.float32, argument)
+    return _narrow(array, np.int32, argument)
+
+
+def _narrow(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
+    info = np.iinfo(dtype) if dtype is np.int32 else np.finfo(dtype)
+    if array.size and (array.max() > info.max or array.min() < info.min):
+        raise DataError(
+            f"{argument} has values outside the range of {np.dtype(dtype).name}: from {array.min()} to {array.max()}. "
+            "Rescale it."
+        )
+    return np.ascontiguousarray(array, dtype)
+
+
+def _check_lengths(named: Mapping[str, np.ndarray]) -> None:
+    if not named:
+        raise DataError("data is empty: it must hold at least one array.")
+    lengths = {name: len(array) for name, array in named.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise DataError(f"all arrays of data must have the same number of observations; {listed}.")
+    rows = next(iter(lengths.values()))
+    if rows < 2:
+        raise DataError(f"data must have at least two observations; got {rows}.")

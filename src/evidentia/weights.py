@@ -1,0 +1,91 @@
+"""Log weights of particles: effective sample size, the next temperature, resampling, evidence increments.
+
+All functions take log weights as float64 NumPy vectors on the host: there are a few hundred of them, and float32 loses
+the answer when increments of 10⁶ rows are added up. Weights need not be normalised unless a function says so.
+A log weight of -inf is a particle of weight zero.
+"""
+
+import jax
+import numpy as np
+from blackjax.smc.resampling import systematic
+from jaxtyping import Array, Float, Int
+from numpy import ndarray
+
+LogWeights = Float[ndarray, " particles"]
+
+
+def log_sum_exp(log_weights: LogWeights) -> float:
+    """log Σ exp(log_weights), without overflow; -inf if every weight is zero."""
+    largest = np.max(log_weights)
+    if largest == -np.inf:
+        return -np.inf
+    return float(largest + np.log(np.sum(np.exp(log_weights - largest))))
+
+
+def normalise(log_weights: LogWeights) -> LogWeights:
+    """Log weights that sum to one on the natural scale."""
+    return log_weights - log_sum_exp(log_weights)
+
+
+def ess(log_weights: LogWeights) -> float:
+    """Effective sample size (Σ w)² / Σ w², between 1 and the number of particles; 0 if every weight is zero."""
+    if np.max(log_weights) == -np.inf:
+        return 0.0
+    return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
+
+
+def conditional_ess(log_weights: LogWeights, increments: LogWeights) -> float:
+    """Conditional effective sample size M (Σ W g)² / Σ W g² of increments g under normalised weights W.
+
+    It measures the step alone and equals M for constant increments whatever the weights were.
+    Source: Zhou, Johansen, Aston (2016), Journal of Computational and Graphical Statistics 25, Eq. 3.16.
+    """
+    weights = normalise(log_weights)
+    ratio = 2 * log_sum_exp(weights + increments) - log_sum_exp(weights + 2 * increments)
+    return float(len(log_weights) * np.exp(ratio))
+
+
+def relative_variance(log_weights: LogWeights) -> float:
+    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its logarithm, in nats²."""
+    count = len(log_weights)
+    return (count / ess(log_weights) - 1) / count
+
+
+def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:
+    """log Σ W exp(increments) under normalised weights W: what a reweighting adds to the log evidence, in nats."""
+    return log_sum_exp(log_weights + increments) - log_sum_exp(log_weights)
+
+
+def next_temperature(
+    log_weights: LogWeights, log_likelihoods: LogWeights, temperature: float, target: float
+) -> float:
+    """The temperature λ' in (λ, 1] at which reweighting by L^(λ' - λ) leaves the effective sample size at `target`.
+
+    `target` is a number of particles. Returns 1.0 if the whole step keeps at least that many; otherwise λ' by
+    bisection. Particles with a log-likelihood of -inf are lost at any step, so where fewer than `target` survive the
+    step is chosen to keep nine tenths of the survivors.
+    Source: SGAIS, Algorithm 1, line "find Δ such that ESS(Δ) = ESS*".
+    """
+
+    def ess_after(step: float) -> float:
+        return ess(log_weights + step * log_likelihoods)
+
+    remaining = 1.0 - temperature
+    survivors = np.where(log_likelihoods == -np.inf, -np.inf, log_weights)
+    target = min(target, 0.9 * ess(survivors))
+    if ess_after(remaining) >= target:
+        return 1.0
+    low, high = 0.0, remaining
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if ess_after(middle) > target else (low, middle)
+    return temperature + high
+
+
+def resample(key: Array, log_weights: LogWeights) -> Int[Array, " particles"]:
+    """Ancestors drawn by systematic resampling: particle i occurs ⌊M Wᵢ⌋ or ⌈M Wᵢ⌉ times.
+
+    Source: Carpenter, Clifford, Fearnhead (1999); the scheme is BlackJAX's.
+    """
+    weights = np.exp(normalise(log_weights))
+    return systematic(key, jax.numpy.asarray(weights, jax.numpy.float32), len(weights))
