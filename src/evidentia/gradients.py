@@ -7,7 +7,8 @@ The density that a move leaves invariant is the tempered posterior of the data s
 with θ on the unconstrained scale. An estimator is a small frozen configuration with three methods:
 
     prepare     on the host, before a move: brings what the estimator remembers up to date with the past and returns
-                the configuration to use (which may be a cheaper or a safer one) with the memory;
+                the configuration to use (which may be a cheaper or a safer one), the memory, and the expansion of the
+                target's log-likelihood where the estimator has one;
     estimator   inside a compiled move: returns the function (key, positions) -> gradients;
     adapt       on the host, after a move: takes in the noise that was measured.
 """
@@ -100,6 +101,19 @@ def add_expansions(first: Expansion, second: Expansion, weight: Float[Array, ""]
     )
 
 
+def expand_target(model: BoundModel, past: Expansion, target: Target) -> Expansion:
+    """The expansion of a target's log-likelihood, given that of its past."""
+    if target.chunk.size == 0:
+        return past
+    return add_expansions(past, expand(model, past.centre, target.chunk), target.temperature)
+
+
+@partial(jax.jit, static_argnames="model")
+def prior_hessian(model: BoundModel, position: Float[Array, " parameters"]) -> Float[Array, "parameters parameters"]:
+    """Hessian of the log prior density."""
+    return jax.hessian(model.log_prior)(position)
+
+
 def draw_rows(key: Array, rows: Rows, shape: tuple[int, ...]):
     """Rows drawn with replacement: a pytree whose leaves have `shape` in place of the leading axis."""
     index = jax.random.randint(key, shape, rows.start, rows.stop)
@@ -110,11 +124,11 @@ def draw_rows(key: Array, rows: Rows, shape: tuple[int, ...]):
 class FullBatch:
     """The exact gradient: every row at every step, at a cost that grows with the data."""
 
-    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> tuple["FullBatch", Any]:
+    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> tuple["FullBatch", Any, None]:
         """Nothing to prepare."""
-        return self, memory
+        return self, memory, None
 
-    def estimator(self, model: BoundModel, target: Target, memory: Any) -> Estimator:
+    def estimator(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Estimator:
         """∇ log π_λ itself; the key is not used."""
 
         def gradient(key: Array, positions: Positions) -> Positions:
@@ -146,11 +160,11 @@ class MiniBatch:
     def __post_init__(self):
         _check_batch_size(self.batch_size)
 
-    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> tuple["MiniBatch", Any]:
+    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> tuple["MiniBatch", Any, None]:
         """Nothing to prepare."""
-        return self, memory
+        return self, memory, None
 
-    def estimator(self, model: BoundModel, target: Target, memory: Any) -> Estimator:
+    def estimator(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Estimator:
         """An unbiased estimate of ∇ log π_λ, with independent noise for each particle."""
         num_past = target.past.size
 
@@ -201,24 +215,24 @@ class ControlVariate:
 
     def prepare(
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre
-    ) -> tuple["ControlVariate | FullBatch", ControlVariateMemory | None]:
+    ) -> tuple["ControlVariate | FullBatch", ControlVariateMemory | None, Expansion]:
         """Bring the expansion up to date; the exact gradient where it is cheaper than a mini-batch of use."""
         past, num_past = target.past, target.past.size
         if num_past + target.chunk.size <= self.exact_rows or num_past == 0:
-            return FullBatch(), memory
+            return FullBatch(), memory, expand_target(model, expand(model, centre, past), target)
         if memory is None or num_past >= 2 * memory.centred_at:
             memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, self.batch_size)
         elif memory.num_rows < num_past:
             news = expand(model, memory.past.centre, replace(past, start=past.start + memory.num_rows))
             memory = memory._replace(past=add_expansions(memory.past, news), num_rows=num_past)
+        expansion = expand_target(model, memory.past, target)
         if 2 * memory.batch_size >= num_past:
-            return FullBatch(), memory
-        return replace(self, batch_size=memory.batch_size), memory
+            return FullBatch(), memory, expansion
+        return replace(self, batch_size=memory.batch_size), memory, expansion
 
-    def estimator(self, model: BoundModel, target: Target, memory: ControlVariateMemory) -> Estimator:
+    def estimator(self, model: BoundModel, target: Target, expansion: Expansion) -> Estimator:
         """An unbiased estimate of ∇ log π_λ; the particles share its mini-batches."""
-        centre = memory.past.centre
-        total = add_expansions(memory.past, expand(model, centre, target.chunk), target.temperature)
+        centre = expansion.centre
         num_past, num_chunk = target.past.size, target.chunk.size
 
         def missed(key, positions, rows, batch_size):
@@ -232,7 +246,7 @@ class ControlVariate:
 
         def gradient(key: Array, positions: Positions) -> Positions:
             key_past, key_chunk = jax.random.split(key)
-            expected = total.gradient + (positions - centre) @ total.hessian
+            expected = expansion.gradient + (positions - centre) @ expansion.hessian
             past = num_past * missed(key_past, positions, target.past, self.batch_size)
             chunk = num_chunk * missed(key_chunk, positions, target.chunk, self.batch_size // 4 + 1)
             return prior_gradient(model, positions) + expected + past + target.temperature * chunk

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 
@@ -57,13 +59,20 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
     if not console.is_terminal:
         yield lambda update: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), _Numbers())
+    column = Column(no_wrap=True, overflow="ellipsis")
+    columns = (TextColumn("{task.description}", markup=False, table_column=column), BarColumn(bar_width=8), _Numbers())
+    pace = _Pace()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(description, total=None, update=None)
 
         def show(update: Update) -> None:
+            pace.add(update)
             progress.update(
-                task, completed=update.num_observations, total=update.total_observations, update=update
+                task,
+                completed=update.num_observations,
+                total=update.total_observations,
+                update=update,
+                rows_per_second=pace.rows_per_second(),
             )
 
         yield show
@@ -74,22 +83,24 @@ def plain_lines(description: str, console: Console | None = None, every: float =
     """The same numbers as `progress_bar` as plain lines, one each `every` seconds at most and one for the last row."""
     console = console or Console(stderr=True)
     last = time.monotonic()
+    pace = _Pace()
 
     def show(update: Update) -> None:
         nonlocal last
+        pace.add(update)
         now = time.monotonic()
         if now - last >= every or update.num_observations == update.total_observations:
             last = now
-            console.print(f"{description}: {describe(update)}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{description}: {describe(update, pace.rows_per_second())}", highlight=False, markup=False, soft_wrap=True)
 
     yield show
 
 
-def describe(update: Update) -> str:
+def describe(update: Update, rows_per_second: float) -> str:
     """One update in words, for a line of text."""
     return (
         f"{update.num_observations:,} rows, {update.log_evidence / update.num_observations:.4f} nats/row, "
-        f"{update.num_annealing_steps:,} steps, {_short(_rows_per_second(update))} rows/s, {_time_left(update)}"
+        f"{update.num_annealing_steps:,} steps, {_short(rows_per_second)} rows/s, {_time_left(update, rows_per_second)}"
     )
 
 
@@ -105,20 +116,35 @@ class _Numbers(ProgressColumn):
             " rows ",
             (f"{update.log_evidence / update.num_observations:8.4f}", "magenta"),
             "/row ",
-            f"{update.num_annealing_steps:>4} steps {_short(_rows_per_second(update)):>5}/s ",
-            (_time_left(update), "green"),
+            f"{update.num_annealing_steps:>4} steps {_short(task.fields['rows_per_second']):>5}/s ",
+            (_time_left(update, task.fields["rows_per_second"]), "green"),
         )
 
+    def get_table_column(self) -> Column:
+        return Column(no_wrap=True)
 
-def _rows_per_second(update: Update) -> float:
-    return update.num_observations / max(update.seconds, 1e-9)
+
+class _Pace:
+    """Rows per second over the newer half of the rows: the first ones cost compilation and annealing from the prior."""
+
+    def __init__(self):
+        self.points = deque([(0, 0.0)])
+
+    def add(self, update: Update) -> None:
+        self.points.append((update.num_observations, update.seconds))
+        while self.points[1][0] <= update.num_observations / 2:
+            self.points.popleft()
+
+    def rows_per_second(self) -> float:
+        (first_rows, first_seconds), (last_rows, last_seconds) = self.points[0], self.points[-1]
+        return (last_rows - first_rows) / max(last_seconds - first_seconds, 1e-9)
 
 
-def _time_left(update: Update) -> str:
+def _time_left(update: Update, rows_per_second: float) -> str:
     remaining = update.total_observations - update.num_observations
     if remaining <= 0:
         return f"{update.seconds:.1f} s"
-    seconds = round(remaining / _rows_per_second(update))
+    seconds = round(remaining / rows_per_second)
     hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
     return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
 

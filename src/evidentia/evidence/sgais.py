@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, EstimationError
-from evidentia.gradients import ControlVariate, MiniBatch, Target
+from evidentia.gradients import ControlVariate, Expansion, MiniBatch, Target, prior_hessian
 from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
@@ -77,7 +78,7 @@ class SGAIS:
     num_particles: int = 512
     chunk_size: int = 500
     chunk_growth: float = 1 / 64
-    target_ess: float = 0.5
+    target_ess: float = 0.7
     resample: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
@@ -102,7 +103,7 @@ class SGAIS:
         the weights of ten particles, does not see that bias.
         """
         return cls(
-            num_particles=10, chunk_growth=0.0, resample=False, kernel=SGHMC(), gradient=MiniBatch(batch_size=500)
+            num_particles=10, chunk_growth=0.0, target_ess=0.5, resample=False, kernel=SGHMC(), gradient=MiniBatch(batch_size=500)
         )
 
     def init(self, model: BoundModel, key: Array) -> SGAISState:
@@ -164,11 +165,11 @@ class SGAIS:
     ) -> tuple[SGAISState, float]:
         key, key_resample, key_move = jax.random.split(state.key, 3)
         normalised = np.exp(weights.normalise(state.log_weights))
-        positions = np.asarray(state.positions, np.float64)
+        centre = jnp.asarray(normalised @ np.asarray(state.positions, np.float64), state.positions.dtype)
+        gradient, memory, expansion = self.gradient.prepare(model, state.memory, target, centre)
         num_observations = target.past.size + target.chunk.size
-        scale = posterior_scale(positions, normalised, num_observations)
-        centre = jax.numpy.asarray(normalised @ positions, state.positions.dtype)
-        gradient, memory = self.gradient.prepare(model, state.memory, target, centre)
+        precision = None if expansion is None else posterior_precision(model, expansion)
+        scale = posterior_scale(state.positions, normalised, precision, num_observations)
         positions = state.positions
         if self.resample:
             positions = positions[weights.resample(key_resample, state.log_weights)]
@@ -176,24 +177,30 @@ class SGAIS:
                 log_weights=np.zeros_like(state.log_weights),
                 variance=state.variance + weights.relative_variance(state.log_weights),
             )
-        positions, noise = move(model, self.kernel, gradient, key_move, positions, target, memory, scale)
+        positions, noise = move(model, self.kernel, gradient, key_move, positions, target, expansion, scale)
         noise = float(noise)
         state = state._replace(key=key, positions=positions, memory=self.gradient.adapt(memory, noise))
         return state, noise
 
 
 @partial(jax.jit, static_argnames=("model", "kernel", "gradient"))
-def move(model, kernel, gradient, key, positions, target, memory, scale: Scale):
+def move(model, kernel, gradient, key, positions, target, expansion, scale: Scale):
     """Move the particles; also the variance of the gradient's noise in whitened coordinates, averaged over them.
 
     The noise is half the mean square of the difference between two estimates at the same particles, a few of them.
     """
-    estimator = gradient.estimator(model, target, memory)
+    estimator = gradient.estimator(model, target, expansion)
     key_first, key_second, key_move = jax.random.split(key, 3)
     few = positions[:32]
     difference = estimator(key_first, few) - estimator(key_second, few)
-    noise = 0.5 * jax.numpy.mean((difference @ scale.factor) ** 2)
+    noise = 0.5 * jnp.mean((difference @ scale.factor) ** 2)
     return kernel.move(key_move, positions, estimator, scale), noise
+
+
+def posterior_precision(model: BoundModel, expansion: Expansion) -> np.ndarray:
+    """The negative Hessian of the log-posterior at the expansion's centre, in float64."""
+    hessian = expansion.hessian + prior_hessian(model, expansion.centre)
+    return -np.asarray(hessian, np.float64)
 
 
 def target_of(past: Rows, chunk: Rows, temperature: float) -> Target:

@@ -12,6 +12,9 @@ from evidentia.kernels.scale import Scale
 
 Positions = Float[Array, "particles parameters"]
 
+MAX_FORCE = 5.0  # in units of the length of the whitened force at a typical particle
+MAX_STEPS = 8  # how many times the configured number of steps a rough target may take
+
 
 @dataclass(frozen=True)
 class BAOAB:
@@ -26,8 +29,13 @@ class BAOAB:
         v ← v + (h/2) f(q)                                  (B)
 
     One gradient a step. Positions of a Gaussian target have the exact covariance at any stable step size (h < 2), and
-    the bias elsewhere is O(h²) of the departure from a Gaussian. A kick longer than `MAX_FORCE` times the typical one
-    is cut, so that a particle on a steep wall (a log scale far below its posterior) comes back instead of diverging.
+    the bias elsewhere is O(h²) of the departure from a Gaussian.
+
+    Two guards for targets far from a Gaussian. E|f|²/d is the mean curvature in whitened coordinates (Fisher's
+    identity): one for a Gaussian, large where particles sit in several narrow modes. h is divided by the root of its
+    median over the particles, where that is more than one, and the number of steps grows as much, up to `MAX_STEPS`
+    fold. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle on a steep wall (a log scale
+    far below its posterior) comes back instead of diverging.
 
     Source: Leimkuhler, Matthews (2013), Applied Mathematics Research eXpress 2013(1), Eq. 10.
     """
@@ -51,11 +59,10 @@ class BAOAB:
         gradient: Callable[[Array, Positions], Positions],
         scale: Scale,
     ) -> Positions:
-        """Positions after `num_steps` steps; a particle whose path is not finite stays where it was."""
-        half, decay = 0.5 * self.step_size, jnp.exp(-self.friction * self.step_size)
+        """Positions after `num_steps` steps; a particle that ends where the gradient is not finite stays where it was."""
 
         def force(key, positions):
-            return _cut(gradient(key, positions) @ scale.factor)
+            return gradient(key, positions) @ scale.factor
 
         def drift(positions, velocities):
             return positions + half * velocities @ scale.factor.T
@@ -63,25 +70,28 @@ class BAOAB:
         def step(index, carry):
             positions, velocities, forces = carry
             key_noise, key_force = jax.random.split(jax.random.fold_in(key_steps, index))
-            velocities = velocities + half * forces
+            velocities = velocities + half * cut(forces)
             positions = drift(positions, velocities)
             noise = jax.random.normal(key_noise, velocities.shape)
             velocities = decay * velocities + jnp.sqrt(1 - decay**2) * noise
             positions = drift(positions, velocities)
             forces = force(key_force, positions)
-            return positions, velocities + half * forces, forces
+            return positions, velocities + half * cut(forces), forces
 
         key_velocities, key_force, key_steps = jax.random.split(key, 3)
         velocities = jax.random.normal(key_velocities, positions.shape)
-        carry = positions, velocities, force(key_force, positions)
-        moved = jax.lax.fori_loop(0, self.num_steps, step, carry)[0]
-        return jnp.where(jnp.isfinite(moved).all(1, keepdims=True), moved, positions)
+        forces = force(key_force, positions)
+        curvature = jnp.median(jnp.sum(forces**2, axis=1)) / positions.shape[1]
+        roughness = jnp.sqrt(jnp.maximum(1.0, jnp.nan_to_num(curvature)))
+        step_size = self.step_size / roughness
+        half, decay = 0.5 * step_size, jnp.exp(-self.friction * step_size)
+        longest = MAX_FORCE * roughness * positions.shape[1] ** 0.5
 
+        def cut(forces):
+            length = jnp.linalg.norm(forces, axis=1, keepdims=True)
+            return forces * jnp.minimum(1.0, longest / jnp.maximum(length, 1e-30))
 
-MAX_FORCE = 5.0  # in units of √d, the length of the whitened force of a Gaussian at a typical point
-
-
-def _cut(forces: Positions) -> Positions:
-    longest = MAX_FORCE * jnp.sqrt(forces.shape[1])
-    length = jnp.linalg.norm(forces, axis=1, keepdims=True)
-    return forces * jnp.minimum(1.0, longest / jnp.maximum(length, 1e-30))
+        num_steps = jnp.ceil(self.num_steps * jnp.minimum(roughness, MAX_STEPS)).astype(int)
+        carry = positions, velocities, forces
+        moved, _, forces = jax.lax.fori_loop(0, num_steps, step, carry)
+        return jnp.where(jnp.isfinite(moved + forces).all(1, keepdims=True), moved, positions)

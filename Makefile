@@ -1,0 +1,89 @@
+# The environment is .venv, made with python -m venv and pip from the exact versions in constraints.txt.
+# A stamp file remembers each installation: it is repeated only when pyproject.toml or constraints.txt change.
+# Another interpreter: make PYTHON=/path/to/python3.12 demo
+
+VENV := .venv
+BIN := $(VENV)/bin
+QUIETLY := --disable-pip-version-check --quiet
+PIP_INSTALL := $(BIN)/python -m pip install $(QUIETLY) --constraint constraints.txt
+WORKERS ?= auto
+
+.PHONY: help demo test test-oldest lint format docs docs-serve benchmark lock clean distclean
+.DELETE_ON_ERROR:
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
+	$(BIN)/evidentia demo
+
+test: lint ## Lint and run all tests
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8
+
+test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that pyproject.toml allows
+	$(BIN)/python -m venv --clear $(VENV)/oldest
+	$(VENV)/oldest/bin/python -m pip install $(QUIETLY) uv
+	$(VENV)/oldest/bin/uv pip compile --quiet --no-config --resolution lowest-direct --extra test --python $(VENV)/oldest/bin/python \
+		--output-file $(VENV)/oldest/constraints.txt pyproject.toml
+	$(VENV)/oldest/bin/python -m pip install $(QUIETLY) --constraint $(VENV)/oldest/constraints.txt --editable '.[test]'
+	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -m "not network"
+
+lint: $(VENV)/installed-test ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/installed-test ## Sort imports and format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmark: $(VENV)/installed-benchmark ## Measure speed and accuracy beside peers (minutes)
+	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/page.py
+
+docs: $(VENV)/installed-docs ## Build the site into site/
+	$(BIN)/zensical build --clean --strict
+
+docs-serve: $(VENV)/installed-docs ## Build the site and show it at localhost:8000
+	$(BIN)/zensical serve
+
+lock: $(VENV)/bin/python ## Write constraints.txt anew from what the registry has now
+	$(BIN)/python -m venv --clear $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install $(QUIETLY) uv
+	$(VENV)/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --all-extras --upgrade \
+		--custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+	rm -rf $(VENV)/lock
+
+clean: ## Remove caches and built files; keep .venv and results
+	rm -rf dist build site .pytest_cache .ruff_cache .hypothesis .cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove .venv too
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	@found=""; \
+	for candidate in $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11 python; do \
+		if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+			found=$$candidate; break; \
+		fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "evidentia needs Python 3.11 or newer, and none was found on the PATH." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; \
+		exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$($$found --version)"; \
+	$$found -m venv $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "Could not make $(VENV): on Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+
+$(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing evidentia (about a minute the first time)"
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/installed-%: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing evidentia with the extra '$*' (about a minute the first time)"
+	@$(PIP_INSTALL) --editable '.[$*]'
+	@touch $@ $(VENV)/installed

@@ -1,0 +1,8 @@
+"""`python -m evidentia` is the command line."""
+
+import sys
+
+from evidentia.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The command line: `evidentia demo | estimate | compare`, one file each, thin shells around the Python interface."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import evidentia
+from evidentia.cli import compare, demo, estimate, output
+from evidentia.errors import EvidentiaError
+
+app = typer.Typer(
+    name="evidentia",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (demo, estimate, compare):
+    app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLES)(module.command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"evidentia {evidentia.__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Start with:  [bold]evidentia demo[/bold]   or   [bold]evidentia estimate --help[/bold]")
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Bayesian model evidence, online and at scale.
+
+    The log evidence log p(data) of a model, with its standard error, from tables of up to millions of rows.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        arguments: the words after the program's name; those of the process if not given.
+
+    Returns:
+        0; 2 for a mistake in the command, the data or the model, after one message on stderr; 130 after Ctrl-C.
+
+    Example:
+        >>> main(["estimate", "table.parquet", "--model", "softmax", "--target", "label"])  # doctest: +SKIP
+        0
+    """
+    try:
+        app(args=arguments, prog_name="evidentia")
+    except EvidentiaError as error:
+        output.show_error(str(error))
+        return 2
+    except SystemExit as stop:  # how typer ends: 0, 2 after a usage error, 130 after Ctrl-C
+        return stop.code if isinstance(stop.code, int) else 1
+    return 0

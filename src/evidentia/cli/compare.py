@@ -1,0 +1,93 @@
+"""`evidentia compare`: models by the results of earlier runs."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evidentia.cli import output
+from evidentia.compare import compare
+from evidentia.errors import DataError
+
+EXAMPLES = """[bold]Example[/bold]
+
+  evidentia estimate table.csv -m linear -t price --out results/all
+
+  evidentia estimate table.csv -m linear -t price --features area --out results/area
+
+  evidentia compare results/all results/area"""
+
+
+def command(
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="Folders written by --out, or their results.json.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Compare models by the results of earlier runs on the same data.
+
+    Prints log Bayes factors and model probabilities with their errors.
+    """
+    runs = [(path, _read(path)) for path in results]
+    comparison = compare(_named(runs))
+    if as_json:
+        output.print_json(comparison.to_dict())
+    else:
+        output.show_comparison(comparison)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The object of a results.json."""
+    file = path / "results.json" if path.is_dir() else path
+    if not file.is_file():
+        where = "this folder holds no results.json" if path.is_dir() else "there is no such file or folder"
+        raise DataError(f"{path}: {where}. Name a folder that evidentia estimate --out wrote.")
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read as JSON: {error}.") from error
+    evidences = found.get("evidences") if isinstance(found, dict) else None
+    if not isinstance(evidences, dict) or not evidences:
+        raise DataError(f"{file} holds no results of evidentia. Name a folder that evidentia estimate --out wrote.")
+    return found
+
+
+def _named(runs: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """All evidences by name: that of the model where all differ, else with the folder's name before it."""
+    runs = list(runs)
+    _check_same_data(runs)
+    pairs = [(path, name, evidence) for path, run in runs for name, evidence in run["evidences"].items()]
+    for path, name, evidence in pairs:
+        if not evidence.get("completed", True):
+            output.show_note(f"{path}: {name} was stopped early, at {evidence.get('num_observations'):,} rows.")
+    if len({name for _, name, _ in pairs}) < len(pairs):
+        pairs = [
+            (path, _place(path) if len(run["evidences"]) == 1 else f"{_place(path)}: {name}", evidence)
+            for path, run in runs
+            for name, evidence in run["evidences"].items()
+        ]
+    if len({name for _, name, _ in pairs}) < len(pairs):
+        raise DataError("the results have the same names; rename the folders, and name each result once.")
+    return {name: evidence for _, name, evidence in pairs}
+
+
+def _place(path: Path) -> str:
+    path = path.resolve()
+    return path.parent.name if path.name == "results.json" else path.stem
+
+
+def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
+    """Models are only comparable on the same observations; what they are given to explain them may differ."""
+    data = {path: run.get("data") or {} for path, run in runs}
+    marks = {path: about.get("observations_sha256") for path, about in data.items()}
+    if len({mark for mark in marks.values() if mark}) > 1:
+        listed = "; ".join(
+            f"{path}: {about.get('target') or 'columns ' + ', '.join(about.get('features', []))} of {about.get('file')}"
+            for path, about in data.items()
+        )
+        raise DataError(
+            f"these results are for different observations ({listed}). Their evidence is not comparable: estimate all "
+            "models on the same rows of the same target (for mixtures: the same columns, standardised alike)."
+        )

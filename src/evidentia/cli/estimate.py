@@ -1,0 +1,110 @@
+"""`evidentia estimate`: the log evidence of one model on a file."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from evidentia.cli import output
+from evidentia.cli.models import check_name, model_for
+from evidentia.cli.run import check_seed, compare_completed, estimate_each
+from evidentia.cli.table import read_table
+from evidentia.demo import Candidate
+from evidentia.errors import ConfigurationError
+from evidentia.evidence import SGAIS
+
+METHODS = {"sgais": SGAIS, "sgais-published": SGAIS.published}
+
+EXAMPLES = """[bold]Examples[/bold]
+
+  evidentia estimate ijcnn1.parquet --model softmax --target label
+
+  evidentia estimate table.csv --model linear --target price --out results/price
+
+  evidentia estimate table.csv --model mixture --features x,y --standardise
+
+  evidentia estimate table.csv --model my_models.py:robust --target price --json"""
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file with a header line, or a Parquet file.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="MODEL", help="linear, softmax, mixture, or path/to/file.py:name.")
+    ],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="What a regression explains.")
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Columns to use. Default: all but the target.")
+    ] = None,
+    standardise: Annotated[
+        bool, typer.Option("--standardise", help="Shift and scale each feature to mean 0, deviation 1.")
+    ] = False,
+    num_classes: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="softmax: classes. Default: those in the target.")
+    ] = None,
+    num_components: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="mixture: components. Default: 2.")
+    ] = None,
+    noise_scale: Annotated[
+        float | None, typer.Option(metavar="SIGMA", help="linear: standard deviation of the noise. Default: 1.")
+    ] = None,
+    method: Annotated[
+        Literal["sgais", "sgais-published"],
+        typer.Option(metavar="METHOD", help="sgais, or sgais-published: the paper's, less exact."),
+    ] = "sgais",
+    num_particles: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Default: 512; 10 as published.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="SEED", help="The same seed, the same numbers.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+) -> None:
+    """Estimate the log evidence of a model on a CSV or Parquet file.
+
+    MODEL is linear, softmax or mixture, or your own: path/to/file.py:name,
+    where the name is an evidentia.Model or a NumPyro function. It is given
+    the features as x and the target as y; without --target, all columns as y.
+    """
+    check_seed(seed)
+    options = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}
+    check_name(model, target, options)
+    if out is not None:
+        output.make_folder(out)
+    table = read_table(file, target, _split(features), standardise)
+    the_model, data = model_for(model, table, options)
+    the_method = METHODS[method]()
+    if num_particles is not None:
+        the_method = replace(the_method, num_particles=num_particles)
+
+    candidate = Candidate(the_model.name, the_model, data)
+    evidences, stopped = estimate_each([candidate], method=the_method, seed=seed, quiet=quiet)
+    for evidence in evidences.values():
+        results = output.Results(
+            title=f"{the_model.name}: {file.name}",
+            evidences=evidences,
+            comparison=compare_completed(evidences),
+            notes=table.notes(),
+            data=table.to_dict(),
+        )
+        if as_json:
+            output.print_json(results.to_dict())
+        else:
+            output.show_evidence(evidence, table.notes())
+        if out is not None:
+            results.write(out)
+    if stopped is not None:
+        raise stopped
+
+
+def _split(features: str | None) -> list[str] | None:
+    if features is None:
+        return None
+    names = [name.strip() for name in features.split(",")]
+    if not all(names):
+        raise ConfigurationError(f"--features must be names of columns with commas between; got {features!r}.")
+    return names

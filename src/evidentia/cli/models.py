@@ -1,0 +1,131 @@
+"""What `--model` names: a built-in model fitted to the shape of a table, or a user's own from a Python file."""
+
+import importlib.util
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evidentia import models
+from evidentia.cli.table import Table
+from evidentia.errors import ConfigurationError, DataError, ModelError
+from evidentia.model import Model
+from evidentia.stream.files import near
+
+BUILT_IN = ("linear", "softmax", "mixture")
+OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": ("num_components",)}
+
+
+def check_name(name: str, target: str | None, options: dict[str, Any]) -> None:
+    """Complain, before a file is read, about a model's name, its target and options that are not its own.
+
+    Args:
+        name: what `--model` was given.
+        target: what `--target` was given.
+        options: values of the models' options by name, None where not given.
+
+    Raises:
+        ConfigurationError: which option, and what is needed.
+    """
+    if name not in BUILT_IN and ":" not in name:
+        hint = " A model of your own is path/to/file.py:name." if not name.endswith(".py") else f" Write {name}:name."
+        raise ConfigurationError(f"--model must be one of {', '.join(BUILT_IN)}; got {name!r}.{hint}")
+    if name in ("linear", "softmax") and target is None:
+        raise ConfigurationError(f"--model {name} needs --target, the name of the column that it explains.")
+    if name == "mixture" and target is not None:
+        raise ConfigurationError(
+            "--model mixture has no target: it describes all columns, or those of --features. Leave --target out."
+        )
+    for option, value in options.items():
+        if value is not None and option not in OPTIONS.get(name, ()):
+            owner = next(owner for owner, names in OPTIONS.items() if option in names)
+            flag = option.replace("_", "-")
+            raise ConfigurationError(f"--{flag} belongs to --model {owner}, not to --model {name}. Leave it out.")
+
+
+def model_for(name: str, table: Table, options: dict[str, Any]) -> tuple[Model, dict[str, np.ndarray]]:
+    """The model of that name for a table, and the table's data as that model takes them.
+
+    Raises:
+        DataError: labels that are no classes.
+        ModelError: a file that holds no such model.
+    """
+    if name == "linear":
+        return models.linear_regression(len(table.features), options["noise_scale"] or 1.0), table.data
+    if name == "softmax":
+        data = table.data | {"y": _labels(table)}
+        num_classes = options["num_classes"] or _count_classes(table, data["y"])
+        _check_range(table, data["y"], num_classes)
+        return models.softmax_regression(len(table.features), num_classes), data
+    if name == "mixture":
+        return models.gaussian_mixture(options["num_components"] or 2, len(table.features)), table.data
+    return load_model(name), table.data
+
+
+def load_model(name: str) -> Model:
+    """A model from `path/to/file.py:name`, where the name is an `evidentia.Model` or a NumPyro function.
+
+    Raises:
+        ModelError: no such file or name, the file's own error, or a thing that is no model.
+    """
+    file, _, attribute = name.rpartition(":")
+    path = Path(file).expanduser()
+    if not path.is_file() or path.suffix != ".py":
+        raise ModelError(f"--model {name}: there is no Python file {path}. Write path/to/file.py:name.")
+    public = {key: value for key, value in _run(path).items() if not key.startswith("_")}
+    if attribute not in public:
+        raise ModelError(f"--model {name}: {path} defines no {attribute!r}. {near(attribute, list(public))}")
+    value = public[attribute]
+    if isinstance(value, Model):
+        return value
+    if not callable(value) or isinstance(value, type):
+        kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
+        raise ModelError(f"--model {name} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}.")
+    return Model.from_numpyro(value, name=attribute)
+
+
+def _run(path: Path) -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # the suffix is .py
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        where = f"line {lines[-1]} of {path}" if lines else str(path)
+        raise ModelError(f"{where} cannot be run: {type(error).__name__}: {error}") from error
+    return vars(module)
+
+
+def _labels(table: Table) -> np.ndarray:
+    """The target as integers, where it holds whole numbers."""
+    labels = table.data["y"].astype(np.int64) if table.data["y"].dtype.kind == "b" else table.data["y"]
+    if labels.dtype.kind == "f" and np.all(labels == np.floor(labels)) and np.all(np.abs(labels) < 2**31):
+        return labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        bad = labels[labels != np.floor(labels)][:1]
+        raise DataError(
+            f"the target {table.target!r} must hold the classes as whole numbers 0, 1, 2, ...; it holds {bad[0]:g}. "
+            "For a real target use --model linear."
+        )
+    return labels
+
+
+def _check_range(table: Table, labels: np.ndarray, num_classes: int) -> None:
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise DataError(
+            f"the target {table.target!r} must hold classes from 0 to {num_classes - 1} (--num-classes {num_classes}); it "
+            f"holds numbers from {labels.min()} to {labels.max()}. Number the classes so, or change --num-classes."
+        )
+
+
+def _count_classes(table: Table, labels: np.ndarray) -> int:
+    values = np.unique(labels)
+    if np.array_equal(values, np.arange(len(values))) and len(values) > 1:
+        return len(values)
+    shown = ", ".join(str(int(value)) for value in values[:8]) + (", ..." if len(values) > 8 else "")
+    raise DataError(
+        f"the target {table.target!r} must hold classes numbered 0, 1, 2, ... without gaps, at least two; it holds "
+        f"{shown}. Number the classes so, or give --num-classes if some of them do not occur."
+    )

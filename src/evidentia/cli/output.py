@@ -1,0 +1,145 @@
+"""What the commands show: messages and progress on stderr, results on stdout."""
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from evidentia import text
+from evidentia.compare import Comparison
+from evidentia.errors import ConfigurationError, EvidenceWarning
+from evidentia.progress import Listener, plain_lines, progress_bar
+from evidentia.report import results_dict, write_results
+from evidentia.result import Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What a command found: for the folder of results and for `--json`."""
+
+    title: str
+    evidences: Mapping[str, Evidence]
+    comparison: Comparison
+    notes: Sequence[str]
+    data: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return results_dict(self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data)
+
+    def write(self, folder: Path) -> None:
+        """Write numbers, pictures and the page, and say where."""
+        write_results(
+            folder, self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data
+        )
+        show_line(f"Written to {folder}/: open index.html.")
+
+
+def show_error(message: str) -> None:
+    """One message on stderr."""
+    _say("Error", "bold red", message)
+
+
+def show_note(message: str) -> None:
+    """Something that the reader of a result should know, on stderr."""
+    _say("Note", "bold yellow", message)
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """The table of models and its conclusion, on stdout."""
+    header, rows = comparison.cells()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(header):
+        table.add_column(name, justify="right" if index else "left", no_wrap=bool(index), overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    console.print()
+    console.print(comparison.conclusion)
+
+
+def show_evidence(evidence: Evidence, notes: Sequence[str]) -> None:
+    """One result and what to know of it, on stdout."""
+    stopped = "" if evidence.completed else " (stopped early)"
+    rows = {
+        "log evidence": f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats",
+        "per row": f"{evidence.log_evidence / evidence.num_observations:.5f} nats",
+        "rows": f"{evidence.num_observations:,}{stopped}",
+        "particles": f"{evidence.num_particles:,}, effective {evidence.ess:,.0f}",
+        "seed": str(evidence.seed),
+        "time": text.duration(evidence.seconds),
+    }
+    show_line(evidence.model_name, style="bold")
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in rows.items():
+        grid.add_row(name, value)
+    Console(highlight=False, markup=False).print(grid)
+    for note in notes:
+        show_line(f"\n{note}", style="dim")
+
+
+def show_line(line: str, style: str = "") -> None:
+    """A line of text on stdout, wrapped on a terminal only."""
+    console = Console(highlight=False)
+    console.print(line, style=style or None, markup=False, soft_wrap=not console.is_terminal)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One object on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def progress(name: str, *, quiet: bool, plain: bool = False) -> AbstractContextManager[Listener]:
+    """A bar on a terminal; elsewhere plain lines if `plain`, else nothing."""
+    if quiet:
+        return nullcontext(lambda update: None)
+    if plain and not Console(stderr=True).is_terminal:
+        return plain_lines(name)
+    return progress_bar(name)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show the package's warnings as notes, without file names and lines of code."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+        warnings.simplefilter("always", EvidenceWarning)
+
+        def show_warning(message, category, filename, lineno, file=None, line=None):
+            if issubclass(category, EvidenceWarning):
+                show_note(f"{str(message)[:1].upper()}{str(message)[1:]}")
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_warning
+        yield
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for results before the work starts, so that a mistake is not found after it.
+
+    Raises:
+        ConfigurationError: if it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".evidentia"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigurationError(f"--out {folder}: cannot write to this folder ({reason}). Name another.") from error
+
+
+def _say(label: str, style: str, message: str) -> None:
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[{style}]{label}:[/] ", end="")
+    console.print(message, markup=False, soft_wrap=not console.is_terminal)

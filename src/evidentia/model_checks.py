@@ -1,0 +1,169 @@
+"""What a bound model must be, found out on a few rows before an estimator relies on it.
+
+Shapes and types are checked by tracing, with two numbers of rows; the rest at random positions.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evidentia.errors import ModelError
+from evidentia.numpyro_model import attempt
+
+if TYPE_CHECKING:
+    from evidentia.model import Batch, BoundModel
+
+NUM_POSITIONS = 16
+
+
+def some_rows(batch: "Batch", count: int) -> "Batch":
+    """`count` rows spread evenly over a batch, as NumPy arrays; rows repeat where the batch has fewer."""
+
+    def take(leaf):
+        rows = leaf.shape[0]
+        index = np.arange(count) % rows if rows < count else np.linspace(0, rows - 1, count).astype(int)
+        return np.asarray(leaf[index])  # on the device first: a JAX array of all rows is not copied
+
+    return jax.tree.map(take, batch)
+
+
+def check_result(bound: "BoundModel", rows: "Batch") -> None:
+    """Raise ModelError unless the log-likelihood of `rows` can be traced and is one real number per row."""
+    result = _trace(bound, rows)
+    count = jax.tree.leaves(rows)[0].shape[0]
+    if not isinstance(result, jax.ShapeDtypeStruct):
+        raise ModelError(f"log_likelihood must return an array; it returned {_type_name(result)}.")
+    if result.shape != (count,):
+        raise ModelError(
+            f"log_likelihood must return one number per observation: for {count} observations shape ({count},) is "
+            f"needed, got {result.shape}. {_shape_hint(result.shape, count)}"
+        )
+    if not jnp.issubdtype(result.dtype, jnp.floating):
+        raise ModelError(f"log_likelihood must return real numbers (float32); got dtype {result.dtype}.")
+
+
+def check_values(bound: "BoundModel", rows: "Batch") -> None:
+    """Raise ModelError if, at random positions, one of these holds:
+
+    - the prior density of a site is not finite, or depends on the data;
+    - the log-likelihood of a row changes with the other rows of its batch;
+    - the log-likelihood does not depend on the parameters, neither for `rows` nor for made-up ones.
+    """
+    made_up = _made_up(rows)
+    every_second = jax.tree.map(_replace_every_second, rows, made_up)
+    batches = jax.tree.map(lambda *leaves: np.stack(leaves), rows, every_second, made_up)
+    generator = np.random.default_rng(0)
+    positions = generator.standard_normal((NUM_POSITIONS, bound.num_parameters), np.float32)
+
+    @jax.jit
+    @partial(jax.vmap, in_axes=(None, 0))
+    @partial(jax.vmap, in_axes=(0, None))
+    def evaluate(position, batch):
+        prior = bound.place(position)
+        prior_of_batch = bound.place(position, batch) if bound.prior_sees_rows else prior
+        return prior, prior_of_batch, bound.log_likelihood(position, batch)
+
+    values = attempt("the model", lambda: jax.tree.map(np.asarray, evaluate(positions, batches)))
+    prior, prior_of_batches, (log_likelihoods, of_every_second, of_made_up) = values
+    _check_prior(prior, prior_of_batches)
+    size = np.max(np.abs(log_likelihoods), where=np.isfinite(log_likelihoods), initial=0.0)
+    kept, kept_among_others = log_likelihoods[:, ::2], of_every_second[:, ::2]
+    if not np.allclose(kept, kept_among_others, rtol=0, atol=1e-3 * size, equal_nan=True):
+        raise ModelError(
+            "the log-likelihood of an observation changes with the other rows of its batch. Each row must stand by "
+            "itself: standardise the data before, not inside the model."
+        )
+    if _is_constant(log_likelihoods) and _is_constant(of_made_up):
+        raise ModelError(
+            "the log-likelihood is constant: it is the same whatever the parameters are. It must depend on them "
+            f"({', '.join(bound.parameter_shapes)})."
+        )
+
+
+def check_parameters_used(bound: "BoundModel", rows: "Batch") -> None:
+    """Raise ModelError for a parameter that cannot influence the log-likelihood.
+
+    Found by walking back from the result through the traced program: no number is computed.
+    """
+    shapes = bound.parameter_shapes
+    params = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32) for name in shapes}
+    jaxpr = jax.make_jaxpr(bound.pointwise)(params, rows).jaxpr
+    used = {id(variable) for variable in jaxpr.outvars}
+    for equation in reversed(jaxpr.eqns):
+        if any(id(variable) in used for variable in equation.outvars):
+            used.update(id(variable) for variable in equation.invars)
+    inputs = dict(zip(sorted(params), jaxpr.invars, strict=False))  # the leaves of a dict come sorted by name
+    if unused := [name for name in params if id(inputs[name]) not in used]:
+        raise ModelError(
+            f"prior has {', '.join(map(repr, unused))}, which log_likelihood does not use. Remove it from the prior, or "
+            "use it."
+        )
+
+
+def _trace(bound: "BoundModel", rows: "Batch") -> Any:
+    position = jax.ShapeDtypeStruct((bound.num_parameters,), jnp.float32)
+    try:
+        return attempt("log_likelihood", lambda: jax.eval_shape(bound.log_likelihood, position, rows))
+    except ModelError as error:
+        if not isinstance(error.__cause__, KeyError):
+            raise
+        known = ", ".join(bound.parameter_shapes)
+        columns = ", ".join(map(str, rows)) if isinstance(rows, Mapping) else "not a mapping"
+        raise ModelError(
+            f"log_likelihood asks for {error.__cause__}, which is neither a parameter in the prior ({known}) nor in "
+            f"data ({columns})."
+        ) from error.__cause__
+
+
+def _check_prior(prior: Any, of_other_rows: Any) -> None:
+    params, log_densities = prior
+    for name, log_density in log_densities.items():
+        if not np.isfinite(log_density).all() or not np.isfinite(params[name]).all():
+            raise ModelError(
+                f"the prior of {name!r} gives NaN or infinite values inside its support. Check the parameters of its "
+                "distribution, such as the sign of a scale."
+            )
+        for mine, other in ((log_density, of_other_rows[1][name]), (params[name], of_other_rows[0][name])):
+            if not np.allclose(mine, other, rtol=1e-4, atol=1e-4):
+                raise ModelError(
+                    f"the prior of {name!r} depends on the data. A prior must be fixed before the data are seen: use "
+                    "constants, computed outside the model."
+                )
+
+
+def _made_up(rows: "Batch") -> "Batch":
+    """Rows that no data set is likely to leave uninformative: uniform numbers in (0, 1), and zeros and ones."""
+    generator = np.random.default_rng(0)
+
+    def fill(leaf):
+        if leaf.dtype.kind == "f":
+            return generator.uniform(0.05, 0.95, leaf.shape).astype(leaf.dtype)
+        return generator.integers(0, 2, leaf.shape).astype(leaf.dtype)
+
+    return jax.tree.map(fill, rows)
+
+
+def _replace_every_second(rows: np.ndarray, other: np.ndarray) -> np.ndarray:
+    mixed = rows.copy()
+    mixed[1::2] = other[1::2]
+    return mixed
+
+
+def _is_constant(log_likelihoods: np.ndarray) -> bool:
+    return bool(np.isfinite(log_likelihoods).all() and (np.ptp(log_likelihoods, axis=0) == 0).all())
+
+
+def _shape_hint(shape: tuple[int, ...], count: int) -> str:
+    if shape == ():
+        return "Do not sum over the observations."
+    if shape[0] == count and count not in shape[1:]:
+        return "Sum over the other axes."
+    return "Check how the shapes broadcast."
+
+
+def _type_name(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,32 @@
+"""Checks of data and arguments that the built-in models share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evidentia.errors import ConfigurationError, DataError
+
+
+def check_count(argument: str, value: Any, least: int) -> None:
+    """Raise ConfigurationError unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ConfigurationError(f"{argument} must be an integer of at least {least}; got {value!r}.")
+
+
+def check_arrays(data: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise DataError unless `data` maps exactly the names in `shapes` to arrays of these shapes after the row axis."""
+    needed = ", ".join(f"{name!r}: {_written(shape)}" for name, shape in shapes.items())
+    if not isinstance(data, Mapping):
+        raise DataError(f"the model needs data as a mapping {{{needed}}}; got {type(data).__name__}.")
+    if set(data) != set(shapes):
+        raise DataError(
+            f"the model needs data {{{needed}}}; got the names {', '.join(map(repr, data)) or 'none'}."
+        )
+    for name, shape in shapes.items():
+        if data[name].shape[1:] != shape:
+            raise DataError(f"data[{name!r}] must have shape {_written(shape)}; got {data[name].shape}.")
+
+
+def _written(shape: tuple[int, ...]) -> str:
+    return f"(n, {', '.join(map(str, shape))})" if shape else "(n,)"

@@ -1,0 +1,210 @@
+"""Pictures of evidence. Each function draws into given axes, or into a new pyplot figure, and returns the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
+
+from evidentia import text
+from evidentia.compare import compare, model_probabilities
+from evidentia.errors import ConfigurationError
+from evidentia.posterior import summarise
+from evidentia.result import Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito (2008), "Color universal design", without yellow; told apart by line style as well.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+LINE_STYLES = ("-", "--", "-.", ":")
+
+
+def plot_evidence(evidence: Evidence, ax: Axes | None = None) -> Axes:
+    """Log evidence per observation against the number of observations, with a band of two standard errors.
+
+    Args:
+        evidence: what `estimate` returned.
+        ax: axes to draw into; a new pyplot figure if not given.
+
+    Returns:
+        The axes.
+    """
+    ax = _new_axes(7, 4.2) if ax is None else ax
+    trajectory = evidence.trajectory
+    counts = trajectory.num_observations
+    value, error = trajectory.log_evidence / counts, trajectory.standard_error / counts
+    ax.plot(counts, value, color=COLORS[0], marker="o" if len(counts) < 30 else "", markersize=4)
+    ax.fill_between(counts, value - 2 * error, value + 2 * error, color=COLORS[0], alpha=0.25, linewidth=0)
+    ax.set_ylabel("log evidence per observation (nats)")
+    ax.set_title(
+        f"{evidence.model_name}: {text.with_error(evidence.log_evidence, evidence.standard_error)} nats",
+        loc="left",
+        fontsize="medium",
+    )
+    _plain_numbers(ax)
+    _count_axis(ax, counts)
+    return ax
+
+
+def plot_comparison(
+    evidences: Mapping[str, Evidence],
+    prior_probabilities: Mapping[str, float] | None = None,
+    axes: Sequence[Axes] | None = None,
+) -> tuple[Axes, Axes]:
+    """How the models drew apart: log Bayes factor against the best, and model probability, as the data came in.
+
+    Bands are two standard errors. The log Bayes factors are on a scale that is linear from -1 to 1 and logarithmic
+    beyond it once they exceed 20 nats. Only numbers of observations at which every trajectory has an entry are shown.
+
+    Args:
+        evidences: at least two, by name, on the same data.
+        prior_probabilities: as in `evidentia.compare`.
+        axes: two axes to draw into; a new pyplot figure if not given.
+
+    Returns:
+        The two axes.
+
+    Raises:
+        ConfigurationError: if there are fewer than two models, or as `evidentia.compare` does.
+    """
+    if len(evidences) < 2:
+        raise ConfigurationError(
+            f"a picture of a comparison needs at least two models; got {len(evidences)}."
+        )
+    comparison = compare(evidences, prior_probabilities)
+    if axes is None:
+        import matplotlib.pyplot
+
+        _, axes = matplotlib.pyplot.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")
+    upper, lower = axes
+    paths = [evidences[name].trajectory for name in comparison.names]
+    counts = reduce(np.intersect1d, [path.num_observations for path in paths])
+    rows = [np.searchsorted(path.num_observations, counts) for path in paths]
+    log_evidence = np.stack([path.log_evidence[row] for path, row in zip(paths, rows, strict=True)])
+    errors = np.stack([path.standard_error[row] for path, row in zip(paths, rows, strict=True)])
+    probability, probability_error = np.stack(
+        [model_probabilities(*column, comparison.prior_probability) for column in zip(log_evidence.T, errors.T, strict=True)],
+        axis=-1,
+    )  # fmt: skip
+    factor = log_evidence - log_evidence[0]
+    factor_error = np.hypot(errors, errors[0])
+    factor_error[0] = 0.0
+    for i, (name, style) in enumerate(zip(comparison.names, _styles(), strict=False)):
+        _line_with_band(upper, counts, factor[i], factor_error[i], label=name, **style)
+        _line_with_band(lower, counts, probability[i], probability_error[i], limits=(0, 1), **style)
+    _factor_axis(upper, factor)
+    lower.set_ylabel("model probability")
+    lower.set_ylim(-0.03, 1.03)
+    long = max(len(name) for name in comparison.names) > 24
+    upper.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1 if long else 3, frameon=False)
+    _count_axis(upper, counts)
+    _count_axis(lower, counts)
+    upper.set_xlabel("")
+    return upper, lower
+
+
+def plot_posterior(
+    evidence: Evidence, names: Sequence[str] | None = None, limit: int = 50, ax: Axes | None = None
+) -> Axes:
+    """The posterior of every scalar parameter: median, 50% and 90% interval.
+
+    Args:
+        evidence: what `estimate` returned.
+        names: which parameters, in which order; all if not given.
+        limit: draw no more than that many scalars, the first ones; the label says if some are left out.
+        ax: axes to draw into; a new pyplot figure of fitting height if not given.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ConfigurationError: if a name is not that of a parameter.
+    """
+    names = list(evidence.posterior) if names is None else list(names)
+    if unknown := [name for name in names if name not in evidence.posterior]:
+        known = ", ".join(evidence.posterior)
+        raise ConfigurationError(f"names has {', '.join(unknown)}; the posterior has {known}.")
+    chosen = {name: evidence.posterior[name] for name in names}
+    summaries = summarise(chosen, evidence.log_weights, (0.05, 0.25, 0.5, 0.75, 0.95))
+    total, summaries = len(summaries), summaries[:limit]
+    ax = _new_axes(7, posterior_height(len(summaries))) if ax is None else ax
+    low, lower, median, upper, high = np.array([summary.quantiles for summary in summaries]).T
+    place = np.arange(len(summaries))
+    ax.hlines(place, low, high, color=COLORS[0], linewidth=1.2, label="90% interval")
+    ax.hlines(place, lower, upper, color=COLORS[0], linewidth=4, label="50% interval")
+    ax.plot(median, place, "o", color="white", markeredgecolor=COLORS[0], markersize=5, label="median")
+    ax.set_yticks(place, [summary.name for summary in summaries])
+    ax.set_ylim(len(summaries) - 0.4, -0.6)
+    left_out = f" (the first {limit} of {total})" if total > limit else ""
+    ax.set_xlabel(f"parameter value{left_out}")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+    _tidy(ax)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def posterior_height(num_scalars: int) -> float:
+    """The height in inches at which that many rows of `plot_posterior` are legible."""
+    return 1.3 + 0.21 * num_scalars
+
+
+def _line_with_band(ax, counts, value, error, *, limits=(-np.inf, np.inf), **style) -> None:
+    label = style.pop("label", None)
+    ax.plot(counts, value, label=label, marker="o" if len(counts) < 30 else "", markersize=4, **style)
+    band = np.clip([value - 2 * error, value + 2 * error], *limits)
+    ax.fill_between(counts, *band, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def _styles():
+    for index, color in enumerate(cycle(COLORS)):
+        yield {"color": color, "linestyle": LINE_STYLES[index % len(LINE_STYLES)]}
+
+
+def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
+    ax.set_ylabel("log Bayes factor\nagainst the best (nats)")
+    if np.abs(factor).max() > 20:
+        ax.set_yscale("symlog", linthresh=1, linscale=0.5)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
+    else:
+        _plain_numbers(ax)
+
+
+def _count_axis(ax: Axes, counts: np.ndarray) -> None:
+    ax.set_xscale("log")
+    ax.set_xlabel("number of observations")
+    if len(counts) == 1:
+        ax.set_xlim(counts[0] / 2, counts[0] * 2)
+    few_decades = counts[-1] < 100 * counts[0]
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,)))
+    ax.xaxis.set_major_formatter(FuncFormatter(_short_count))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    _tidy(ax)
+
+
+def _short_count(count: float, _: Any = None) -> str:
+    """500, 2k, 1M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:g}{unit}"
+    return f"{count:g}"
+
+
+def _plain_numbers(ax: Axes) -> None:
+    ax.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+
+
+def _tidy(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(visible=True, which="major", color="#808080", alpha=0.25, linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _new_axes(width: float, height: float) -> Axes:
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]

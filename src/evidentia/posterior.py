@@ -1,0 +1,68 @@
+"""Summaries of weighted particles: means, standard deviations and quantiles of every scalar parameter."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+
+class ParameterSummary(NamedTuple):
+    """One scalar parameter: its name with indices, posterior mean, standard deviation and quantiles."""
+
+    name: str
+    mean: float
+    standard_deviation: float
+    quantiles: tuple[float, ...]
+
+
+def summarise(
+    posterior: Mapping[str, ndarray],
+    log_weights: Float[ndarray, " particles"],
+    probabilities: Sequence[float] = (0.05, 0.5, 0.95),
+) -> list[ParameterSummary]:
+    """Summarise every scalar of a weighted posterior.
+
+    Args:
+        posterior: arrays (particles, ...) by parameter name.
+        log_weights: normalised log weights.
+        probabilities: which quantiles.
+
+    Returns:
+        One summary per scalar, in the order of the arrays; `weights[2, 0]` names an entry of an array.
+
+    Example:
+        >>> summarise({"mean": np.array([1.0, 3.0])}, np.log([0.5, 0.5]))[0].mean
+        2.0
+    """
+    weights = np.exp(np.asarray(log_weights, np.float64))
+    summaries = []
+    for name, array in posterior.items():
+        values = np.asarray(array, np.float64).reshape(len(weights), -1)
+        means = weights @ values
+        deviations = np.sqrt(weights @ (values - means) ** 2)
+        columns = zip(means, deviations, quantiles(values, weights, probabilities).T, strict=True)
+        for index, (mean, deviation, cuts) in zip(np.ndindex(array.shape[1:]), columns, strict=True):
+            label = f"{name}[{', '.join(map(str, index))}]" if index else name
+            summaries.append(ParameterSummary(label, float(mean), float(deviation), tuple(map(float, cuts))))
+    return summaries
+
+
+def quantiles(
+    values: Float[ndarray, "particles columns"],
+    weights: Float[ndarray, " particles"],
+    probabilities: Sequence[float],
+) -> Float[ndarray, "probabilities columns"]:
+    """Quantiles of weighted values, column by column: the inverse of the weighted distribution function.
+
+    Between two particles it is linear; with equal weights it is Hazen's rule (`np.quantile(..., method="hazen")`).
+    """
+    order = np.argsort(values, axis=0)
+    result = np.empty((len(probabilities), values.shape[1]))
+    for column in range(values.shape[1]):
+        rank = order[:, column]
+        ordered = weights[rank]
+        middles = np.cumsum(ordered) - 0.5 * ordered
+        result[:, column] = np.interp(probabilities, middles, values[rank, column])
+    return result

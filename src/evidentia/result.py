@@ -1,0 +1,265 @@
+"""What an estimation returns: `Evidence`, with the `Trajectory` of the estimate over the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from evidentia import text, weights
+from evidentia.errors import ConfigurationError
+from evidentia.posterior import summarise
+
+if TYPE_CHECKING:
+    import arviz
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """The estimate after each update: columns of equal length, as arrays.
+
+    Attributes:
+        num_observations: rows taken in so far.
+        log_evidence: estimate for those rows, in nats.
+        standard_error: of `log_evidence`, in nats.
+        num_annealing_steps: annealing steps of the update.
+        seconds: time since the start.
+
+    Example:
+        >>> trajectory = Trajectory([500, 1000], [-70.0, -140.0], [0.1, 0.2], [9, 1], [0.5, 0.6])
+        >>> trajectory.at(700)["log_evidence"]
+        -70.0
+    """
+
+    num_observations: Int[ndarray, " updates"]
+    log_evidence: Float[ndarray, " updates"]
+    standard_error: Float[ndarray, " updates"]
+    num_annealing_steps: Int[ndarray, " updates"]
+    seconds: Float[ndarray, " updates"]
+
+    def __post_init__(self):
+        for name in self.columns:
+            dtype = np.int64 if name.startswith("num_") else np.float64
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype))
+        lengths = {name: len(self[name]) for name in self.columns}
+        if len(set(lengths.values())) > 1:
+            raise ConfigurationError(f"the columns of a Trajectory must have the same length; got {lengths}.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in dataclasses.fields(self))
+
+    def __len__(self) -> int:
+        return len(self.num_observations)
+
+    def __getitem__(self, column: str) -> ndarray:
+        if column not in self.columns:
+            raise ConfigurationError(
+                f"a trajectory has no column {column!r}; it has {', '.join(self.columns)}."
+            )
+        return getattr(self, column)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Trajectory(no updates)"
+        first, last = self.num_observations[[0, -1]]
+        return f"Trajectory({len(self)} updates, from {first:,} to {last:,} observations)"
+
+    def at(self, num_observations: int) -> dict[str, float | int]:
+        """The last entry with at most that many observations.
+
+        Raises:
+            ConfigurationError: if there is none.
+        """
+        index = int(np.searchsorted(self.num_observations, num_observations, side="right")) - 1
+        if index < 0:
+            starts = f"it starts at {self.num_observations[0]:,}" if len(self) else "it is empty"
+            raise ConfigurationError(
+                f"the trajectory has no entry for num_observations={num_observations}: {starts}."
+            )
+        return {name: self[name][index].item() for name in self.columns}
+
+    def to_arrow(self) -> pyarrow.Table:
+        """As an Arrow table."""
+        import pyarrow
+
+        return pyarrow.table({name: self[name] for name in self.columns})
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame({name: self[name] for name in self.columns})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evidence:
+    """The log evidence log p(D) of a model, how sure it is, and what came with it.
+
+    Attributes:
+        log_evidence: estimate of log p(D), in nats.
+        standard_error: of `log_evidence`, in nats, as the method knows it.
+        num_observations: rows that the estimate is for.
+        trajectory: the estimate after each update.
+        posterior: constrained parameters by name, each (particles, ...).
+        log_weights: normalised log weights of the particles.
+        method: the configuration of the estimator.
+        model_name: name of the model.
+        seed: seed of the run.
+        seconds: time that it took, compilation included.
+        completed: False if it was stopped before the end of the data.
+        diagnostics: what the method or the caller has to say further, by name.
+
+    Example:
+        >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
+        >>> evidence  # doctest: +SKIP
+        Evidence(linear regression: -14,190.31 ± 0.11 nats, 10,000 observations, 0.9 s)
+    """
+
+    log_evidence: float
+    standard_error: float
+    num_observations: int
+    trajectory: Trajectory
+    posterior: dict[str, ndarray]
+    log_weights: Float[ndarray, " particles"]
+    method: Any
+    model_name: str
+    seed: int
+    seconds: float
+    completed: bool = True
+    diagnostics: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    @property
+    def num_particles(self) -> int:
+        """Number of particles of the posterior."""
+        return len(self.log_weights)
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size of the posterior's weights, in particles."""
+        return weights.ess(self.log_weights)
+
+    def __repr__(self) -> str:
+        stopped = "" if self.completed else ", stopped early"
+        return (
+            f"Evidence({self.model_name}: {text.with_error(self.log_evidence, self.standard_error)} nats, "
+            f"{self.num_observations:,} observations, {text.duration(self.seconds)}{stopped})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("log evidence (nats)", text.with_error(self.log_evidence, self.standard_error)),
+            ("per observation (nats)", f"{self.log_evidence / self.num_observations:.5f}"),
+            ("observations", f"{self.num_observations:,}" + ("" if self.completed else " (stopped early)")),
+            ("particles", f"{self.num_particles:,}, effective {self.ess:,.0f}"),
+            ("method", type(self.method).__name__),
+            ("seed", str(self.seed)),
+            ("time", text.duration(self.seconds)),
+        ]
+        return text.html_table(("Evidence", self.model_name), rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Log evidence per observation against the number of observations; see `evidentia.plot.plot_evidence`."""
+        from evidentia.plot import plot_evidence
+
+        return plot_evidence(self, ax=ax)
+
+    def to_arviz(self) -> arviz.InferenceData:
+        """The posterior for ArviZ: one chain of equally weighted draws, so that `arviz.summary` and plots are right.
+
+        The particles are resampled once (systematically, with the run's seed): each occurs in proportion to its
+        weight, and exactly once if all weights are equal. `sample_stats` says which `particle` a draw is and the
+        `log_weight` that it had; the attributes hold the log evidence, its standard error and the run's settings.
+        The draws are independent particles and not a Markov chain: r-hat says nothing here.
+        """
+        import arviz
+
+        particles = np.asarray(weights.resample(jax.random.key(self.seed), self.log_weights))
+        attributes = {
+            "inference_library": "evidentia",
+            "inference_library_version": version("evidentia"),
+            "draws": "particles resampled systematically to equal weights",
+            "ess_of_particles": self.ess,
+            **{name: value for name, value in self._scalars().items() if name != "completed"},
+            "completed": int(self.completed),  # netCDF has no booleans
+            "method": repr(self.method),
+        }
+        return arviz.from_dict(
+            posterior={name: values[None, particles] for name, values in self.posterior.items()},
+            sample_stats={"particle": particles[None], "log_weight": self.log_weights[None, particles]},
+            posterior_attrs=attributes,
+            attrs=attributes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A summary that JSON can hold: no particles, but mean, deviation and 90% interval of every parameter.
+
+        Numbers that are not finite become None. `evidentia.compare` takes such a dictionary in place of the evidence.
+        """
+        parameters = {
+            name: {"mean": mean, "standard_deviation": deviation, "quantile_05": low, "quantile_95": high}
+            for name, mean, deviation, (low, high) in summarise(
+                self.posterior, self.log_weights, (0.05, 0.95)
+            )
+        }
+        return _jsonable(
+            {
+                **self._scalars(),
+                "log_evidence_per_observation": self.log_evidence / self.num_observations,
+                "num_particles": self.num_particles,
+                "ess": self.ess,
+                "num_annealing_steps": int(self.trajectory.num_annealing_steps.sum()),
+                "method": configuration(self.method),
+                "diagnostics": dict(self.diagnostics),
+                "parameters": parameters,
+            }
+        )
+
+    def _scalars(self) -> dict[str, Any]:
+        names = (
+            "model_name",
+            "log_evidence",
+            "standard_error",
+            "num_observations",
+            "seed",
+            "seconds",
+            "completed",
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def configuration(method: Any) -> Any:
+    """A method's configuration as a dictionary of its type and fields, nested ones too.
+
+    Example:
+        >>> configuration(ev.SGAIS())["num_particles"]  # doctest: +SKIP
+        512
+    """
+    if dataclasses.is_dataclass(method) and not isinstance(method, type):
+        values = {
+            entry.name: configuration(getattr(method, entry.name)) for entry in dataclasses.fields(method)
+        }
+        return {"type": type(method).__name__, **values}
+    return method if isinstance(method, bool | int | float | str | None) else repr(method)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(entry) for entry in value]
+    if isinstance(value, np.generic | ndarray):
+        return _jsonable(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

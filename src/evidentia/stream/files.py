@@ -1,0 +1,194 @@
+"""Columns of numbers from a CSV or Parquet file, checked, with errors that name the file and the column."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from evidentia.errors import DataError
+
+_PARQUET_MAGIC = b"PAR1"
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The names of the columns of a CSV file (its first line) or a Parquet file.
+
+    Raises:
+        DataError: no such file, or it is not what its name says.
+
+    Example:
+        >>> column_names("measurements.parquet")  # doctest: +SKIP
+        ['f1', 'f2', 'label']
+    """
+    return _schema(_checked(path)).names
+
+
+def read_columns(path: str | Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Read columns of numbers from a CSV file (with a header line) or a Parquet file.
+
+    Args:
+        path: the file; its suffix, .csv or .parquet, says what it is.
+        columns: the names of the columns to read, in this order; all columns if not given.
+
+    Returns:
+        For each name an array (rows,) of finite numbers: integers, booleans, or real numbers. A column of a CSV file
+        is integer if all its values are.
+
+    Raises:
+        DataError: no such file, not what its name says, a column that does not exist, columns that hold text or
+            missing or infinite values, no rows. The message names all the columns that cannot be used.
+
+    Example:
+        >>> read_columns("measurements.csv", ["f1", "label"])  # doctest: +SKIP
+        {'f1': array([0.5, 1.5]), 'label': array([0, 1])}
+    """
+    path = _checked(path)
+    schema = _schema(path)
+    names = schema.names if columns is None else list(columns)
+    _check_names(path, names, schema.names)
+    table = _read(path, schema, names)
+    if table.num_rows == 0:
+        raise DataError(f"{path} has columns but no rows; at least two observations are needed.")
+    if problems := [problem for name in names if (problem := _problem(name, table[name]))]:
+        raise DataError(
+            f"{path} has columns that cannot be used: {'; '.join(problems)}. Encode text as numbers, drop the rows "
+            "with missing or infinite values or fill them in, or leave these columns out."
+        )
+    return {name: _to_numpy(table[name], whole=path.suffix == ".csv") for name in names}
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """What to say of a name that is not known: the nearest ones, or all if they are few."""
+    if close := difflib.get_close_matches(name, known, n=3):
+        return "Did you mean " + " or ".join(repr(each) for each in close) + "?"
+    shown = ", ".join(known[:12])
+    return f"There are: {shown}{', ...' if len(known) > 12 else ''}."
+
+
+def _checked(path: str | Path) -> Path:
+    """The path of a file whose first bytes agree with its suffix."""
+    path = Path(path).expanduser()
+    if path.suffix not in (".csv", ".parquet"):
+        raise DataError(f"{path}: the name of a data file must end in .csv or .parquet, to say what it is.")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist. Check the path.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if not start.strip():
+        raise DataError(f"{path} is empty; a table with a header line and rows is needed.")
+    if path.suffix == ".parquet" and not start.startswith(_PARQUET_MAGIC):
+        raise DataError(f"{path} is not a Parquet file, whatever its name says. If it is text, name it .csv.")
+    if path.suffix == ".csv" and start.startswith(_PARQUET_MAGIC):
+        raise DataError(f"{path} is a Parquet file, not CSV text. Name it .parquet.")
+    if path.suffix == ".csv" and b"\0" in start:
+        raise DataError(f"{path} is not CSV text: it holds binary data (or UTF-16). Save it as UTF-8 CSV.")
+    return path
+
+
+def _schema(path: Path) -> pa.Schema:
+    """Names and types; the types of a CSV file are those of its first rows."""
+    try:
+        if path.suffix == ".parquet":
+            return pa.parquet.read_schema(path)
+        with pa.csv.open_csv(path) as reader:
+            return reader.schema
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _read(path: Path, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    names = list(dict.fromkeys(names))
+    try:
+        if path.suffix == ".parquet":
+            return pa.parquet.read_table(path, columns=names, partitioning=None)
+        # Arrow decides from the first megabyte, where a real column can look like integers or be empty so far.
+        types = {name: pa.float64() for name in names if _is_number(schema.field(name).type)}
+        options = pa.csv.ConvertOptions(include_columns=names, column_types=types)
+        return pa.csv.read_csv(path, convert_options=options)
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        if match := re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", str(error)):
+            problem = f"column {schema.names[int(match[1])]!r} holds text, for example {match[2]!r}"
+            raise DataError(f"{path}: {problem}. Encode text as numbers, or leave this column out.") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    kind = "a Parquet file (it may be damaged or cut short)" if path.suffix == ".parquet" else "CSV text"
+    return DataError(f"{path} cannot be read as {kind}: {str(error).splitlines()[0].rstrip('.')}.")
+
+
+def _check_names(path: Path, names: Sequence[str], known: list[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise DataError(f"{path} has no column {name!r}. {near(name, known)}{_header_hint(known)}")
+        if known.count(name) > 1:
+            raise DataError(f"{path} has {known.count(name)} columns named {name!r}; give each its own name.")
+
+
+def _header_hint(known: Sequence[str]) -> str:
+    if all(re.fullmatch(r"[-+.\deE?]*", name) for name in known):
+        return " The first line looks like data: add a header line with the names of the columns."
+    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
+        if len(known) == 1 and separator in known[0]:
+            return f" The file is separated by {called}: write it with commas."
+    return ""
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+
+
+def _problem(name: str, column: pa.ChunkedArray) -> str:
+    """What is wrong with a column, or an empty string."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return f"{name!r} holds text{_examples(column)}"
+    if not (_is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
+        return f"{name!r} holds values of type {kind}, not numbers"
+    missing = pc.is_null(column, nan_is_null=pa.types.is_floating(kind))
+    if count := pc.sum(missing).as_py():
+        return f"{name!r} has {count:,} missing values in {len(column):,} rows (the first in row {_first(missing)})"
+    if pa.types.is_floating(kind) and (count := pc.sum(infinite := pc.is_inf(column)).as_py()):
+        return f"{name!r} has {count:,} infinite values in {len(column):,} rows (the first in row {_first(infinite)})"
+    return ""
+
+
+def _first(mask: pa.ChunkedArray) -> int:
+    """The row of the first true value, counted from 1 without the header."""
+    return pc.index(mask, True).as_py() + 1
+
+
+def _examples(column: pa.ChunkedArray) -> str:
+    """Up to three values that are no numbers."""
+    shown = []
+    for value in pc.unique(column).to_pylist():
+        try:
+            float(value or 0)
+        except ValueError:
+            shown.append(repr(value))
+        if len(shown) == 3:
+            break
+    return f", for example {', '.join(shown)}" if shown else ""
+
+
+def _to_numpy(column: pa.ChunkedArray, whole: bool) -> np.ndarray:
+    """Numbers; with `whole`, real numbers without a fraction become integers."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    values = column.to_numpy()
+    if whole and values.dtype.kind == "f" and np.all(np.abs(values) < 2**53) and np.all(values == np.floor(values)):
+        return values.astype(np.int64)
+    return values

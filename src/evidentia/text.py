@@ -1,0 +1,72 @@
+"""Numbers and tables as people read them, the same on the terminal, in notebooks and in the report."""
+
+import math
+from collections.abc import Sequence
+
+
+def with_error(value: float, error: float) -> str:
+    """An estimate with its error, cut to two significant digits of the error.
+
+    Example:
+        >>> with_error(-1234567.891, 0.1234)
+        '-1,234,567.89 ± 0.12'
+    """
+    digits = decimals(error)
+    return f"{value:,.{digits}f} ± {error:,.{digits}f}"
+
+
+def decimals(error: float) -> int:
+    """Decimal places that show two significant digits of an error: from 0 to 4, and 2 where it says nothing."""
+    if not math.isfinite(error) or error <= 0:
+        return 2
+    return min(max(1 - math.floor(math.log10(error)), 0), 4)
+
+
+def probability(value: float, error: float) -> str:
+    """A probability with its error; '> 0.999' or '< 0.001' near the ends, where the log Bayes factor says more.
+
+    Example:
+        >>> probability(0.731, 0.042)
+        '0.731 ± 0.042'
+    """
+    if value > 0.9995:
+        return "> 0.999"
+    if value < 0.0005:
+        return "< 0.001"
+    return f"{value:.3f} ± {error:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """A time in seconds, or in minutes or hours once it is long.
+
+    Example:
+        >>> duration(3.14159), duration(312)
+        ('3.1 s', '5 min 12 s')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells under a header; the first column to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
+
+    return "\n".join(line(cells) for cells in (header, *rows))
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same as HTML, for notebooks."""
+    from html import escape
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"

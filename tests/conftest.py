@@ -1,0 +1,48 @@
+"""What all tests share: the CPU, no windows, repeatable property tests, real data, and no green run without a test."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Before anything imports JAX or matplotlib; the workers of pytest-xdist inherit it.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+# The first example of a property compiles, so no deadline; the same examples in every run, so no surprises.
+settings.register_profile("evidentia", deadline=None, derandomize=True, max_examples=30, database=None)
+settings.load_profile("evidentia")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets, kept outside the repository; without it the test is skipped."""
+    folder = Path(os.environ.get("EVIDENTIA_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"needs the folder of real data {folder}; EVIDENTIA_TEST_DATA can name another")
+    return folder
+
+
+class _Executed:
+    """Counts the tests that ran (not skipped); a run of none fails, as one that found none does."""
+
+    def __init__(self):
+        self.count = 0
+
+    def pytest_runtest_logreport(self, report):
+        self.count += report.when == "call" and not report.skipped
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session, exitstatus):
+        if exitstatus == pytest.ExitCode.OK and not self.count and not session.config.option.collectonly:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+            session.config.get_terminal_writer().line("\nevery test was skipped: the run fails", red=True)
+
+
+def pytest_configure(config):
+    is_worker = hasattr(config, "workerinput")  # of pytest-xdist; the process that started it hears of all tests
+    if not is_worker:
+        config.pluginmanager.register(_Executed(), "evidentia-executed")

@@ -1,0 +1,127 @@
+"""Kernels: each leaves a Gaussian target invariant, within what its discretisation allows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from evidentia.errors import ConfigurationError
+from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
+
+NUM_PARTICLES = 20_000
+COVARIANCE = np.array([[1.0, 0.9 * 0.03], [0.9 * 0.03, 0.0009]])
+
+
+def gaussian_gradient(key, positions):
+    return -positions @ jnp.asarray(np.linalg.inv(COVARIANCE), jnp.float32)
+
+
+def target_draws(key):
+    return jax.random.normal(key, (NUM_PARTICLES, 2)) @ np.linalg.cholesky(COVARIANCE).T.astype(np.float32)
+
+
+def whitened_covariance(positions):
+    white = np.linalg.solve(np.linalg.cholesky(COVARIANCE), np.asarray(positions, np.float64).T)
+    return np.cov(white)
+
+
+SAMPLING_ERROR = 4 * np.sqrt(2 / NUM_PARTICLES)  # four standard errors of a variance of one
+
+
+def test_baoab_keeps_a_gaussian_exactly_even_at_a_large_step():
+    scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
+    kernel = BAOAB(step_size=1.0, num_steps=10)
+    moved = kernel.move(jax.random.key(0), target_draws(jax.random.key(1)), gaussian_gradient, scale)
+    np.testing.assert_allclose(whitened_covariance(moved), np.eye(2), atol=SAMPLING_ERROR)
+
+
+def test_baoab_reaches_the_target_from_elsewhere():
+    scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
+    start = jnp.full((NUM_PARTICLES, 2), 0.02)
+    moved = BAOAB(num_steps=40).move(jax.random.key(0), start, gaussian_gradient, scale)
+    np.testing.assert_allclose(whitened_covariance(moved), np.eye(2), atol=SAMPLING_ERROR)
+    np.testing.assert_allclose(np.mean(moved, 0) / np.sqrt(np.diag(COVARIANCE)), 0, atol=4 / np.sqrt(NUM_PARTICLES))
+
+
+def test_baoab_forgets_where_it_started():
+    scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
+    start = target_draws(jax.random.key(1))
+    moved = BAOAB().move(jax.random.key(0), start, gaussian_gradient, scale)
+    assert abs(np.corrcoef(start[:, 0], moved[:, 0])[0, 1]) < 0.3
+
+
+def test_baoab_comes_back_from_a_steep_wall():
+    def wall(key, positions):  # log density -x - e^{-x}: at -12 the force is e^12
+        return -1 + jnp.exp(-positions)
+
+    scale = Scale(jnp.ones((1, 1)), 1)
+    moved = BAOAB(num_steps=100).move(jax.random.key(0), jnp.full((100, 1), -12.0), wall, scale)
+    assert np.all(np.isfinite(moved)) and np.median(moved) > -2
+
+
+def test_baoab_leaves_a_particle_whose_path_is_not_finite():
+    def broken(key, positions):
+        return jnp.where(positions > 0, jnp.nan, -positions)
+
+    start = jnp.array([[1.0], [-8.0]])
+    moved = BAOAB(num_steps=1, step_size=0.1).move(jax.random.key(0), start, broken, Scale(jnp.ones((1, 1)), 1))
+    assert moved[0] == start[0] and moved[1] != start[1]
+
+
+def test_sghmc_has_the_published_stationary_spread():
+    # θ ~ N(0, 1/n): with η = 0.1/n the recursion is linear, and its covariance solves a Lyapunov equation.
+    n, learning_rate, friction = 50, 0.1, 0.2
+    transition = np.array([[1 - learning_rate, 1 - friction], [-learning_rate, 1 - friction]])
+    noise = 2 * friction * learning_rate / n * np.ones((2, 2))
+    covariance = np.zeros((2, 2))
+    for _ in range(2000):
+        covariance = transition @ covariance @ transition.T + noise
+    kernel = SGHMC(learning_rate=learning_rate, friction=friction, num_steps=300)
+    start = jnp.zeros((NUM_PARTICLES, 1))
+    moved = kernel.move(jax.random.key(0), start, lambda key, x: -n * x, Scale(jnp.ones((1, 1)), n))
+    assert np.var(moved) == pytest.approx(covariance[0, 0], rel=SAMPLING_ERROR)
+
+
+@pytest.mark.parametrize("kernel", [BAOAB(), SGHMC()])
+def test_different_keys_give_different_moves(kernel):
+    scale, start = Scale(jnp.ones((1, 1)), 10), jnp.zeros((3, 1))
+    first, second = (kernel.move(jax.random.key(seed), start, lambda key, x: -x, scale) for seed in (0, 1))
+    assert not np.any(np.asarray(first) == np.asarray(second))
+
+
+def test_the_scale_is_the_weighted_covariance():
+    rng = np.random.default_rng(0)
+    positions, weights = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3)), rng.dirichlet(np.ones(200))
+    factor = np.asarray(posterior_scale(positions, weights, 10).factor, np.float64)
+    expected = np.cov(positions.T, aweights=weights, ddof=0)
+    np.testing.assert_allclose(factor @ factor.T, expected, rtol=1e-5)
+
+
+def test_the_scale_survives_correlations_that_float32_cannot_hold():
+    rng = np.random.default_rng(0)
+    common, difference = rng.normal(size=(500, 1)), 1e-3 * rng.normal(size=(500, 2))
+    positions = common + difference
+    factor = np.asarray(posterior_scale(positions, np.full(500, 1 / 500), 10).factor)
+    assert factor[1, 1] == pytest.approx(np.sqrt(2) * 1e-3, rel=4 / np.sqrt(1000))
+
+
+def test_the_scale_of_few_particles_is_diagonal():
+    positions = np.random.default_rng(0).normal(size=(10, 4))
+    factor = np.asarray(posterior_scale(positions, np.full(10, 0.1), 10).factor)
+    np.testing.assert_array_equal(factor, np.diag(np.diag(factor)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "fields", "message"),
+    [
+        (BAOAB, {"step_size": 2.0}, r"step_size must lie in \(0, 2\), the stable range; got 2\.0\."),
+        (BAOAB, {"friction": 0.0}, r"friction must be positive; got 0\.0\."),
+        (BAOAB, {"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+        (SGHMC, {"learning_rate": 0.0}, r"learning_rate must be positive; got 0\.0\."),
+        (SGHMC, {"friction": 1.5}, r"friction must lie in \(0, 1\]; got 1\.5\."),
+        (SGHMC, {"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+    ],
+)
+def test_impossible_configurations_are_refused(kernel, fields, message):
+    with pytest.raises(ConfigurationError, match=message):
+        kernel(**fields)

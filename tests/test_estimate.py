@@ -1,0 +1,82 @@
+"""`estimate`: the arguments' checks, progress, interruption, and no side effects of precision."""
+
+import jax
+import numpy as np
+import pytest
+
+import evidentia as ev
+
+MODEL = ev.models.linear_regression(num_features=2)
+
+
+def data(num_observations=3000):
+    return MODEL.simulate(num_observations, 0)[0]
+
+
+def test_progress_is_told_after_each_chunk():
+    updates = []
+    evidence = ev.estimate(MODEL, data(), progress=updates.append)
+    assert [update.num_observations for update in updates] == list(evidence.trajectory.num_observations)
+    assert updates[-1].total_observations == 3000
+    assert updates[-1].log_evidence == evidence.log_evidence
+    assert updates[-1].num_annealing_steps == evidence.trajectory.num_annealing_steps.sum()
+
+
+def test_ctrl_c_returns_what_was_estimated_so_far():
+    def interrupt(update):
+        if update.num_observations >= 1000:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ev.EvidenceWarning, match="stopped after 1000 of 3000 observations"):
+        evidence = ev.estimate(MODEL, data(), progress=interrupt)
+    assert not evidence.completed and evidence.num_observations == 1000
+    same = {name: array[:1000] for name, array in data().items()}
+    assert abs(evidence.log_evidence - MODEL.exact_log_evidence(same)) < 4.5 * evidence.standard_error
+
+
+def test_ctrl_c_before_the_first_chunk_is_passed_on(monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ev.SGAIS, "update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ev.estimate(MODEL, data())
+
+
+def test_precision_of_jax_is_left_alone():
+    ev.estimate(MODEL, data(1000))
+    assert not jax.config.jax_enable_x64
+
+
+def test_a_second_call_does_not_compile():
+    model = ev.models.linear_regression(num_features=2)
+    rows = data(1000)
+    ev.estimate(model, rows, seed=0)
+    with jax.log_compiles(False), jax.transfer_guard("allow"):
+        compiled = []
+        jax.monitoring.register_event_duration_secs_listener(
+            lambda name, seconds, **kw: compiled.append(name) if "backend_compile" in name else None
+        )
+        ev.estimate(model, rows, seed=1)
+    assert not compiled
+
+
+def test_a_model_that_is_none_is_refused():
+    with pytest.raises(ev.ModelError, match=r"model must be an evidentia\.Model; got function"):
+        ev.estimate(lambda: None, data())
+
+
+def test_a_method_that_is_none_is_refused():
+    with pytest.raises(ev.ConfigurationError, match=r"method must be a configuration such as SGAIS\(\); got 'sgais'"):
+        ev.estimate(MODEL, data(), method="sgais")
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "0"])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(ev.ConfigurationError, match="seed must be an integer from 0"):
+        ev.estimate(MODEL, data(), seed=seed)
+
+
+def test_a_single_row_is_refused():
+    with pytest.raises(ev.DataError, match="at least two observations; got 1"):
+        ev.estimate(MODEL, {"x": np.zeros((1, 2)), "y": np.zeros(1)})

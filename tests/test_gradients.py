@@ -1,0 +1,144 @@
+"""Gradient estimators: unbiased, exact where they must be, with shared mini-batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from evidentia import models
+from evidentia.errors import ConfigurationError
+from evidentia.gradients import ControlVariate, FullBatch, MiniBatch, Target, expand
+from evidentia.rows import Rows
+
+NUM_ROWS, NUM_CHUNK, TEMPERATURE = 3000, 500, 0.3
+
+
+@pytest.fixture(scope="module", params=["linear", "softmax"])
+def problem(request):
+    model = {
+        "linear": models.linear_regression(2),
+        "softmax": models.softmax_regression(2, 3),
+    }[request.param]
+    data, _ = model.simulate(NUM_ROWS + NUM_CHUNK, 0)
+    bound = model.bind(data)
+    arrays = jax.tree.map(jnp.asarray, data)
+    target = Target(Rows(arrays, 0, NUM_ROWS), Rows(arrays, NUM_ROWS, NUM_ROWS + NUM_CHUNK), TEMPERATURE)
+    positions = 0.3 * bound.sample_prior(jax.random.key(1), 4)
+    return bound, arrays, target, positions
+
+
+def estimates(config, problem, num_draws):
+    """Draws of the estimator, (draws, particles, parameters), after the preparation that a move does."""
+    bound, _, target, positions = problem
+    config, memory = config.prepare(bound, None, target, positions.mean(0))
+    estimator = config.estimator(bound, target, memory)
+    keys = jax.random.split(jax.random.key(2), num_draws)
+    return np.asarray(jax.lax.map(jax.jit(lambda key: estimator(key, positions)), keys), np.float64)
+
+
+def test_full_batch_is_the_gradient_of_the_tempered_posterior(problem):
+    bound, arrays, _, positions = problem
+
+    def log_density(position):
+        values = bound.log_likelihood(position, arrays)
+        return bound.log_prior(position) + values[:NUM_ROWS].sum() + TEMPERATURE * values[NUM_ROWS:].sum()
+
+    expected = jax.vmap(jax.grad(log_density))(positions)
+    np.testing.assert_allclose(estimates(FullBatch(), problem, 1)[0], expected, rtol=2e-4, atol=0.02)
+
+
+@pytest.mark.parametrize("config", [MiniBatch(200), ControlVariate(batch_size=64, exact_rows=0)])
+def test_estimators_are_unbiased(config, problem):
+    exact = estimates(FullBatch(), problem, 1)[0]
+    draws = estimates(config, problem, 1000)
+    standard_error = draws.std(0) / np.sqrt(len(draws))
+    # Four standard errors in each of a few dozen components; float32 sums of 3000 rows are good to 0.02.
+    assert np.all(np.abs(draws.mean(0) - exact) < 4 * standard_error + 0.02)
+
+
+def test_control_variates_are_exact_on_a_quadratic_model():
+    model = models.linear_regression(2)
+    data, _ = model.simulate(NUM_ROWS + NUM_CHUNK, 0)
+    bound, arrays = model.bind(data), jax.tree.map(jnp.asarray, data)
+    target = Target(Rows(arrays, 0, NUM_ROWS), Rows(arrays, NUM_ROWS, NUM_ROWS + NUM_CHUNK), TEMPERATURE)
+    problem = bound, arrays, target, bound.sample_prior(jax.random.key(1), 4)
+    exact = estimates(FullBatch(), problem, 1)[0]
+    draws = estimates(ControlVariate(batch_size=8, exact_rows=0), problem, 20)
+    # The remainder is a difference of float32 numbers, scaled up by rows / batch.
+    np.testing.assert_allclose(draws, np.broadcast_to(exact, draws.shape), rtol=1e-3, atol=0.1)
+
+
+def test_control_variates_are_much_less_noisy_than_mini_batches(problem):
+    noise = estimates(MiniBatch(64), problem, 200).std(0).mean()
+    assert estimates(ControlVariate(batch_size=64, exact_rows=0), problem, 200).std(0).mean() < 0.5 * noise
+
+
+def test_particles_share_the_mini_batch_of_control_variates(problem):
+    bound, arrays, target, positions = problem
+    same = jnp.broadcast_to(positions[0], positions.shape)
+    draws = estimates(ControlVariate(batch_size=64, exact_rows=0), (bound, arrays, target, same), 3)
+    np.testing.assert_allclose(draws, np.broadcast_to(draws[:, :1], draws.shape), rtol=1e-4, atol=0.05)
+
+
+def test_published_mini_batches_differ_between_particles(problem):
+    bound, arrays, target, positions = problem
+    same = jnp.broadcast_to(positions[0], positions.shape)
+    draws = estimates(MiniBatch(64), (bound, arrays, target, same), 1)[0]
+    assert not np.allclose(draws[0], draws[1], rtol=1e-3)
+
+
+def test_before_any_past_a_mini_batch_is_the_prior_and_the_chunk(problem):
+    bound, arrays, _, positions = problem
+    target = Target(Rows(arrays, 0, 0), Rows(arrays, 0, NUM_CHUNK), 1.0)
+    problem = bound, arrays, target, positions
+    np.testing.assert_allclose(
+        estimates(MiniBatch(8), problem, 1)[0], estimates(FullBatch(), problem, 1)[0], rtol=1e-5, atol=1e-3
+    )
+
+
+def test_an_expansion_brought_up_to_date_equals_one_made_at_once(problem):
+    bound, arrays, target, positions = problem
+    config, centre = ControlVariate(exact_rows=0), positions.mean(0)
+    _, memory = config.prepare(bound, None, target, centre)
+    later = Target(Rows(arrays, 0, NUM_ROWS + 400), Rows(arrays, NUM_ROWS + 400, NUM_ROWS + NUM_CHUNK), 1.0)
+    _, memory = config.prepare(bound, memory, later, centre + 1)
+    at_once = expand(bound, centre, later.past)
+    assert memory.num_rows == NUM_ROWS + 400
+    for updated, expected in zip(memory.past, at_once, strict=True):
+        np.testing.assert_allclose(updated, expected, rtol=1e-3, atol=0.05)
+
+
+def test_the_centre_moves_when_the_rows_have_doubled(problem):
+    bound, arrays, target, positions = problem
+    config = ControlVariate(exact_rows=0)
+    early = Target(Rows(arrays, 0, 1000), Rows(arrays, 1000, 1000), 1.0)
+    _, memory = config.prepare(bound, None, early, positions[0])
+    _, memory = config.prepare(bound, memory, target, positions[1])
+    np.testing.assert_array_equal(memory.past.centre, positions[1])
+
+
+def test_the_exact_gradient_is_taken_while_rows_are_few_or_noise_is_large(problem):
+    bound, _, target, positions = problem
+    config, memory = ControlVariate(exact_rows=10_000).prepare(bound, None, target, positions[0])
+    assert config == FullBatch() and memory is None
+    noisy = ControlVariate(batch_size=64, exact_rows=0)
+    config, memory = noisy.prepare(bound, None, target, positions[0])
+    assert config == noisy
+    memory = noisy.adapt(memory, 5.0)
+    config, memory = noisy.prepare(bound, memory, target, positions[0])
+    assert config == ControlVariate(batch_size=512, exact_rows=0)
+    config, _ = noisy.prepare(bound, noisy.adapt(memory, 5.0), target, positions[0])
+    assert config == FullBatch()
+
+
+def test_quiet_mini_batches_do_not_grow(problem):
+    bound, _, target, positions = problem
+    config = ControlVariate(batch_size=64, exact_rows=0)
+    _, memory = config.prepare(bound, None, target, positions[0])
+    assert config.adapt(memory, 0.01) is memory
+
+
+@pytest.mark.parametrize("kind", [MiniBatch, ControlVariate])
+def test_a_batch_of_no_rows_is_refused(kind):
+    with pytest.raises(ConfigurationError, match=r"batch_size must be at least 1; got 0\."):
+        kind(batch_size=0)

@@ -1,0 +1,149 @@
+"""The package as others get it: the wheel, what an import changes, and documentation of every public name."""
+
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import evidentia
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def run(*command: str | Path, **options) -> str:
+    """Run a command without this process' Python path; its output, or a failure that shows it."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        **options,
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_wheel_holds_the_whole_package(wheel):
+    source = REPOSITORY / "src"
+    files = {
+        str(path.relative_to(source))
+        for path in (source / "evidentia").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert packed == files
+    assert "evidentia/py.typed" in packed
+
+
+@pytest.mark.network
+def test_wheel_runs_in_an_empty_environment(wheel, tmp_path):
+    """With its declared dependencies and nothing else: no extra, no source tree."""
+    run(sys.executable, "-m", "venv", tmp_path / "empty")
+    python = tmp_path / "empty" / "bin" / "python"
+    constraints = REPOSITORY / "constraints.txt"
+    run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", constraints, wheel)
+    command = tmp_path / "empty" / "bin" / "evidentia"
+    assert "estimate" in run(command, "--help", cwd=tmp_path)
+    assert evidentia.__version__ in run(command, "--version", cwd=tmp_path)
+    location = run(python, "-c", "import evidentia; print(evidentia.__file__)", cwd=tmp_path)
+    assert Path(location.strip()).is_relative_to(tmp_path / "empty")
+
+
+def test_import_changes_no_global_state():
+    """JAX's configuration, logging, matplotlib, warnings, random numbers and the environment stay as they were."""
+    script = """
+        import logging, os, sys, warnings
+
+        import jax, matplotlib, numpy
+        # What these do on import is theirs.
+        import arviz, blackjax, numpyro, pyarrow, rich, typer
+
+        def state():
+            return {
+                "jax": dict(jax.config.values),
+                "logging handlers": list(logging.getLogger().handlers),
+                "logging level": logging.getLogger().level,
+                "matplotlib": {key: dict.get(matplotlib.rcParams, key) for key in matplotlib.rcParams.keys()},
+                "warnings": list(warnings.filters),
+                "numpy errors": numpy.geterr(),
+                "numpy print": str(numpy.get_printoptions()),
+                "numpy random": numpy.random.get_state()[1].tolist(),
+                "environment": dict(os.environ),
+                "signals": __import__("signal").getsignal(2),
+                "excepthook": sys.excepthook,
+            }
+
+        before = state()
+        import evidentia, evidentia.cli
+        after = state()
+        changed = [name for name in before if before[name] != after[name]]
+        assert not changed, changed
+        assert "matplotlib.pyplot" not in sys.modules or before["matplotlib"] == after["matplotlib"]
+    """
+    run(sys.executable, "-W", "ignore", "-c", textwrap.dedent(script))
+
+
+def test_import_leaves_jax_alone_when_it_comes_first():
+    """The same for a user who imports evidentia before anything else: JAX has its defaults."""
+    show = "import jax; print(sorted((k, str(v)) for k, v in jax.config.values.items()))"
+    assert run(sys.executable, "-c", "import evidentia; " + show) == run(sys.executable, "-c", show)
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(evidentia.__path__, "evidentia.")
+    return ["evidentia", *(module.name for module in found if "._" not in module.name)]
+
+
+def documented(name: str, thing: object) -> list[str]:
+    """The names below a public class or function that have no docstring."""
+    if isinstance(thing, property):
+        return [] if inspect.getdoc(thing.fget) else [name]
+    if isinstance(thing, staticmethod | classmethod):
+        thing = thing.__func__
+    own = (thing.__doc__ or "").strip()
+    generated = own.startswith(f"{name.rpartition('.')[2]}(")  # by dataclass or NamedTuple
+    missing = [] if own and not generated else [name]
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and isinstance(
+                value, property | staticmethod | classmethod | type(documented)
+            ):
+                missing += documented(f"{name}.{member}", value)
+    return missing
+
+
+@pytest.mark.parametrize("name", modules())
+def test_every_public_name_has_a_docstring(name):
+    module = importlib.import_module(name)
+    missing = [] if (module.__doc__ or "").strip() else [name]
+    for member, value in vars(module).items():
+        here = getattr(value, "__module__", None) == name
+        if here and not member.startswith("_") and callable(value):
+            missing += documented(f"{name}.{member}", value)
+    assert not missing, f"without a docstring: {', '.join(missing)}"
+
+
+def test_all_names_exist_and_are_sorted_out():
+    assert len(set(evidentia.__all__)) == len(evidentia.__all__)
+    for name in evidentia.__all__:
+        assert hasattr(evidentia, name), name

@@ -1,0 +1,73 @@
+"""Sums over rows: every row once, any window, no digits lost."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evidentia.model import Model
+from evidentia.rows import BLOCK_SIZE, Rows, fold_rows, log_likelihood_sums, two_sum
+
+CAPACITY = 3 * BLOCK_SIZE + 17
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, CAPACITY), st.integers(0, CAPACITY))
+def test_a_fold_visits_each_row_of_the_window_once(first, second):
+    start, stop = sorted((first, second))
+    rows = Rows(jnp.arange(CAPACITY), start, stop)
+
+    def count(carry, block, mask):
+        return carry.at[block].add(mask)
+
+    visits = fold_rows(count, jnp.zeros(CAPACITY, jnp.int32), rows)
+    expected = np.zeros(CAPACITY)
+    expected[start:stop] = 1
+    np.testing.assert_array_equal(visits, expected)
+
+
+def test_two_sum_keeps_the_rounding_error():
+    total, error = jax.jit(two_sum)(jnp.float32(1.0), jnp.float32(1e-9))
+    assert float(total) + float(error) == pytest.approx(1 + 1e-9, abs=1e-16)
+
+
+def _location_model():
+    """y ~ N(m, 1): a log-likelihood of about -10³ a row, so that float32 sums would lose the answer."""
+    return Model(
+        prior={"m": dist.Normal(0.0, 1.0)},
+        log_likelihood=lambda params, batch: -0.5 * (batch["y"] - params["m"]) ** 2 - 1000.0,
+    )
+
+
+def test_log_likelihoods_of_a_million_rows_keep_their_digits():
+    y = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
+    model = _location_model().bind({"y": y})
+    positions = np.array([[0.0], [0.01], [-0.02], [0.03]], np.float32)
+    deviations, offset = log_likelihood_sums(model, jnp.asarray(positions), Rows({"y": jnp.asarray(y)}, 0, len(y)))
+    exact = np.array([(-0.5 * (y.astype(float) - float(m[0])) ** 2 - 1000.0).sum() for m in positions])
+    # A row of -1000 nats is rounded to float32 steps of 2^-14; those errors are random and grow as the square root.
+    tolerance = 4 * 2.0**-14 / np.sqrt(12) * np.sqrt(len(y))
+    np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=tolerance)
+
+
+def test_deviations_are_finite_when_one_particle_rules_a_row_out():
+    model = Model(
+        prior={"m": dist.Normal(0.0, 1.0)},
+        log_likelihood=lambda params, batch: jnp.where(batch["y"] > params["m"], 0.0, -jnp.inf),
+    ).bind({"y": np.ones(4, np.float32)})
+    rows = Rows({"y": jnp.ones(4)}, 0, 4)
+    deviations, _ = log_likelihood_sums(model, jnp.array([[0.0], [2.0]]), rows)
+    assert np.isfinite(deviations[0]) and deviations[1] == -np.inf
+
+
+@pytest.mark.parametrize("value", [jnp.nan, jnp.inf])
+def test_nan_and_plus_infinity_are_reported_as_nan(value):
+    model = Model(
+        prior={"m": dist.Normal(0.0, 1.0)},
+        log_likelihood=lambda params, batch: jnp.where(params["m"] > 1, value, -params["m"] * batch["y"]),
+    ).bind({"y": np.ones(4, np.float32)})
+    deviations, _ = log_likelihood_sums(model, jnp.array([[0.0], [2.0]]), Rows({"y": jnp.ones(4)}, 0, 4))
+    assert np.isfinite(deviations[0]) and np.isnan(deviations[1])
