@@ -1,4 +1,4 @@
-"""What all tests share: the CPU, no windows, repeatable property tests, real data, and no green run without a test."""
+"""What all tests share: the CPU, a cache of compiled programs, repeatable property tests, real data, no empty run."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Before anything imports JAX or matplotlib; the workers of pytest-xdist inherit it.
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+# Before anything imports JAX or matplotlib; the workers of pytest-xdist and the commands that tests run inherit it.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
-
-REPOSITORY = Path(__file__).resolve().parents[1]
+# Compilation is two thirds of a first run; the next ones take the programs from here (`make clean` removes them).
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 # The first example of a property compiles, so no deadline; the same examples in every run, so no surprises.
 settings.register_profile("evidentia", deadline=None, derandomize=True, max_examples=30, database=None)

@@ -168,6 +168,7 @@ def test_names_appear_in_representations():
     ("prior", "message"),
     [
         ({}, "prior must map parameter names to NumPyro distributions"),
+        (dist.Normal(), "prior must map parameter names to NumPyro distributions"),
         ([dist.Normal()], "prior must map parameter names to NumPyro distributions"),
         ({1: dist.Normal()}, "names in prior must be strings; got 1"),
         ({"w": 3.0}, r"prior\['w'\] must be a NumPyro distribution .* got 3.0"),

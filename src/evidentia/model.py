@@ -167,7 +167,9 @@ class Model:
 
     @property
     def _is_numpyro(self) -> bool:
-        return callable(self.prior)
+        return callable(self.prior) and not isinstance(
+            self.prior, dist.Distribution
+        )  # which can be called too
 
     @property
     def _is_hierarchical(self) -> bool:

@@ -60,7 +60,11 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
         yield lambda update: None
         return
     column = Column(no_wrap=True, overflow="ellipsis")
-    columns = (TextColumn("{task.description}", markup=False, table_column=column), BarColumn(bar_width=8), _Numbers())
+    columns = (
+        TextColumn("{task.description}", markup=False, table_column=column),
+        BarColumn(bar_width=8),
+        _Numbers(),
+    )
     pace = _Pace()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(description, total=None, update=None)
@@ -91,7 +95,12 @@ def plain_lines(description: str, console: Console | None = None, every: float =
         now = time.monotonic()
         if now - last >= every or update.num_observations == update.total_observations:
             last = now
-            console.print(f"{description}: {describe(update, pace.rows_per_second())}", highlight=False, markup=False, soft_wrap=True)
+            console.print(
+                f"{description}: {describe(update, pace.rows_per_second())}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
 
     yield show
 
@@ -151,9 +160,8 @@ def _time_left(update: Update, rows_per_second: float) -> str:
 
 def _short(number: float) -> str:
     """A count in five characters: 999, 12.3k, 1.20M."""
-    for limit, divisor, unit in ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G")):
-        if number < limit:
-            break
+    units = ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G"))
+    divisor, unit = next((divisor, unit) for limit, divisor, unit in units if number < limit)
     value = number / divisor
     digits = 0 if not unit else 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{digits}f}{unit}"

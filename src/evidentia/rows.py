@@ -40,8 +40,7 @@ def fold_rows(
     function: Callable[[Carry, Any, Bool[Array, " block"]], Carry], initial: Carry, rows: Rows
 ) -> Carry:
     """Fold `function(carry, block, mask)` over the rows; `mask` is False for rows outside the window."""
-    capacity = jax.tree.leaves(rows.arrays)[0].shape[0]
-    size = min(BLOCK_SIZE, capacity)
+    capacity, size = _capacity(rows), block_size(rows)
 
     def body(index, carry):
         first = rows.start + index * size
@@ -52,6 +51,15 @@ def fold_rows(
         return function(carry, block, (index_of_row >= first) & (index_of_row < rows.stop))
 
     return jax.lax.fori_loop(0, (rows.size + size - 1) // size, body, initial)
+
+
+def block_size(rows: Rows) -> int:
+    """Rows in a block of `fold_rows`."""
+    return min(BLOCK_SIZE, _capacity(rows))
+
+
+def _capacity(rows: Rows) -> int:
+    return jax.tree.leaves(rows.arrays)[0].shape[0]
 
 
 def log_likelihood_sums(
@@ -66,7 +74,8 @@ def log_likelihood_sums(
     A particle that gives -inf to a row has the deviation -inf; one that gives NaN or +inf has NaN.
     """
     deviations, high, low = _log_likelihood_sums(model, positions, rows)
-    return np.asarray(deviations, np.float64), float(high) + float(low)
+    offset = np.sum(np.asarray(high, np.float64)) + np.sum(np.asarray(low, np.float64))
+    return np.asarray(deviations, np.float64), float(offset)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -78,14 +87,15 @@ def _log_likelihood_sums(model, positions, rows):
         finite = jnp.isfinite(values)
         average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
         values = jnp.where(values == jnp.inf, jnp.nan, values - average)
-        high, error = two_sum(high, average.sum())
+        # One compensated sum for each place in the block; the host adds them up.
+        high, error = two_sum(high, average)
         return deviations + values.sum(1), high, low + error
 
-    zero = jnp.zeros((), positions.dtype)
-    return fold_rows(add, (jnp.zeros_like(positions[:, 0]), zero, zero), rows)
+    zeros = jnp.zeros(block_size(rows), positions.dtype)
+    return fold_rows(add, (jnp.zeros_like(positions[:, 0]), zeros, zeros), rows)
 
 
-def two_sum(a: Float[Array, ""], b: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def two_sum(a: Float[Array, " n"], b: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """The rounded sum of `a` and `b` and its exact rounding error (Knuth, TAOCP vol. 2, section 4.2.2, Theorem B)."""
     total = a + b
     b_rounded = total - a

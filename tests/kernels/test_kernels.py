@@ -51,12 +51,27 @@ def test_baoab_forgets_where_it_started():
 
 
 def test_baoab_comes_back_from_a_steep_wall():
-    def wall(key, positions):  # log density -x - e^{-x}: at -12 the force is e^12
+    def wall(key, positions):  # log density -x - e^{-x}, of standard deviation 1.3: at -12 the force is e^12
         return -1 + jnp.exp(-positions)
 
-    scale = Scale(jnp.ones((1, 1)), 1)
-    moved = BAOAB(num_steps=100).move(jax.random.key(0), jnp.full((100, 1), -12.0), wall, scale)
-    assert np.all(np.isfinite(moved)) and np.median(moved) > -2
+    bulk = -jnp.log(jax.random.exponential(jax.random.key(1), (900, 1)))
+    start = jnp.concatenate([bulk, jnp.full((100, 1), -12.0)])
+    moved = BAOAB(num_steps=100).move(jax.random.key(0), start, wall, Scale(jnp.full((1, 1), 1.3), 1))
+    assert np.all(np.isfinite(moved))
+    assert np.quantile(moved[900:], 0.1) > -3
+
+
+def test_baoab_takes_steps_of_the_size_of_the_modes_it_sits_in():
+    # Two modes of width 0.01 at -1 and 1, under a scale of 1: whitened curvature 10⁴, so the step shrinks 100-fold.
+    def two_modes(key, positions):
+        return -(positions - jnp.sign(positions)) / 0.01**2
+
+    signs = jnp.sign(jax.random.normal(jax.random.key(1), (5000, 1)))
+    start = signs + 0.01 * jax.random.normal(jax.random.key(2), (5000, 1))
+    moved = BAOAB().move(jax.random.key(0), start, two_modes, Scale(jnp.ones((1, 1)), 1))
+    np.testing.assert_array_equal(np.sign(moved), signs)
+    # The median of |f|² is 0.45 times its mean, so the step is 0.74 rather than 0.5: still exact on each mode.
+    assert np.std(moved - signs) == pytest.approx(0.01, rel=4 / np.sqrt(2 * 5000))
 
 
 def test_baoab_leaves_a_particle_whose_path_is_not_finite():
@@ -92,7 +107,7 @@ def test_different_keys_give_different_moves(kernel):
 def test_the_scale_is_the_weighted_covariance():
     rng = np.random.default_rng(0)
     positions, weights = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3)), rng.dirichlet(np.ones(200))
-    factor = np.asarray(posterior_scale(positions, weights, 10).factor, np.float64)
+    factor = np.asarray(posterior_scale(positions, weights, None, 10).factor, np.float64)
     expected = np.cov(positions.T, aweights=weights, ddof=0)
     np.testing.assert_allclose(factor @ factor.T, expected, rtol=1e-5)
 
@@ -101,14 +116,27 @@ def test_the_scale_survives_correlations_that_float32_cannot_hold():
     rng = np.random.default_rng(0)
     common, difference = rng.normal(size=(500, 1)), 1e-3 * rng.normal(size=(500, 2))
     positions = common + difference
-    factor = np.asarray(posterior_scale(positions, np.full(500, 1 / 500), 10).factor)
+    factor = np.asarray(posterior_scale(positions, np.full(500, 1 / 500), None, 10).factor)
     assert factor[1, 1] == pytest.approx(np.sqrt(2) * 1e-3, rel=4 / np.sqrt(1000))
 
 
 def test_the_scale_of_few_particles_is_diagonal():
     positions = np.random.default_rng(0).normal(size=(10, 4))
-    factor = np.asarray(posterior_scale(positions, np.full(10, 0.1), 10).factor)
+    factor = np.asarray(posterior_scale(positions, np.full(10, 0.1), None, 10).factor)
     np.testing.assert_array_equal(factor, np.diag(np.diag(factor)))
+
+
+def test_the_scale_is_the_inverse_of_a_curvature_that_agrees_with_the_particles():
+    rng = np.random.default_rng(0)
+    covariance = np.array([[2.0, 0.6], [0.6, 0.5]])
+    positions = rng.multivariate_normal([1.0, 2.0], covariance, size=400)
+    weights = np.full(400, 1 / 400)
+    factor = np.asarray(posterior_scale(positions, weights, np.linalg.inv(covariance), 10).factor)
+    np.testing.assert_allclose(factor @ factor.T, covariance, rtol=1e-5)
+    particles_alone = np.asarray(posterior_scale(positions, weights, None, 10).factor)
+    for wrong in (np.linalg.inv(covariance) / 5, 5 * np.linalg.inv(covariance), -np.eye(2)):
+        factor = np.asarray(posterior_scale(positions, weights, wrong, 10).factor)
+        np.testing.assert_array_equal(factor, particles_alone)
 
 
 @pytest.mark.parametrize(

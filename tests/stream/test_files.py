@@ -54,7 +54,9 @@ def test_a_column_that_starts_with_integers_may_go_on_with_fractions(tmp_path):
     rows = 400_000
     path = text(tmp_path, "a,b\n" + "1,\n" * 10 + "1,2\n" * rows + "0.5,2\n")
     assert read_columns(path, ["a"])["a"][-1] == 0.5
-    with pytest.raises(DataError, match=r"'b' has 10 missing values in 400,011 rows \(the first in row 1\)"):
+    with pytest.raises(
+        DataError, match=r"'b' has missing values in 10 of 400,011 rows \(the first is data row 1\)"
+    ):
         read_columns(path, ["b"])
 
 
@@ -65,9 +67,15 @@ def test_text_far_below_the_first_rows_is_named(tmp_path):
 
 
 def test_categories_and_decimals_of_numbers_are_numbers(tmp_path):
-    columns = {"category": pa.array([3, 4]).dictionary_encode(), "price": [decimal.Decimal("1.5"), decimal.Decimal(2)]}
+    columns = {
+        "category": pa.array([3, 4]).dictionary_encode(),
+        "price": [decimal.Decimal("1.5"), decimal.Decimal(2)],
+    }
     columns = read_columns(written(tmp_path, ".parquet", columns))
-    assert {name: values.tolist() for name, values in columns.items()} == {"category": [3, 4], "price": [1.5, 2.0]}
+    assert {name: values.tolist() for name, values in columns.items()} == {
+        "category": [3, 4],
+        "price": [1.5, 2.0],
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,12 +85,28 @@ def test_categories_and_decimals_of_numbers_are_numbers(tmp_path):
         (".parquet", {"a": ["1", "2"]}, "'a' holds text"),
         (".parquet", {"a": pa.array(["u", "v"]).dictionary_encode()}, "'a' holds text, for example 'u', 'v'"),
         (".parquet", {"a": [datetime.date(2020, 1, 1)]}, "'a' holds values of type date32.*, not numbers"),
-        (".csv", {"a": [1.0, None, 3.0]}, r"'a' has 1 missing values in 3 rows \(the first in row 2\)"),
-        (".parquet", {"a": [None, None, 3]}, r"'a' has 2 missing values in 3 rows \(the first in row 1\)"),
-        (".parquet", {"a": [1.0, float("nan")]}, r"'a' has 1 missing values in 2 rows \(the first in row 2\)"),
-        (".parquet", {"a": [1.0, float("inf")]}, r"'a' has 1 infinite values in 2 rows \(the first in row 2\)"),
-        (".csv", {"a": [1.0, float("-inf")]}, r"'a' has 1 infinite values in 2 rows"),
-        (".parquet", {"a": [1.0, None], "b": ["x", "y"]}, "'a' has 1 missing.*; 'b' holds text.*Encode.*leave"),
+        (
+            ".csv",
+            {"a": [1.0, None], "b": [1, 2]},
+            r"'a' has missing values in 1 of 2 rows \(the first is data row 2\)",
+        ),
+        (
+            ".parquet",
+            {"a": [None, None, 3]},
+            r"'a' has missing values in 2 of 3 rows \(the first is data row 1\)",
+        ),
+        (
+            ".parquet",
+            {"a": [1.0, float("nan")]},
+            r"'a' has missing values in 1 of 2 rows \(the first is data row 2\)",
+        ),
+        (
+            ".parquet",
+            {"a": [1.0, float("inf")]},
+            r"'a' has infinite values in 1 of 2 rows \(the first is data row 2\)",
+        ),
+        (".csv", {"a": [1.0, float("-inf")]}, r"'a' has infinite values in 1 of 2 rows"),
+        (".parquet", {"a": [1.0, None], "b": ["x", "y"]}, "'a' has missing.*; 'b' holds text.*Encode.*leave"),
         (".parquet", {"a": np.zeros(0)}, "has columns but no rows"),
     ],
 )

@@ -22,7 +22,8 @@ EXAMPLES = """[bold]Example[/bold]
 
 def command(
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS...", help="Folders written by --out, or their results.json.")
+        list[Path],
+        typer.Argument(metavar="RESULTS...", help="Folders written by --out, or their results.json."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
@@ -50,7 +51,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise DataError(f"{file} cannot be read as JSON: {error}.") from error
     evidences = found.get("evidences") if isinstance(found, dict) else None
     if not isinstance(evidences, dict) or not evidences:
-        raise DataError(f"{file} holds no results of evidentia. Name a folder that evidentia estimate --out wrote.")
+        raise DataError(
+            f"{file} holds no results of evidentia. Name a folder that evidentia estimate --out wrote."
+        )
     return found
 
 
@@ -61,7 +64,9 @@ def _named(runs: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, A
     pairs = [(path, name, evidence) for path, run in runs for name, evidence in run["evidences"].items()]
     for path, name, evidence in pairs:
         if not evidence.get("completed", True):
-            output.show_note(f"{path}: {name} was stopped early, at {evidence.get('num_observations'):,} rows.")
+            output.show_note(
+                f"{path}: {name} was stopped early, at {evidence.get('num_observations'):,} rows."
+            )
     if len({name for _, name, _ in pairs}) < len(pairs):
         pairs = [
             (path, _place(path) if len(run["evidences"]) == 1 else f"{_place(path)}: {name}", evidence)

@@ -20,9 +20,7 @@ TITLE = "Which features matter?"
 
 
 def command(
-    num_observations: Annotated[
-        int, typer.Option(metavar="ROWS", help="Rows to simulate.")
-    ] = 1_000_000,
+    num_observations: Annotated[int, typer.Option(metavar="ROWS", help="Rows to simulate.")] = 1_000_000,
     num_particles: Annotated[
         int, typer.Option(metavar="COUNT", help="Four times as many halve the standard error.")
     ] = 256,
@@ -50,9 +48,7 @@ def command(
         f"softmax regression with seed {seed}"
     )
     output.show_line(f"{TITLE} {simulated}.")
-    evidences, stopped = estimate_each(
-        made, method=method, seed=seed, quiet=quiet, plain=True
-    )
+    evidences, stopped = estimate_each(made, method=method, seed=seed, quiet=quiet, plain=True)
     if evidences:
         results = output.Results(
             title=TITLE,

@@ -28,9 +28,14 @@ EXAMPLES = """[bold]Examples[/bold]
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file with a header line, or a Parquet file.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A CSV file with a header line, or a Parquet file.")
+    ],
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="MODEL", help="linear, softmax, mixture, or path/to/file.py:name.")
+        str,
+        typer.Option(
+            "--model", "-m", metavar="MODEL", help="linear, softmax, mixture, or path/to/file.py:name."
+        ),
     ],
     target: Annotated[
         str | None, typer.Option("--target", "-t", metavar="COLUMN", help="What a regression explains.")
@@ -48,7 +53,8 @@ def command(
         int | None, typer.Option(metavar="COUNT", help="mixture: components. Default: 2.")
     ] = None,
     noise_scale: Annotated[
-        float | None, typer.Option(metavar="SIGMA", help="linear: standard deviation of the noise. Default: 1.")
+        float | None,
+        typer.Option(metavar="SIGMA", help="linear: standard deviation of the noise. Default: 1."),
     ] = None,
     method: Annotated[
         Literal["sgais", "sgais-published"],
@@ -59,7 +65,8 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="SEED", help="The same seed, the same numbers.")] = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
@@ -106,5 +113,7 @@ def _split(features: str | None) -> list[str] | None:
         return None
     names = [name.strip() for name in features.split(",")]
     if not all(names):
-        raise ConfigurationError(f"--features must be names of columns with commas between; got {features!r}.")
+        raise ConfigurationError(
+            f"--features must be names of columns with commas between; got {features!r}."
+        )
     return names

@@ -29,7 +29,11 @@ def check_name(name: str, target: str | None, options: dict[str, Any]) -> None:
         ConfigurationError: which option, and what is needed.
     """
     if name not in BUILT_IN and ":" not in name:
-        hint = " A model of your own is path/to/file.py:name." if not name.endswith(".py") else f" Write {name}:name."
+        hint = (
+            " A model of your own is path/to/file.py:name."
+            if not name.endswith(".py")
+            else f" Write {name}:name."
+        )
         raise ConfigurationError(f"--model must be one of {', '.join(BUILT_IN)}; got {name!r}.{hint}")
     if name in ("linear", "softmax") and target is None:
         raise ConfigurationError(f"--model {name} needs --target, the name of the column that it explains.")
@@ -41,7 +45,9 @@ def check_name(name: str, target: str | None, options: dict[str, Any]) -> None:
         if value is not None and option not in OPTIONS.get(name, ()):
             owner = next(owner for owner, names in OPTIONS.items() if option in names)
             flag = option.replace("_", "-")
-            raise ConfigurationError(f"--{flag} belongs to --model {owner}, not to --model {name}. Leave it out.")
+            raise ConfigurationError(
+                f"--{flag} belongs to --model {owner}, not to --model {name}. Leave it out."
+            )
 
 
 def model_for(name: str, table: Table, options: dict[str, Any]) -> tuple[Model, dict[str, np.ndarray]]:
@@ -51,15 +57,18 @@ def model_for(name: str, table: Table, options: dict[str, Any]) -> tuple[Model, 
         DataError: labels that are no classes.
         ModelError: a file that holds no such model.
     """
+    num_features = len(table.features)
+    given = {option: value for option, value in options.items() if value is not None}
     if name == "linear":
-        return models.linear_regression(len(table.features), options["noise_scale"] or 1.0), table.data
+        return models.linear_regression(num_features, **given), table.data
     if name == "softmax":
         data = table.data | {"y": _labels(table)}
-        num_classes = options["num_classes"] or _count_classes(table, data["y"])
+        num_classes = given["num_classes"] if given else _count_classes(table, data["y"])
+        model = models.softmax_regression(num_features, num_classes)
         _check_range(table, data["y"], num_classes)
-        return models.softmax_regression(len(table.features), num_classes), data
+        return model, data
     if name == "mixture":
-        return models.gaussian_mixture(options["num_components"] or 2, len(table.features)), table.data
+        return models.gaussian_mixture(given.get("num_components", 2), num_features), table.data
     return load_model(name), table.data
 
 
@@ -81,7 +90,9 @@ def load_model(name: str) -> Model:
         return value
     if not callable(value) or isinstance(value, type):
         kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
-        raise ModelError(f"--model {name} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}.")
+        raise ModelError(
+            f"--model {name} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}."
+        )
     return Model.from_numpyro(value, name=attribute)
 
 
@@ -92,7 +103,9 @@ def _run(path: Path) -> dict[str, Any]:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        ]
         where = f"line {lines[-1]} of {path}" if lines else str(path)
         raise ModelError(f"{where} cannot be run: {type(error).__name__}: {error}") from error
     return vars(module)

@@ -32,7 +32,9 @@ class Results:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return results_dict(self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data)
+        return results_dict(
+            self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data
+        )
 
     def write(self, folder: Path) -> None:
         """Write numbers, pictures and the page, and say where."""
@@ -136,7 +138,9 @@ def make_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         reason = error.strerror or error
-        raise ConfigurationError(f"--out {folder}: cannot write to this folder ({reason}). Name another.") from error
+        raise ConfigurationError(
+            f"--out {folder}: cannot write to this folder ({reason}). Name another."
+        ) from error
 
 
 def _say(label: str, style: str, message: str) -> None:

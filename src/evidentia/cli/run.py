@@ -30,7 +30,10 @@ def estimate_each(
     evidences: dict[str, Evidence] = {}
     for candidate in candidates:
         try:
-            with output.warnings_as_notes(), output.progress(candidate.name, quiet=quiet, plain=plain) as show:
+            with (
+                output.warnings_as_notes(),
+                output.progress(candidate.name, quiet=quiet, plain=plain) as show,
+            ):
                 evidence = estimate(candidate.model, candidate.data, method=method, seed=seed, progress=show)
         except EstimationError as error:
             if error.evidence is not None:

@@ -64,7 +64,9 @@ class Table:
             "target": self.target,
             "features": self.features,
             "standardised": standardised if self.means else None,
-            "observations_sha256": hashlib.sha256(np.asarray(self.data["y"], np.float32).tobytes()).hexdigest(),
+            "observations_sha256": hashlib.sha256(
+                np.asarray(self.data["y"], np.float32).tobytes()
+            ).hexdigest(),
         }
 
     def _standardisation(self) -> list[str]:
@@ -93,7 +95,9 @@ def read_table(
 
 def _check_features(features: Sequence[str], target: str | None, path: Path) -> None:
     if not features:
-        raise ConfigurationError(f"{path} has no column left to be a feature; name some with --features a,b,c.")
+        raise ConfigurationError(
+            f"{path} has no column left to be a feature; name some with --features a,b,c."
+        )
     if twice := [name for name in dict.fromkeys(features) if features.count(name) > 1]:
         raise ConfigurationError(f"--features names {', '.join(twice)} more than once.")
     if target in features:

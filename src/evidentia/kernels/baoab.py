@@ -20,7 +20,7 @@ MAX_STEPS = 8  # how many times the configured number of steps a rough target ma
 class BAOAB:
     """Langevin dynamics in whitened coordinates q, θ = L q with L Lᵀ the particles' covariance.
 
-    From velocities v ~ N(0, 1), `num_steps` times, with f(q) = Lᵀ ∇ log π(L q), h the step size and α the friction:
+    From velocities v ~ N(0, 1 - h²/4), `num_steps` times, with f(q) = Lᵀ ∇ log π(L q), h the step size and α the friction:
 
         v ← v + (h/2) f(q)                                  (B, kick)
         q ← q + (h/2) v                                     (A, drift)
@@ -33,8 +33,8 @@ class BAOAB:
 
     Two guards for targets far from a Gaussian. E|f|²/d is the mean curvature in whitened coordinates (Fisher's
     identity): one for a Gaussian, large where particles sit in several narrow modes. h is divided by the root of its
-    median over the particles, where that is more than one, and the number of steps grows as much, up to `MAX_STEPS`
-    fold. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle on a steep wall (a log scale
+    median over the particles, where that is more than one (α is multiplied by it), and the number of steps grows as
+    much, up to `MAX_STEPS` fold. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle on a steep wall (a log scale
     far below its posterior) comes back instead of diverging.
 
     Source: Leimkuhler, Matthews (2013), Applied Mathematics Research eXpress 2013(1), Eq. 10.
@@ -79,12 +79,13 @@ class BAOAB:
             return positions, velocities + half * cut(forces), forces
 
         key_velocities, key_force, key_steps = jax.random.split(key, 3)
-        velocities = jax.random.normal(key_velocities, positions.shape)
+        # In the stationary state of the splitting on a unit Gaussian, velocities between steps have variance 1 - h²/4;
+        # any other start would widen the positions for as long as friction has not worn it off.
+        velocities = jnp.sqrt(1 - self.step_size**2 / 4) * jax.random.normal(key_velocities, positions.shape)
         forces = force(key_force, positions)
         curvature = jnp.median(jnp.sum(forces**2, axis=1)) / positions.shape[1]
         roughness = jnp.sqrt(jnp.maximum(1.0, jnp.nan_to_num(curvature)))
-        step_size = self.step_size / roughness
-        half, decay = 0.5 * step_size, jnp.exp(-self.friction * step_size)
+        half, decay = 0.5 * self.step_size / roughness, jnp.exp(-self.friction * self.step_size)
         longest = MAX_FORCE * roughness * positions.shape[1] ** 0.5
 
         def cut(forces):

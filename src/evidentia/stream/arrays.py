@@ -33,7 +33,8 @@ def as_arrays(data: Any) -> Any:
         named = {f"data[{i}]": array for i, array in enumerate(arrays)}
     elif isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
         names = list(data) if isinstance(data, Mapping) else list(_column_names(data))
-        arrays = named = {str(name): _as_array(data[name], f"data[{name!r}]") for name in names}
+        arrays = {str(name): _as_array(data[name], f"data[{name!r}]") for name in names}
+        named = {f"data[{name!r}]": array for name, array in arrays.items()}
     else:
         arrays = _as_array(data, "data")
         named = {"data": arrays}
@@ -87,11 +88,11 @@ def _as_array(values: Any, argument: str) -> np.ndarray:
     if array.ndim == 0:
         raise DataError(f"{argument} must have observations on its leading axis; got the single number {array}.")
     if array.dtype.kind == "f":
-        if bad := int(np.sum(~np.isfinite(array).reshape(len(array), -1).all(1))):
-            row = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(1)))
+        bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
+        if bad.any():
             raise DataError(
-                f"{argument} has NaN or infinite values in {bad} of {len(array)} rows (the first is row {row}). "
-                "Drop or impute these rows."
+                f"{argument} has NaN or infinite values in {bad.sum()} of {len(array)} rows (the first is row "
+                f"{bad.argmax()}). Drop or impute these rows."
             )
         return _narrow(array, np.float32, argument)
     return _narrow(array, np.int32, argument)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as arrow_parquet
 
 from evidentia.errors import DataError
 
@@ -38,7 +37,7 @@ def read_columns(path: str | Path, columns: Sequence[str] | None = None) -> dict
 
     Returns:
         For each name an array (rows,) of finite numbers: integers, booleans, or real numbers. A column of a CSV file
-        is integer if all its values are.
+        is integer if all its values are; blank lines of a CSV file are skipped.
 
     Raises:
         DataError: no such file, not what its name says, a column that does not exist, columns that hold text or
@@ -100,8 +99,8 @@ def _schema(path: Path) -> pa.Schema:
     """Names and types; the types of a CSV file are those of its first rows."""
     try:
         if path.suffix == ".parquet":
-            return pa.parquet.read_schema(path)
-        with pa.csv.open_csv(path) as reader:
+            return arrow_parquet.read_schema(path)
+        with arrow_csv.open_csv(path) as reader:
             return reader.schema
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from error
@@ -111,15 +110,18 @@ def _read(path: Path, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
     names = list(dict.fromkeys(names))
     try:
         if path.suffix == ".parquet":
-            return pa.parquet.read_table(path, columns=names, partitioning=None)
+            with arrow_parquet.ParquetFile(path) as file:
+                return file.read(columns=names)
         # Arrow decides from the first megabyte, where a real column can look like integers or be empty so far.
         types = {name: pa.float64() for name in names if _is_number(schema.field(name).type)}
-        options = pa.csv.ConvertOptions(include_columns=names, column_types=types)
-        return pa.csv.read_csv(path, convert_options=options)
+        options = arrow_csv.ConvertOptions(include_columns=names, column_types=types)
+        return arrow_csv.read_csv(path, convert_options=options)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         if match := re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", str(error)):
             problem = f"column {schema.names[int(match[1])]!r} holds text, for example {match[2]!r}"
-            raise DataError(f"{path}: {problem}. Encode text as numbers, or leave this column out.") from error
+            raise DataError(
+                f"{path}: {problem}. Encode text as numbers, or leave this column out."
+            ) from error
         raise _unreadable(path, error) from error
 
 
@@ -156,23 +158,23 @@ def _problem(name: str, column: pa.ChunkedArray) -> str:
         return f"{name!r} holds text{_examples(column)}"
     if not (_is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
         return f"{name!r} holds values of type {kind}, not numbers"
-    missing = pc.is_null(column, nan_is_null=pa.types.is_floating(kind))
-    if count := pc.sum(missing).as_py():
-        return f"{name!r} has {count:,} missing values in {len(column):,} rows (the first in row {_first(missing)})"
-    if pa.types.is_floating(kind) and (count := pc.sum(infinite := pc.is_inf(column)).as_py()):
-        return f"{name!r} has {count:,} infinite values in {len(column):,} rows (the first in row {_first(infinite)})"
+    missing = column.is_null(nan_is_null=True).to_numpy()
+    if missing.any():
+        return f"{name!r} has missing values in {_rows(missing)}"
+    if pa.types.is_floating(kind) and (infinite := np.isinf(column.to_numpy())).any():
+        return f"{name!r} has infinite values in {_rows(infinite)}"
     return ""
 
 
-def _first(mask: pa.ChunkedArray) -> int:
-    """The row of the first true value, counted from 1 without the header."""
-    return pc.index(mask, True).as_py() + 1
+def _rows(mask: np.ndarray) -> str:
+    """How many rows, and the first of them counted from 1 without the header."""
+    return f"{mask.sum():,} of {len(mask):,} rows (the first is data row {mask.argmax() + 1:,})"
 
 
 def _examples(column: pa.ChunkedArray) -> str:
     """Up to three values that are no numbers."""
     shown = []
-    for value in pc.unique(column).to_pylist():
+    for value in column.unique().to_pylist():
         try:
             float(value or 0)
         except ValueError:
@@ -189,6 +191,11 @@ def _to_numpy(column: pa.ChunkedArray, whole: bool) -> np.ndarray:
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     values = column.to_numpy()
-    if whole and values.dtype.kind == "f" and np.all(np.abs(values) < 2**53) and np.all(values == np.floor(values)):
+    if (
+        whole
+        and values.dtype.kind == "f"
+        and np.all(np.abs(values) < 2**53)
+        and np.all(values == np.floor(values))
+    ):
         return values.astype(np.int64)
     return values

@@ -1,0 +1,75 @@
+"""The progress display: what it shows on a terminal of 80 columns, and that it is silent elsewhere."""
+
+import io
+from functools import partial
+
+import pytest
+from rich.console import Console
+
+from evidentia.progress import Update, plain_lines, progress_bar
+
+
+def updates(total=1_000_000, seconds=10.0):
+    """A run of ten chunks at 100,000 rows per second."""
+    for step in range(1, 11):
+        rows = total * step // 10
+        yield Update(rows, total, -1.25 * rows, 0.5, 30 * step, seconds * step / 10)
+
+
+def shown(context, terminal, description="five noise features", given=updates):
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=80, color_system=None)
+    with context(description, console) as show:
+        for update in given():
+            show(update)
+    return stream.getvalue()
+
+
+def test_bar_fits_80_columns_and_ends_with_all_rows():
+    lines = [line for line in shown(progress_bar, True).replace("\r", "\n").split("\n") if "rows" in line]
+    assert all(len(line) < 100 for line in lines)  # 80 and the codes that erase the line before
+    for words in ("five noise features", "1.00M rows", "-1.2500/row", "300 steps", "100k/s", "10.0 s"):
+        assert words in lines[-1], lines[-1]
+
+
+def test_bar_shortens_a_long_name_and_takes_it_as_it_is():
+    last = shown(progress_bar, True, description="[bold] a model with a very long name, longer than the line")
+    assert "[bold]" in last
+    assert "…" in last
+    assert "1.00M rows" in last
+
+
+def test_bar_is_silent_where_there_is_no_terminal():
+    assert shown(progress_bar, False) == ""
+
+
+def test_plain_lines_come_now_and_then_and_at_the_end():
+    (line,) = shown(plain_lines, False).splitlines()
+    assert line == "five noise features: 1,000,000 rows, -1.2500 nats/row, 300 steps, 100k rows/s, 10.0 s"
+    every = partial(plain_lines, every=0.0)
+    lines = shown(every, False).splitlines()
+    assert len(lines) == 10
+    assert "100,000 rows, -1.2500 nats/row, 30 steps, 100k rows/s, 0:09 left" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(3e4, "7:30:00 left"), (300.0, "4:30 left"), (1.0, "0:01 left")]
+)
+def test_time_left(seconds, left):
+    every = partial(plain_lines, every=0.0)
+    first = shown(every, False, given=lambda: updates(seconds=seconds)).splitlines()[0]
+    assert first.endswith(left)
+
+
+def test_time_left_forgets_the_slow_start():
+    """The first tenth took as long as the rest: compilation and annealing from the prior."""
+
+    def given():
+        for update in updates(seconds=10.0):
+            yield Update(
+                update.num_observations, update.total_observations, -1.0, 0.1, 1, update.seconds + 9.0
+            )
+
+    every = partial(plain_lines, every=0.0)
+    lines = shown(every, False, given=given).splitlines()
+    assert "100k rows/s, 0:05 left" in lines[4]
