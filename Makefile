@@ -39,7 +39,6 @@ format: $(VENV)/installed-test ## Sort imports and format the code
 
 benchmark: $(VENV)/installed-benchmark ## Measure speed and accuracy beside peers (minutes)
 	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/page.py
 
 docs: $(VENV)/installed-docs ## Build the site into site/
 	$(BIN)/zensical build --clean --strict

@@ -46,6 +46,8 @@ class _Executed:
 
 
 def pytest_configure(config):
-    is_worker = hasattr(config, "workerinput")  # of pytest-xdist; the process that started it hears of all tests
+    is_worker = hasattr(
+        config, "workerinput"
+    )  # of pytest-xdist; the process that started it hears of all tests
     if not is_worker:
         config.pluginmanager.register(_Executed(), "evidentia-executed")

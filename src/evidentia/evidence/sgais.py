@@ -1,6 +1,7 @@
 """Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk."""
 
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,11 +12,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.errors import ConfigurationError, EstimationError, EvidenceWarning
 from evidentia.gradients import ControlVariate, Expansion, MiniBatch, Target, prior_hessian
 from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
+
+
+HARD_BOUNDARY = (
+    "moves carried more than 5% of the particles to where rows already taken in have a log-likelihood of -inf: gradients "
+    "do not see such a boundary, and the log evidence is too low. Parametrise the model so that its likelihood is "
+    "positive everywhere."
+)
 
 
 class SGAISState(NamedTuple):
@@ -145,6 +153,8 @@ class SGAIS:
     ) -> tuple[SGAISState, float]:
         deviations, offset = log_likelihood_sums(model, state.positions, chunk)
         _check_log_likelihoods(deviations, state.num_observations, chunk.size)
+        if temperature > 0.0 and np.mean(deviations == -np.inf) > 0.05:
+            warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=4)
         target = self.target_ess * self.num_particles
         if not self.resample:
             # As published, the ESS is that of the step alone, whatever weights were carried here.
