@@ -5,9 +5,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions.transforms import biject_to
 
-from evidentia import Model
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 

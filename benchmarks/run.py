@@ -51,8 +51,11 @@ def measure(name: str, sizes: list[int], seeds: int, dynesty_limit: float) -> li
         else:
             truth, truth_error = importance_sampling(bound, rows, np.zeros(bound.num_parameters))
         common = {
-            "model": name, "num_parameters": bound.num_parameters, "num_observations": size,
-            "truth": truth, "truth_standard_error": truth_error,
+            "model": name,
+            "num_parameters": bound.num_parameters,
+            "num_observations": size,
+            "truth": truth,
+            "truth_standard_error": truth_error,
         }
         passes = [bare_pass(bound, rows, ev.SGAIS().num_particles) for _ in range(3)]
         records.append(common | {"method": "bare pass", "seconds": [min(passes)]})
@@ -105,7 +108,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--seeds", type=int, default=5, help="runs of each SGAIS variant")
-    parser.add_argument("--dynesty-limit", type=float, default=150, help="seconds after which dynesty is stopped")
+    parser.add_argument(
+        "--dynesty-limit", type=float, default=150, help="seconds after which dynesty is stopped"
+    )
     parser.add_argument("--out", type=Path, help="where the JSON goes; no page is written then")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -46,7 +46,9 @@ def print_table(records: list[dict], *, header: bool) -> None:
 def markdown_page(results: dict, source: str) -> str:
     """The page of the documentation that shows the newest table."""
     machine = results["machine"]
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("jax", "numpyro", "blackjax", "numpy", "dynesty"))
+    versions = ", ".join(
+        f"{name} {machine[name]}" for name in ("jax", "numpyro", "blackjax", "numpy", "dynesty")
+    )
     header = "| " + " | ".join(HEADER) + " |\n|---|--:|---|--:|--:|--:|--:|--:|\n"
     body = "".join("| " + " | ".join(row) + " |\n" for row in rows_of(results["records"]))
     return f"""# Benchmarks
@@ -79,7 +81,9 @@ def _trajectory_section(results: dict) -> str:
     record = max(found, key=lambda r: r["num_observations"])
     errors = record["trajectory_errors"] | {str(record["num_observations"]): record["errors"]}
     sizes = " | ".join(f"{int(n):,}" for n in errors)
-    values = " | ".join(f"{math.sqrt(sum(e * e for e in found) / len(found)):.2f}" for found in errors.values())
+    values = " | ".join(
+        f"{math.sqrt(sum(e * e for e in found) / len(found)):.2f}" for found in errors.values()
+    )
     return f"""
 ## Along the way
 

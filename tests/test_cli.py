@@ -337,6 +337,7 @@ def test_no_classes_given_means_those_in_the_target(run, table):
         ("table.csv", b"PAR1\0\0", "is a Parquet file"),
         ("table.txt", "x,label\n1,0\n", "must end in .csv or .parquet"),
         ("table.csv", "", "is empty"),
+        ("table.csv", "x;label\n1;0\n", "separated by semicolons"),
     ],
 )
 def test_files_that_are_not_what_they_say(run, tmp_path, name, content, message):

@@ -67,7 +67,9 @@ def test_a_model_that_is_none_is_refused():
 
 
 def test_a_method_that_is_none_is_refused():
-    with pytest.raises(ev.ConfigurationError, match=r"method must be a configuration such as SGAIS\(\); got 'sgais'"):
+    with pytest.raises(
+        ev.ConfigurationError, match=r"method must be a configuration such as SGAIS\(\); got 'sgais'"
+    ):
         ev.estimate(MODEL, data(), method="sgais")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from evidentia import models
 from evidentia.errors import ConfigurationError
-from evidentia.gradients import ControlVariate, FullBatch, MiniBatch, Target, expand
+from evidentia.gradients import ControlVariate, FullBatch, MiniBatch, Target, expand, merge_chunk
 from evidentia.rows import Rows
 
 NUM_ROWS, NUM_CHUNK, TEMPERATURE = 3000, 500, 0.3
@@ -30,8 +30,8 @@ def problem(request):
 def estimates(config, problem, num_draws):
     """Draws of the estimator, (draws, particles, parameters), after the preparation that a move does."""
     bound, _, target, positions = problem
-    config, _, expansion = config.prepare(bound, None, target, positions.mean(0))
-    estimator = config.estimator(bound, target, expansion)
+    prepared = config.prepare(bound, None, target, positions.mean(0))
+    estimator = prepared.config.estimator(bound, prepared.target, prepared.expansion)
     keys = jax.random.split(jax.random.key(2), num_draws)
     return np.asarray(jax.lax.map(jax.jit(lambda key: estimator(key, positions)), keys), np.float64)
 
@@ -99,9 +99,9 @@ def test_before_any_past_a_mini_batch_is_the_prior_and_the_chunk(problem):
 def test_an_expansion_brought_up_to_date_equals_one_made_at_once(problem):
     bound, arrays, target, positions = problem
     config, centre = ControlVariate(exact_rows=0), positions.mean(0)
-    _, memory, _ = config.prepare(bound, None, target, centre)
-    later = Target(Rows(arrays, 0, NUM_ROWS + 400), Rows(arrays, NUM_ROWS + 400, NUM_ROWS + NUM_CHUNK), 1.0)
-    _, memory, _ = config.prepare(bound, memory, later, centre + 1)
+    memory = config.prepare(bound, None, target, centre).memory
+    later = Target(Rows(arrays, 0, NUM_ROWS + 400), Rows(arrays, NUM_ROWS + 400, NUM_ROWS + NUM_CHUNK), 0.5)
+    memory = config.prepare(bound, memory, later, centre + 1).memory
     at_once = expand(bound, centre, later.past)
     assert memory.num_rows == NUM_ROWS + 400
     for updated, expected in zip(memory.past, at_once, strict=True):
@@ -112,37 +112,53 @@ def test_the_centre_moves_when_the_rows_have_doubled(problem):
     bound, arrays, target, positions = problem
     config = ControlVariate(exact_rows=0)
     early = Target(Rows(arrays, 0, 1000), Rows(arrays, 1000, 1000), 1.0)
-    _, memory, _ = config.prepare(bound, None, early, positions[0])
-    _, memory, _ = config.prepare(bound, memory, target, positions[1])
+    memory = config.prepare(bound, None, early, positions[0]).memory
+    memory = config.prepare(bound, memory, target, positions[1]).memory
     np.testing.assert_array_equal(memory.past.centre, positions[1])
 
 
 def test_the_exact_gradient_is_taken_while_rows_are_few_or_noise_is_large(problem):
     bound, _, target, positions = problem
-    config, memory, _ = ControlVariate(exact_rows=10_000).prepare(bound, None, target, positions[0])
-    assert config == FullBatch() and memory is None
+    prepared = ControlVariate(exact_rows=10_000).prepare(bound, None, target, positions[0])
+    assert prepared.config == FullBatch() and prepared.memory is None
     noisy = ControlVariate(batch_size=64, exact_rows=0)
-    config, memory, _ = noisy.prepare(bound, None, target, positions[0])
-    assert config == noisy
-    memory = noisy.adapt(memory, 5.0)
-    config, memory, _ = noisy.prepare(bound, memory, target, positions[0])
-    assert config == ControlVariate(batch_size=512, exact_rows=0)
-    config, _, _ = noisy.prepare(bound, noisy.adapt(memory, 5.0), target, positions[0])
-    assert config == FullBatch()
+    prepared = noisy.prepare(bound, None, target, positions[0])
+    assert prepared.config == noisy
+    prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
+    assert prepared.config == ControlVariate(batch_size=512, exact_rows=0)
+    prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
+    assert prepared.config == FullBatch()
+
+
+def test_a_chunk_that_counts_fully_becomes_past(problem):
+    _, arrays, target, _ = problem
+    assert merge_chunk(target) is target
+    merged = merge_chunk(target._replace(temperature=1.0))
+    assert (merged.past.stop, merged.chunk.size) == (NUM_ROWS + NUM_CHUNK, 0)
+    elsewhere = Target(target.past, Rows(dict(arrays), NUM_ROWS, NUM_ROWS + NUM_CHUNK), 1.0)
+    assert merge_chunk(elsewhere) is elsewhere
+
+
+def test_the_published_mini_batch_comes_from_earlier_rows_only(problem):
+    bound, _, target, positions = problem
+    full = target._replace(temperature=1.0)
+    assert MiniBatch(8).prepare(bound, None, full, positions[0]).target is full
 
 
 def test_quiet_mini_batches_do_not_grow(problem):
     bound, _, target, positions = problem
     config = ControlVariate(batch_size=64, exact_rows=0)
-    _, memory, _ = config.prepare(bound, None, target, positions[0])
+    memory = config.prepare(bound, None, target, positions[0]).memory
     assert config.adapt(memory, 0.01) is memory
 
 
 def test_the_expansion_of_the_target_has_the_hessian_of_its_log_likelihood(problem):
     bound, arrays, target, positions = problem
-    _, _, expansion = ControlVariate(exact_rows=0).prepare(bound, None, target, positions[0])
+    expansion = ControlVariate(exact_rows=0).prepare(bound, None, target, positions[0]).expansion
     log_likelihoods = [
-        lambda position, rows=rows: bound.log_likelihood(position, jax.tree.map(lambda leaf: leaf[rows], arrays)).sum()
+        lambda position, rows=rows: bound.log_likelihood(
+            position, jax.tree.map(lambda leaf: leaf[rows], arrays)
+        ).sum()
         for rows in (slice(0, NUM_ROWS), slice(NUM_ROWS, None))
     ]
     past, chunk = (jax.hessian(function)(positions[0]) for function in log_likelihoods)

@@ -46,7 +46,9 @@ def test_log_likelihoods_of_a_million_rows_keep_their_digits():
     y = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
     model = _location_model().bind({"y": y})
     positions = np.array([[0.0], [0.01], [-0.02], [0.03]], np.float32)
-    deviations, offset = log_likelihood_sums(model, jnp.asarray(positions), Rows({"y": jnp.asarray(y)}, 0, len(y)))
+    deviations, offset = log_likelihood_sums(
+        model, jnp.asarray(positions), Rows({"y": jnp.asarray(y)}, 0, len(y))
+    )
     exact = np.array([(-0.5 * (y.astype(float) - float(m[0])) ** 2 - 1000.0).sum() for m in positions])
     # A row of -1000 nats is rounded to float32 steps of 2^-14; those errors are random and grow as the square root.
     tolerance = 4 * 2.0**-14 / np.sqrt(12) * np.sqrt(len(y))

@@ -1,10 +1,10 @@
 """evidentia: Bayesian model evidence, online and at scale.
 
-    import evidentia as ev
+import evidentia as ev
 
-    model = ev.models.softmax_regression(num_features=10, num_classes=4)
-    evidence = ev.estimate(model, {"x": x, "y": y})
-    evidence.log_evidence, evidence.standard_error
+model = ev.models.softmax_regression(num_features=10, num_classes=4)
+evidence = ev.estimate(model, {"x": x, "y": y})
+evidence.log_evidence, evidence.standard_error
 """
 
 from importlib.metadata import version

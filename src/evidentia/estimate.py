@@ -53,7 +53,9 @@ def estimate(
     """
     method = SGAIS() if method is None else method
     if not isinstance(model, Model):
-        raise ModelError(f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro.")
+        raise ModelError(
+            f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
+        )
     if not isinstance(method, SGAIS):
         raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {method!r}.")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:

@@ -6,9 +6,7 @@ The density that a move leaves invariant is the tempered posterior of the data s
 
 with θ on the unconstrained scale. An estimator is a small frozen configuration with three methods:
 
-    prepare     on the host, before a move: brings what the estimator remembers up to date with the past and returns
-                the configuration to use (which may be a cheaper or a safer one), the memory, and the expansion of the
-                target's log-likelihood where the estimator has one;
+    prepare     on the host, before a move: brings what the estimator remembers up to date with the past (`Prepared`);
     estimator   inside a compiled move: returns the function (key, positions) -> gradients;
     adapt       on the host, after a move: takes in the noise that was measured.
 """
@@ -29,7 +27,9 @@ from evidentia.rows import Rows, fold_rows
 Positions = Float[Array, "particles parameters"]
 Estimator = Callable[[Array, Positions], Positions]
 
-ALLOWED_NOISE = 0.1  # variance of a gradient's noise where the gradient's own variance over the posterior is one
+ALLOWED_NOISE = (
+    0.1  # variance of a gradient's noise where the gradient's own variance over the posterior is one
+)
 
 
 class Target(NamedTuple):
@@ -46,6 +46,19 @@ class Expansion(NamedTuple):
     centre: Float[Array, " parameters"]
     gradient: Float[Array, " parameters"]
     hessian: Float[Array, "parameters parameters"]
+
+
+class Prepared(NamedTuple):
+    """What a move uses.
+
+    `config` may be a cheaper or a safer estimator than the one asked; `target` is the same density, perhaps with its rows
+    divided otherwise; `expansion` is that of its log-likelihood, for estimators that have one.
+    """
+
+    config: Any
+    memory: Any
+    target: Target
+    expansion: Expansion | None
 
 
 class ControlVariateMemory(NamedTuple):
@@ -94,6 +107,14 @@ def expand(model: BoundModel, centre: Float[Array, " parameters"], rows: Rows) -
     return Expansion(centre, *fold_rows(add, zeros, rows))
 
 
+def merge_chunk(target: Target) -> Target:
+    """The same target with a chunk that counts fully, and follows the past in the same arrays, taken as past."""
+    past, chunk, temperature = target
+    if temperature == 1.0 and chunk.arrays is past.arrays and past.stop == chunk.start:
+        return Target(replace(past, stop=chunk.stop), replace(chunk, start=chunk.stop), 1.0)
+    return target
+
+
 def add_expansions(first: Expansion, second: Expansion, weight: Float[Array, ""] | float = 1.0) -> Expansion:
     """`first + weight * second`, two expansions about the same centre."""
     return Expansion(
@@ -109,7 +130,9 @@ def expand_target(model: BoundModel, past: Expansion, target: Target) -> Expansi
 
 
 @partial(jax.jit, static_argnames="model")
-def prior_hessian(model: BoundModel, position: Float[Array, " parameters"]) -> Float[Array, "parameters parameters"]:
+def prior_hessian(
+    model: BoundModel, position: Float[Array, " parameters"]
+) -> Float[Array, "parameters parameters"]:
     """Hessian of the log prior density."""
     return jax.hessian(model.log_prior)(position)
 
@@ -124,9 +147,9 @@ def draw_rows(key: Array, rows: Rows, shape: tuple[int, ...]):
 class FullBatch:
     """The exact gradient: every row at every step, at a cost that grows with the data."""
 
-    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> tuple["FullBatch", Any, None]:
+    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> Prepared:
         """Nothing to prepare."""
-        return self, memory, None
+        return Prepared(self, memory, target, None)
 
     def estimator(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Estimator:
         """∇ log π_λ itself; the key is not used."""
@@ -160,9 +183,9 @@ class MiniBatch:
     def __post_init__(self):
         _check_batch_size(self.batch_size)
 
-    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> tuple["MiniBatch", Any, None]:
+    def prepare(self, model: BoundModel, memory: Any, target: Target, centre) -> Prepared:
         """Nothing to prepare."""
-        return self, memory, None
+        return Prepared(self, memory, target, None)
 
     def estimator(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Estimator:
         """An unbiased estimate of ∇ log π_λ, with independent noise for each particle."""
@@ -215,20 +238,21 @@ class ControlVariate:
 
     def prepare(
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre
-    ) -> tuple["ControlVariate | FullBatch", ControlVariateMemory | None, Expansion]:
+    ) -> Prepared:
         """Bring the expansion up to date; the exact gradient where it is cheaper than a mini-batch of use."""
+        target = merge_chunk(target)
         past, num_past = target.past, target.past.size
         if num_past + target.chunk.size <= self.exact_rows or num_past == 0:
-            return FullBatch(), memory, expand_target(model, expand(model, centre, past), target)
+            expansion = expand_target(model, expand(model, centre, past), target)
+            return Prepared(FullBatch(), memory, target, expansion)
         if memory is None or num_past >= 2 * memory.centred_at:
             memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, self.batch_size)
         elif memory.num_rows < num_past:
             news = expand(model, memory.past.centre, replace(past, start=past.start + memory.num_rows))
             memory = memory._replace(past=add_expansions(memory.past, news), num_rows=num_past)
-        expansion = expand_target(model, memory.past, target)
-        if 2 * memory.batch_size >= num_past:
-            return FullBatch(), memory, expansion
-        return replace(self, batch_size=memory.batch_size), memory, expansion
+        useless = 2 * memory.batch_size >= num_past
+        config = FullBatch() if useless else replace(self, batch_size=memory.batch_size)
+        return Prepared(config, memory, target, expand_target(model, memory.past, target))
 
     def estimator(self, model: BoundModel, target: Target, expansion: Expansion) -> Estimator:
         """An unbiased estimate of ∇ log π_λ; the particles share its mini-batches."""

@@ -71,7 +71,9 @@ def test_the_posterior_is_that_of_conjugate_regression():
 
 def test_more_particles_give_a_smaller_standard_error():
     model, data = linear_problem(2000)
-    few, many = (ev.estimate(model, data, method=ev.SGAIS(num_particles=m)).standard_error for m in (128, 2048))
+    few, many = (
+        ev.estimate(model, data, method=ev.SGAIS(num_particles=m)).standard_error for m in (128, 2048)
+    )
     assert many == pytest.approx(few / 4, rel=0.3)  # a ratio of two estimates, each good to about 15%
 
 
@@ -104,7 +106,9 @@ def test_minus_infinity_at_some_particles_is_weight_zero():
     y = np.random.default_rng(0).normal(-1, 1, size=100).astype(np.float32)
     # The posterior, of width 0.1 about -1, does not reach 2: the evidence is that of the conjugate normal model.
     total, n = y.astype(float).sum(), len(y)
-    exact = -0.5 * n * np.log(2 * np.pi) - 0.5 * np.log(n + 1) - 0.5 * (y.astype(float) @ y - total**2 / (n + 1))
+    exact = (
+        -0.5 * n * np.log(2 * np.pi) - 0.5 * np.log(n + 1) - 0.5 * (y.astype(float) @ y - total**2 / (n + 1))
+    )
     for seed in range(4):
         evidence = ev.estimate(model, {"y": y}, seed=seed)
         assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
@@ -119,7 +123,9 @@ def test_a_hard_boundary_that_the_posterior_touches_is_reported():
 
 def test_minus_infinity_at_all_particles_is_an_error():
     model = ev.Model(prior={"m": dist.Uniform(0.0, 1.0)}, log_likelihood=uniform_below)
-    with pytest.raises(ev.EstimationError, match=r"rows 0 to 9 is -inf at all 512 particles.*Widen the prior"):
+    with pytest.raises(
+        ev.EstimationError, match=r"rows 0 to 9 is -inf at all 512 particles.*Widen the prior"
+    ):
         ev.estimate(model, {"y": np.full(10, 2.0)})
 
 
@@ -135,7 +141,9 @@ def test_nan_at_some_particles_is_an_error():
 def test_an_error_half_way_carries_the_result_so_far():
     model = ev.Model(
         prior={"m": dist.Normal(0.0, 1.0)},
-        log_likelihood=lambda params, batch: jnp.where(batch["y"] > 90, jnp.nan, -0.5 * (batch["y"] - params["m"]) ** 2),
+        log_likelihood=lambda params, batch: jnp.where(
+            batch["y"] > 90, jnp.nan, -0.5 * (batch["y"] - params["m"]) ** 2
+        ),
     )
     y = np.r_[np.random.default_rng(0).normal(size=1200), 99.0]
     with pytest.raises(ev.EstimationError, match="rows 1000 to 1200") as raised:

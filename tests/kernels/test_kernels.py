@@ -40,7 +40,9 @@ def test_baoab_reaches_the_target_from_elsewhere():
     start = jnp.full((NUM_PARTICLES, 2), 0.02)
     moved = BAOAB(num_steps=40).move(jax.random.key(0), start, gaussian_gradient, scale)
     np.testing.assert_allclose(whitened_covariance(moved), np.eye(2), atol=SAMPLING_ERROR)
-    np.testing.assert_allclose(np.mean(moved, 0) / np.sqrt(np.diag(COVARIANCE)), 0, atol=4 / np.sqrt(NUM_PARTICLES))
+    np.testing.assert_allclose(
+        np.mean(moved, 0) / np.sqrt(np.diag(COVARIANCE)), 0, atol=4 / np.sqrt(NUM_PARTICLES)
+    )
 
 
 def test_baoab_forgets_where_it_started():
@@ -79,7 +81,9 @@ def test_baoab_leaves_a_particle_whose_path_is_not_finite():
         return jnp.where(positions > 0, jnp.nan, -positions)
 
     start = jnp.array([[1.0], [-8.0]])
-    moved = BAOAB(num_steps=1, step_size=0.1).move(jax.random.key(0), start, broken, Scale(jnp.ones((1, 1)), 1))
+    moved = BAOAB(num_steps=1, step_size=0.1).move(
+        jax.random.key(0), start, broken, Scale(jnp.ones((1, 1)), 1)
+    )
     assert moved[0] == start[0] and moved[1] != start[1]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evidentia.errors import ConfigurationError, DataError
-from evidentia.stream.files import column_names, near, read_columns
+from evidentia.stream.files import column_names, near_columns, read_columns
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def read_table(
     """
     names = column_names(path)
     if target is not None and target not in names:
-        raise DataError(f"{path} has no column {target!r} for --target. {near(target, names)}")
+        raise DataError(f"{path} has no column {target!r} for --target. {near_columns(target, names)}")
     chosen = [name for name in names if name != target] if features is None else list(features)
     _check_features(chosen, target, path)
     columns = read_columns(path, chosen if target is None else [*chosen, target])

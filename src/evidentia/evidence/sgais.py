@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from evidentia.gradients import ControlVariate, Expansion, MiniBatch, Target, pr
 from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
-
 
 HARD_BOUNDARY = (
     "moves carried more than 5% of the particles to where rows already taken in have a log-likelihood of -inf: gradients "
@@ -111,7 +110,12 @@ class SGAIS:
         the weights of ten particles, does not see that bias.
         """
         return cls(
-            num_particles=10, chunk_growth=0.0, target_ess=0.5, resample=False, kernel=SGHMC(), gradient=MiniBatch(batch_size=500)
+            num_particles=10,
+            chunk_growth=0.0,
+            target_ess=0.5,
+            resample=False,
+            kernel=SGHMC(),
+            gradient=MiniBatch(batch_size=500),
         )
 
     def init(self, model: BoundModel, key: Array) -> SGAISState:
@@ -133,7 +137,7 @@ class SGAIS:
             num_steps += 1
             ess = weights.ess(state.log_weights)
             if not self.resample or temperature < 1.0 or ess < self.target_ess * self.num_particles:
-                state, noise = self._move(model, state, target_of(past, chunk, temperature), temperature)
+                state, noise = self._move(model, state, Target(past, chunk, temperature))
                 num_moves += 1
         state = state._replace(num_observations=state.num_observations + chunk.size)
         return state, SGAISInfo(num_steps, num_moves, weights.ess(state.log_weights), noise)
@@ -170,15 +174,13 @@ class SGAIS:
         log_evidence += weights.log_evidence_increment(state.log_weights, increments)
         return state._replace(log_weights=state.log_weights + increments, log_evidence=log_evidence), stop
 
-    def _move(
-        self, model: BoundModel, state: SGAISState, target: Target, temperature: float
-    ) -> tuple[SGAISState, float]:
+    def _move(self, model: BoundModel, state: SGAISState, target: Target) -> tuple[SGAISState, float]:
         key, key_resample, key_move = jax.random.split(state.key, 3)
         normalised = np.exp(weights.normalise(state.log_weights))
         centre = jnp.asarray(normalised @ np.asarray(state.positions, np.float64), state.positions.dtype)
-        gradient, memory, expansion = self.gradient.prepare(model, state.memory, target, centre)
+        prepared = self.gradient.prepare(model, state.memory, target, centre)
+        precision = None if prepared.expansion is None else posterior_precision(model, prepared.expansion)
         num_observations = target.past.size + target.chunk.size
-        precision = None if expansion is None else posterior_precision(model, expansion)
         scale = posterior_scale(state.positions, normalised, precision, num_observations)
         positions = state.positions
         if self.resample:
@@ -187,10 +189,19 @@ class SGAIS:
                 log_weights=np.zeros_like(state.log_weights),
                 variance=state.variance + weights.relative_variance(state.log_weights),
             )
-        positions, noise = move(model, self.kernel, gradient, key_move, positions, target, expansion, scale)
+        positions, noise = move(
+            model,
+            self.kernel,
+            prepared.config,
+            key_move,
+            positions,
+            prepared.target,
+            prepared.expansion,
+            scale,
+        )
         noise = float(noise)
-        state = state._replace(key=key, positions=positions, memory=self.gradient.adapt(memory, noise))
-        return state, noise
+        memory = self.gradient.adapt(prepared.memory, noise)
+        return state._replace(key=key, positions=positions, memory=memory), noise
 
 
 @partial(jax.jit, static_argnames=("model", "kernel", "gradient"))
@@ -211,13 +222,6 @@ def posterior_precision(model: BoundModel, expansion: Expansion) -> np.ndarray:
     """The negative Hessian of the log-posterior at the expansion's centre, in float64."""
     hessian = expansion.hessian + prior_hessian(model, expansion.centre)
     return -np.asarray(hessian, np.float64)
-
-
-def target_of(past: Rows, chunk: Rows, temperature: float) -> Target:
-    """The tempered posterior of a move; a chunk that counts fully and follows the past in the same arrays is past."""
-    if temperature == 1.0 and chunk.arrays is past.arrays and past.stop == chunk.start:
-        return Target(replace(past, stop=chunk.stop), replace(chunk, start=chunk.stop), 1.0)
-    return Target(past, chunk, temperature)
 
 
 def _check_log_likelihoods(deviations: np.ndarray, num_observations: int, chunk_size: int) -> None:

@@ -67,7 +67,9 @@ def chunks(arrays: Any, size: int, growth: float) -> Iterator[tuple[Rows, Rows]]
 
 def _round_numbers(total: int) -> list[int]:
     exponents = range(len(str(total)))
-    return [digit * 10**exponent for exponent in exponents for digit in (1, 2, 5) if digit * 10**exponent >= 500]
+    return [
+        digit * 10**exponent for exponent in exponents for digit in (1, 2, 5) if digit * 10**exponent >= 500
+    ]
 
 
 def _column_names(table: Any) -> list[str]:
@@ -86,7 +88,9 @@ def _as_array(values: Any, argument: str) -> np.ndarray:
             f"{argument} must hold numbers; got dtype {array.dtype}. Encode categories as integers, dates as numbers."
         )
     if array.ndim == 0:
-        raise DataError(f"{argument} must have observations on its leading axis; got the single number {array}.")
+        raise DataError(
+            f"{argument} must have observations on its leading axis; got the single number {array}."
+        )
     if array.dtype.kind == "f":
         bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
         if bad.any():

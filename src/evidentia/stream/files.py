@@ -70,6 +70,11 @@ def near(name: str, known: Sequence[str]) -> str:
     return f"There are: {shown}{', ...' if len(known) > 12 else ''}."
 
 
+def near_columns(name: str, known: Sequence[str]) -> str:
+    """The same for a column, with a guess of what is wrong with the whole header."""
+    return near(name, known) + _header_hint(known)
+
+
 def _checked(path: str | Path) -> Path:
     """The path of a file whose first bytes agree with its suffix."""
     path = Path(path).expanduser()
@@ -133,7 +138,7 @@ def _unreadable(path: Path, error: Exception) -> DataError:
 def _check_names(path: Path, names: Sequence[str], known: list[str]) -> None:
     for name in names:
         if name not in known:
-            raise DataError(f"{path} has no column {name!r}. {near(name, known)}{_header_hint(known)}")
+            raise DataError(f"{path} has no column {name!r}. {near_columns(name, known)}")
         if known.count(name) > 1:
             raise DataError(f"{path} has {known.count(name)} columns named {name!r}; give each its own name.")
 
