@@ -177,11 +177,12 @@ class SGAIS:
     def _move(self, model: BoundModel, state: SGAISState, target: Target) -> tuple[SGAISState, float]:
         key, key_resample, key_move = jax.random.split(state.key, 3)
         normalised = np.exp(weights.normalise(state.log_weights))
-        centre = jnp.asarray(normalised @ np.asarray(state.positions, np.float64), state.positions.dtype)
+        on_host = np.asarray(state.positions, np.float64)
+        centre = jnp.asarray(normalised @ on_host, state.positions.dtype)
         prepared = self.gradient.prepare(model, state.memory, target, centre)
         precision = None if prepared.expansion is None else posterior_precision(model, prepared.expansion)
         num_observations = target.past.size + target.chunk.size
-        scale = posterior_scale(state.positions, normalised, precision, num_observations)
+        scale = posterior_scale(on_host, normalised, precision, num_observations)
         positions = state.positions
         if self.resample:
             positions = positions[weights.resample(key_resample, state.log_weights)]

@@ -28,8 +28,7 @@ def posterior_scale(
     squared distance under it is that of a Gaussian to within a factor of `AGREEMENT`. Both are factored in float64:
     softmax and other models with directions that only the prior holds have correlations within 10⁻⁶ of one at 10⁶ rows.
     """
-    deviations = np.asarray(positions, np.float64)
-    deviations = deviations - weights @ deviations
+    deviations = positions - weights @ positions
     factor = _particle_factor(deviations, weights)
     if precision is not None and (root := _cholesky(precision)) is not None:
         distance = weights @ np.sum((deviations @ root) ** 2, axis=1) / len(precision)
