@@ -19,7 +19,7 @@ def _cells(record: dict, bare_seconds: float) -> list[str]:
     seconds = sorted(record["seconds"])[len(record["seconds"]) // 2]
     errors = record.get("errors", [])
     if errors:
-        error = f"{math.sqrt(sum(e * e for e in errors) / len(errors)):.2f}"
+        error = f"{_root_mean_square(errors):.2f}"
         standard_error = f"{sum(record['standard_errors']) / len(errors):.2f}"
     else:
         error, standard_error = ("did not finish" if record.get("finished") is False else ""), ""
@@ -27,12 +27,20 @@ def _cells(record: dict, bare_seconds: float) -> list[str]:
         f"{record['model']} ({record['num_parameters']})",
         f"{record['num_observations']:,}",
         record["method"],
-        f"{seconds:.2f}" if seconds < 100 else f"{seconds:.0f}",
-        f"{seconds / bare_seconds:.1f}",
+        _three_digits(seconds),
+        _three_digits(seconds / bare_seconds),
         f"{record['cold_seconds']:.1f}" if "cold_seconds" in record else "",
         error,
         standard_error,
     ]
+
+
+def _root_mean_square(values: list[float]) -> float:
+    return math.sqrt(sum(value**2 for value in values) / len(values))
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def print_table(records: list[dict], *, header: bool) -> None:
@@ -53,15 +61,16 @@ def markdown_page(results: dict, source: str) -> str:
     body = "".join("| " + " | ".join(row) + " |\n" for row in rows_of(results["records"]))
     return f"""# Benchmarks
 
-Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]}, Python {machine["python"]},
-{versions}. All methods of a model run in one process on the same data. Numbers in `benchmarks/results/{source}`;
+Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]} with Python {machine["python"]},
+{versions}.
+All methods of a model run in one process on the same data. The numbers are kept in `benchmarks/results/{source}`;
 `make benchmark` measures them anew and writes this page.
 
 {header}{body}
 - **model (parameters)**: linear regression with 5 features and known noise, softmax regression with 10 features and 4
   classes, all priors N(0, 1).
 - **bare pass**: every row's log-likelihood once at as many particles as `SGAIS()` has, and nothing else: the floor.
-- **seconds**: median over the seeds, compiled; **first call** includes compilation.
+- **seconds**: median over the seeds (20 for linear, 5 for softmax, 3 for the published settings), compiled; **first call** includes compilation.
 - **error**: root mean square over the seeds against the truth, which is exact for the linear model and from Laplace's
   approximation corrected by importance sampling (standard error below {_worst_truth(results):.2f} nats) for softmax.
 - **reported s.e.**: mean of the standard errors that the method itself reports. That of `SGAIS.published()` does not see
