@@ -63,6 +63,7 @@ def command(
         )
         output.show_comparison(results.comparison)
         results.write(out)
+        output.show_written(out)
         output.show_line(f"Done in {time.perf_counter() - started:.0f} s.")
     if stopped is not None:
         raise stopped

@@ -104,6 +104,8 @@ def command(
             output.show_evidence(evidence, table.notes())
         if out is not None:
             results.write(out)
+            if not as_json:
+                output.show_written(out)
     if stopped is not None:
         raise stopped
 

@@ -37,11 +37,10 @@ class Results:
         )
 
     def write(self, folder: Path) -> None:
-        """Write numbers, pictures and the page, and say where."""
+        """Write numbers, pictures and the page."""
         write_results(
             folder, self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data
         )
-        show_line(f"Written to {folder}/: open index.html.")
 
 
 def show_error(message: str) -> None:
@@ -123,6 +122,11 @@ def warnings_as_notes() -> Iterator[None]:
 
         warnings.showwarning = show_warning
         yield
+
+
+def show_written(folder: Path) -> None:
+    """Where the results are, on stdout."""
+    show_line(f"Written to {folder}/: open index.html.")
 
 
 def make_folder(folder: Path) -> None:

@@ -1,0 +1,105 @@
+"""The report as one self-contained HTML page: no file beside it and nothing from the network."""
+
+import base64
+import datetime
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from evidentia import text
+from evidentia.compare import Comparison
+from evidentia.report.pictures import Picture, all_pictures, describe
+from evidentia.result import Evidence
+
+
+def write_report(
+    path: Path | str,
+    evidences: Mapping[str, Evidence],
+    comparison: Comparison,
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write one HTML page that shows the evidences and their comparison.
+
+    Args:
+        path: the file to write.
+        evidences: by name.
+        comparison: of the same evidences.
+        title: the page's heading.
+        notes: what a reader should know, a sentence each.
+
+    Example:
+        >>> write_report("report.html", evidences, ev.compare(evidences), title="Which model?")  # doctest: +SKIP
+    """
+    together, single = all_pictures(evidences, comparison)
+    page = render_page(evidences, comparison, together, single, title=title, notes=notes)
+    Path(path).write_text(page, encoding="utf-8")
+
+
+def render_page(
+    evidences: Mapping[str, Evidence],
+    comparison: Comparison,
+    together: Picture | None,
+    single: Mapping[str, Sequence[Picture]],
+    *,
+    title: str,
+    notes: Sequence[str],
+) -> str:
+    """The page's text, with pictures that were made before."""
+    environment = Environment(
+        loader=PackageLoader("evidentia.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["base64"] = lambda data: base64.b64encode(data).decode("ascii")
+    header, rows = comparison.cells()
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        notes=notes,
+        conclusion=comparison.conclusion,
+        num_observations=f"{comparison.num_observations:,}",
+        lead=_lead(comparison),
+        header=header,
+        rows=[
+            list(zip(row, keys, strict=True)) for row, keys in zip(rows, _sort_keys(comparison), strict=True)
+        ],
+        together=together,
+        models=[(name, describe(evidences[name]), single[name]) for name in comparison.names],
+        stopped=[name for name in comparison.names if not evidences[name].completed],
+        made=_made(),
+    )
+
+
+def _lead(comparison: Comparison) -> dict[str, str]:
+    """The number at the top of the page: by how much the best model leads, or the log evidence if it stands alone."""
+    if len(comparison.names) == 1:
+        value = text.with_error(comparison.log_evidence[0], comparison.standard_error[0])
+        return {"value": value, "unit": "nats", "label": "log evidence"}
+    value = text.with_error(-comparison.log_bayes_factor[1], comparison.log_bayes_factor_error[1])
+    label = f"log Bayes factor of {comparison.names[0]} against {comparison.names[1]}"
+    return {"value": value, "unit": "nats", "label": label}
+
+
+def _sort_keys(comparison: Comparison) -> list[tuple[str | float, ...]]:
+    """What the cells of the table are sorted by: names as text, the rest as numbers."""
+    columns = (
+        comparison.log_evidence,
+        comparison.log_bayes_factor,
+        comparison.probability,
+        comparison.seconds,
+    )
+    return [(name, *(float(column[i]) for column in columns)) for i, name in enumerate(comparison.names)]
+
+
+def _made() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("evidentia", "jax", "numpyro"))
+    now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return f"{now}, {packages}, Python {platform.python_version()}, {machine}"
