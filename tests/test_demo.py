@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 
-from evidentia.cli import main
-from evidentia.demo import candidates
+import evidentia as ev
+from evidentia.cli import demo, main, run
+from evidentia.demo import Candidate, candidates
 
 
 def test_candidates_are_what_they_say():
@@ -38,6 +39,43 @@ def test_demo_finds_the_true_model(tmp_path, capsys, monkeypatch):
     found = json.loads((tmp_path / "results.json").read_text())
     assert found["comparison"]["best"] == "all 10 features"
     assert {file.suffix for file in tmp_path.iterdir()} >= {".json", ".csv", ".parquet", ".png", ".html"}
+
+
+def test_ctrl_c_keeps_the_models_before_apart_from_the_one_at_work(tmp_path, capsys, monkeypatch):
+    model = ev.models.linear_regression(1)
+    data, _ = model.simulate(1200, seed=0)
+    names = ("first", "second", "third")
+    monkeypatch.setattr(
+        demo, "candidates", lambda rows, seed: [Candidate(name, model, data) for name in names]
+    )
+    complete = run.estimate
+    calls = []
+
+    def interrupted(*arguments, progress, **options):
+        """Ctrl-C after the first chunk of the second model."""
+        calls.append(arguments)
+
+        def press(update):
+            progress(update)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+
+        return complete(*arguments, progress=press, **options)
+
+    monkeypatch.setattr(run, "estimate", interrupted)
+    assert (
+        main(["demo", "--num-observations", "1200", "--num-particles", "64", "--out", str(tmp_path)]) == 130
+    )
+    out, err = capsys.readouterr()
+    assert "Note: Stopped after 500 of 1200 observations" in err
+    assert "Done" not in out
+    for folder, name, rows in (
+        (tmp_path, "first", 1200),
+        (tmp_path / "stopped", "second", 500),
+    ):
+        found = json.loads((folder / "results.json").read_text())["evidences"]
+        assert {name: evidence["num_observations"] for name, evidence in found.items()} == {name: rows}
+        assert (folder / "index.html").exists()
 
 
 def test_demo_complains_about_numbers(tmp_path, capsys, monkeypatch):

@@ -169,6 +169,7 @@ def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
     ax.set_ylabel("log Bayes factor\nagainst the best (nats)")
     if np.abs(factor).max() > 20:
         ax.set_yscale("symlog", linthresh=1, linscale=0.5)
+        ax.set_ylim(1.5 * factor.min(), max(1.0, 1.5 * factor.max()))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
     else:
         _plain_numbers(ax)

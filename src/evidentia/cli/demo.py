@@ -1,16 +1,18 @@
 """`evidentia demo`: three models on simulated data, from rows to a report."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evidentia.cli import output
-from evidentia.cli.run import check_seed, compare_completed, estimate_each
+from evidentia.cli.run import check_seed, estimate_each
 from evidentia.demo import NUM_CLASSES, NUM_FEATURES, candidates
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import SGAIS
+from evidentia.result import Evidence
 
 EXAMPLES = """[bold]Example[/bold]
 
@@ -49,21 +51,22 @@ def command(
     )
     output.show_line(f"{TITLE} {simulated}.")
     evidences, stopped = estimate_each(made, method=method, seed=seed, quiet=quiet, plain=True)
-    if evidences:
-        results = output.Results(
-            title=TITLE,
-            evidences=evidences,
-            comparison=compare_completed(evidences),
-            notes=[
-                f"{simulated}.",
-                "One candidate is the model that made the rows, one lacks two of the features, one has five more that "
-                "are noise.",
-            ],
-            data={"simulated": True, "seed": seed},
-        )
+    notes = [
+        f"{simulated}.",
+        "One candidate is the model that made the rows, one lacks two of the features, one has five more that are noise.",
+    ]
+    for folder, group in _folders(out, evidences):
+        results = output.Results(TITLE, group, notes, data={"simulated": True, "seed": seed})
         output.show_comparison(results.comparison)
-        results.write(out)
-        output.show_written(out)
-        output.show_line(f"Done in {time.perf_counter() - started:.0f} s.")
+        results.write(folder)
+        output.show_written(folder)
     if stopped is not None:
         raise stopped
+    output.show_line(f"Done in {time.perf_counter() - started:.0f} s.")
+
+
+def _folders(out: Path, evidences: Mapping[str, Evidence]) -> list[tuple[Path, dict[str, Evidence]]]:
+    """Models that saw all rows are compared; one that was stopped cannot be, and gets a folder of its own."""
+    completed = {name: evidence for name, evidence in evidences.items() if evidence.completed}
+    stopped = {name: evidence for name, evidence in evidences.items() if not evidence.completed}
+    return [(folder, group) for folder, group in ((out, completed), (out / "stopped", stopped)) if group]

@@ -8,10 +8,10 @@ import typer
 
 from evidentia.cli import output
 from evidentia.cli.models import check_name, model_for
-from evidentia.cli.run import check_seed, compare_completed, estimate_each
+from evidentia.cli.run import check_seed, estimate_each
 from evidentia.cli.table import read_table
 from evidentia.demo import Candidate
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.evidence import SGAIS
 
 METHODS = {"sgais": SGAIS, "sgais-published": SGAIS.published}
@@ -46,6 +46,9 @@ def command(
     standardise: Annotated[
         bool, typer.Option("--standardise", help="Shift and scale each feature to mean 0, deviation 1.")
     ] = False,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Take rows as they stand. Default: in random order.")
+    ] = False,
     num_classes: Annotated[
         int | None, typer.Option(metavar="COUNT", help="softmax: classes. Default: those in the target.")
     ] = None,
@@ -69,7 +72,7 @@ def command(
         typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Estimate the log evidence of a model on a CSV or Parquet file.
 
@@ -82,7 +85,8 @@ def command(
     check_name(model, target, options)
     if out is not None:
         output.make_folder(out)
-    table = read_table(file, target, _split(features), standardise)
+    shuffle_seed = None if in_order else seed
+    table = read_table(file, target, _split(features), standardise=standardise, shuffle_seed=shuffle_seed)
     the_model, data = model_for(model, table, options)
     the_method = METHODS[method]()
     if num_particles is not None:
@@ -94,7 +98,6 @@ def command(
         results = output.Results(
             title=f"{the_model.name}: {file.name}",
             evidences=evidences,
-            comparison=compare_completed(evidences),
             notes=table.notes(),
             data=table.to_dict(),
         )
@@ -106,6 +109,8 @@ def command(
             results.write(out)
             if not as_json:
                 output.show_written(out)
+    if isinstance(stopped, EstimationError) and not in_order:
+        output.show_note("Rows are counted in random order; with --in-order they are those of the file.")
     if stopped is not None:
         raise stopped
 

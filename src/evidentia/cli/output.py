@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evidentia import text
-from evidentia.compare import Comparison
+from evidentia.compare import Comparison, compare
 from evidentia.errors import ConfigurationError, EvidenceWarning
 from evidentia.progress import Listener, plain_lines, progress_bar
 from evidentia.report import results_dict, write_results
@@ -22,25 +22,34 @@ from evidentia.result import Evidence
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What a command found: for the folder of results and for `--json`."""
+    """What a command found, for the folder of results and for `--json`."""
 
     title: str
     evidences: Mapping[str, Evidence]
-    comparison: Comparison
     notes: Sequence[str]
     data: Mapping[str, Any]
 
+    @property
+    def comparison(self) -> Comparison:
+        """Of all the evidences."""
+        return compare(self.evidences)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return results_dict(
-            self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data
-        )
+        about = {"title": self.title, "notes": self.notes, "data": self.data}
+        return results_dict(self.evidences, self.comparison, **about)
 
     def write(self, folder: Path) -> None:
-        """Write numbers, pictures and the page."""
-        write_results(
-            folder, self.evidences, self.comparison, title=self.title, notes=self.notes, data=self.data
-        )
+        """Write numbers, pictures and the page.
+
+        Raises:
+            ConfigurationError: the folder cannot be written to.
+        """
+        about = {"title": self.title, "notes": self.notes, "data": self.data}
+        try:
+            write_results(folder, self.evidences, self.comparison, **about)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
 
 
 def show_error(message: str) -> None:
@@ -141,10 +150,12 @@ def make_folder(folder: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        reason = error.strerror or error
-        raise ConfigurationError(
-            f"--out {folder}: cannot write to this folder ({reason}). Name another."
-        ) from error
+        raise _cannot_write(folder, error) from error
+
+
+def _cannot_write(folder: Path, error: OSError) -> ConfigurationError:
+    reason = error.strerror or error
+    return ConfigurationError(f"--out {folder}: cannot write to this folder ({reason}). Name another.")
 
 
 def _say(label: str, style: str, message: str) -> None:

@@ -1,9 +1,8 @@
 """One model after the other: estimates with progress, and what is left of them when something stops the run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from evidentia.cli import output
-from evidentia.compare import Comparison, compare
 from evidentia.demo import Candidate
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.estimate import estimate
@@ -51,9 +50,3 @@ def check_seed(seed: int) -> None:
     """Raise ConfigurationError for a seed that is none, before anything else is done."""
     if not 0 <= seed < 2**32:
         raise ConfigurationError(f"--seed must be an integer from 0 to 4294967295; got {seed}.")
-
-
-def compare_completed(evidences: Mapping[str, Evidence]) -> Comparison:
-    """The comparison of the models that saw all rows; of the only one if it did not."""
-    completed = {name: evidence for name, evidence in evidences.items() if evidence.completed}
-    return compare(completed or dict(list(evidences.items())[:1]))

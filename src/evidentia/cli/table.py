@@ -24,6 +24,8 @@ class Table:
         means: what was subtracted from each feature, by name; empty if they were left as they are.
         scales: what each feature was divided by after that; 1 for a constant feature.
         constant: names of the constant features, of which standardising leaves only zeros.
+        shuffle_seed: seed of the random order of the rows, or None for that of the file.
+        fingerprint: of the observations in the file's order; models can be compared where it agrees.
     """
 
     path: Path
@@ -33,12 +35,16 @@ class Table:
     means: dict[str, float] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
     constant: list[str] = field(default_factory=list)
+    shuffle_seed: int | None = None
+    fingerprint: str = ""
 
     def notes(self) -> list[str]:
         """What a reader of the result has to know about the data, in sentences."""
         what = f"{self.path.name}: {len(self.data['y']):,} rows"
         target = f", target {self.target}" if self.target is not None else ""
         notes = [f"{what}{target}, {len(self.features)} features: {_listed(self.features)}."]
+        if self.shuffle_seed is not None:
+            notes.append(f"Rows were taken in random order (seed {self.shuffle_seed}).")
         if self.means:
             notes.append(
                 "Features were standardised: from each its mean was subtracted, and the rest divided by its standard "
@@ -64,9 +70,8 @@ class Table:
             "target": self.target,
             "features": self.features,
             "standardised": standardised if self.means else None,
-            "observations_sha256": hashlib.sha256(
-                np.asarray(self.data["y"], np.float32).tobytes()
-            ).hexdigest(),
+            "shuffle_seed": self.shuffle_seed,
+            "observations_sha256": self.fingerprint,
         }
 
     def _standardisation(self) -> list[str]:
@@ -74,9 +79,17 @@ class Table:
 
 
 def read_table(
-    path: Path, target: str | None, features: Sequence[str] | None = None, standardise: bool = False
+    path: Path,
+    target: str | None,
+    features: Sequence[str] | None = None,
+    *,
+    standardise: bool = False,
+    shuffle_seed: int | None = None,
 ) -> Table:
     """Read a file into the data of a model; all columns but the target are features if none are named.
+
+    The evidence does not depend on the order of the rows, but the work does: in a file that is sorted by class the
+    posterior moves far whenever a new class begins. So rows can be shuffled.
 
     Raises:
         DataError: for what is wrong with the file or its columns.
@@ -90,7 +103,11 @@ def read_table(
     columns = read_columns(path, chosen if target is None else [*chosen, target])
     matrix, means, scales, constant = _matrix({name: columns[name] for name in chosen}, standardise)
     data = {"y": matrix} if target is None else {"x": matrix, "y": columns[target]}
-    return Table(Path(path), chosen, target, data, means, scales, constant)
+    fingerprint = hashlib.sha256(np.asarray(data["y"], np.float32).tobytes()).hexdigest()
+    if shuffle_seed is not None:
+        order = np.random.default_rng(shuffle_seed).permutation(len(matrix))
+        data = {name: array[order] for name, array in data.items()}
+    return Table(Path(path), chosen, target, data, means, scales, constant, shuffle_seed, fingerprint)
 
 
 def _check_features(features: Sequence[str], target: str | None, path: Path) -> None:
