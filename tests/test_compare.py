@@ -92,7 +92,7 @@ def test_dictionary_for_json_and_back():
     assert again.to_dict() == comparison.to_dict()
 
 
-@pytest.mark.parametrize(("nothing", "given"), [{}, None, [make_evidence()]])
+@pytest.mark.parametrize("nothing", [{}, None, [make_evidence()]])
 def test_nothing_to_compare_is_refused(nothing):
     with pytest.raises(
         ev.ConfigurationError, match="evidences must map at least one name to an Evidence; got"

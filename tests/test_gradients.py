@@ -126,6 +126,9 @@ def test_the_exact_gradient_is_taken_while_rows_are_few_or_noise_is_large(proble
     assert prepared.config == noisy
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
     assert prepared.config == ControlVariate(batch_size=512, exact_rows=0)
+    # Still noisy: a new centre first, then more rows about it, which are then too many to be worth it.
+    prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
+    assert prepared.config == ControlVariate(batch_size=512, exact_rows=0)
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
     assert prepared.config == FullBatch()
 
@@ -143,6 +146,17 @@ def test_the_published_mini_batch_comes_from_earlier_rows_only(problem):
     bound, _, target, positions = problem
     full = target._replace(temperature=1.0)
     assert MiniBatch(8).prepare(bound, None, full, positions[0]).target is full
+
+
+def test_noise_about_an_old_centre_moves_the_centre(problem):
+    bound, _, target, positions = problem
+    config = ControlVariate(batch_size=64, exact_rows=0)
+    memory = config.prepare(bound, None, target, positions[0]).memory
+    memory = config.prepare(bound, memory, target, positions[1]).memory
+    np.testing.assert_array_equal(memory.past.centre, positions[0])
+    memory = config.prepare(bound, config.adapt(memory, 5.0), target, positions[1]).memory
+    np.testing.assert_array_equal(memory.past.centre, positions[1])
+    assert memory.batch_size == 64
 
 
 def test_quiet_mini_batches_do_not_grow(problem):

@@ -64,13 +64,16 @@ class Prepared(NamedTuple):
 class ControlVariateMemory(NamedTuple):
     """What `ControlVariate` remembers between moves.
 
-    `past` expands the first `num_rows` rows; `centred_at` is the number of rows when the centre was chosen.
+    `past` expands the first `num_rows` rows. The centre was chosen when there were `centred_at` rows, in the last move if
+    `is_fresh`, and is to be chosen anew if `is_stale`.
     """
 
     past: Expansion
     num_rows: int
     centred_at: int
     batch_size: int
+    is_fresh: bool = True
+    is_stale: bool = False
 
 
 def prior_gradient(model: BoundModel, positions: Positions) -> Positions:
@@ -220,11 +223,12 @@ class ControlVariate:
 
     is unbiased, and its noise is of second order in θ - c: it vanishes for Gaussian likelihoods and falls as the
     posterior narrows. One mini-batch serves all particles of a step: each particle's law is unchanged and the work
-    becomes matrix products. The centre is the particles' mean; it is chosen anew when the number of rows has doubled.
+    becomes matrix products. The centre is the particles' mean; it is chosen anew when the number of rows has doubled,
+    and when the noise has grown because the posterior moved away.
 
     Up to `exact_rows` rows the exact gradient is as cheap and is taken instead. `batch_size` is where the mini-batch
-    starts: where the measured noise is more than a tenth of the gradient's own variance the mini-batch grows, up to
-    the exact gradient.
+    starts: where the measured noise about a new centre is more than a tenth of the gradient's own variance the
+    mini-batch grows, up to the exact gradient.
 
     Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (first order); Quiroz, Kohn,
     Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order).
@@ -247,7 +251,12 @@ class ControlVariate:
             return Prepared(FullBatch(), memory, target, expansion)
         if memory is None or num_past >= 2 * memory.centred_at:
             memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, self.batch_size)
-        elif memory.num_rows < num_past:
+        elif memory.is_stale:
+            batch_size = memory.batch_size
+            memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, batch_size)
+        else:
+            memory = memory._replace(is_fresh=False)
+        if memory.num_rows < num_past:
             news = expand(model, memory.past.centre, replace(past, start=past.start + memory.num_rows))
             memory = memory._replace(past=add_expansions(memory.past, news), num_rows=num_past)
         useless = 2 * memory.batch_size >= num_past
@@ -278,10 +287,12 @@ class ControlVariate:
         return gradient
 
     def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
-        """Grow the mini-batch eightfold until the noise that it leaves is small."""
+        """Where the noise is large, choose the centre anew; where it is large about a new centre, take more rows."""
         if memory is None or noise <= ALLOWED_NOISE:
             return memory
-        return memory._replace(batch_size=8 * memory.batch_size)
+        if memory.is_fresh:
+            return memory._replace(batch_size=8 * memory.batch_size)
+        return memory._replace(is_stale=True)
 
 
 def _check_batch_size(batch_size: int) -> None:

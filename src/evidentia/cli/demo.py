@@ -57,8 +57,8 @@ def command(
     ]
     for folder, group in _folders(out, evidences):
         results = output.Results(TITLE, group, notes, data={"simulated": True, "seed": seed})
+        results.write(folder)  # before anything is shown: the reader of a pipe may have gone
         output.show_comparison(results.comparison)
-        results.write(folder)
         output.show_written(folder)
     if stopped is not None:
         raise stopped

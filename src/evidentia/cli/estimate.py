@@ -1,8 +1,9 @@
 """`evidentia estimate`: the log evidence of one model on a file."""
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -14,7 +15,15 @@ from evidentia.demo import Candidate
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.evidence import SGAIS
 
-METHODS = {"sgais": SGAIS, "sgais-published": SGAIS.published}
+
+class Method(StrEnum):
+    """What `--method` can be."""
+
+    SGAIS = "sgais"
+    PUBLISHED = "sgais-published"
+
+
+CONFIGURATIONS = {Method.SGAIS: SGAIS, Method.PUBLISHED: SGAIS.published}
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -60,9 +69,9 @@ def command(
         typer.Option(metavar="SIGMA", help="linear: standard deviation of the noise. Default: 1."),
     ] = None,
     method: Annotated[
-        Literal["sgais", "sgais-published"],
+        Method,
         typer.Option(metavar="METHOD", help="sgais, or sgais-published: the paper's, less exact."),
-    ] = "sgais",
+    ] = Method.SGAIS,
     num_particles: Annotated[
         int | None, typer.Option(metavar="COUNT", help="Default: 512; 10 as published.")
     ] = None,
@@ -88,7 +97,7 @@ def command(
     shuffle_seed = None if in_order else seed
     table = read_table(file, target, _split(features), standardise=standardise, shuffle_seed=shuffle_seed)
     the_model, data = model_for(model, table, options)
-    the_method = METHODS[method]()
+    the_method = CONFIGURATIONS[method]()
     if num_particles is not None:
         the_method = replace(the_method, num_particles=num_particles)
 
@@ -101,13 +110,13 @@ def command(
             notes=table.notes(),
             data=table.to_dict(),
         )
+        if out is not None:
+            results.write(out)  # before anything is shown: the reader of a pipe may have gone
         if as_json:
             output.print_json(results.to_dict())
         else:
             output.show_evidence(evidence, table.notes())
-        if out is not None:
-            results.write(out)
-            if not as_json:
+            if out is not None:
                 output.show_written(out)
     if isinstance(stopped, EstimationError) and not in_order:
         output.show_note("Rows are counted in random order; with --in-order they are those of the file.")
