@@ -9,9 +9,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from tests.evidence_factory import make_evidence
 from evidentia.compare import compare
 from evidentia.report import results_dict, write_report, write_results
+from tests.evidence_factory import make_evidence
 
 EVIDENCES = {
     "all <features>": make_evidence(-1000.0, 0.2, model_name="softmax"),

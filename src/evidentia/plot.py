@@ -77,11 +77,7 @@ def plot_comparison(
             f"a picture of a comparison needs at least two models; got {len(evidences)}."
         )
     comparison = compare(evidences, prior_probabilities)
-    if axes is None:
-        import matplotlib.pyplot
-
-        _, axes = matplotlib.pyplot.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")
-    upper, lower = axes
+    upper, lower = _new_pair() if axes is None else axes
     paths = [evidences[name].trajectory for name in comparison.names]
     counts = reduce(np.intersect1d, [path.num_observations for path in paths])
     rows = [np.searchsorted(path.num_observations, counts) for path in paths]
@@ -209,3 +205,9 @@ def _new_axes(width: float, height: float) -> Axes:
     import matplotlib.pyplot
 
     return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _new_pair() -> Sequence[Axes]:
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")[1]
