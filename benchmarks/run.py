@@ -46,7 +46,7 @@ def measure(name: str, sizes: list[int], seeds: int, dynesty_limit: float) -> li
     }[name]
     data, _ = model.simulate(max(sizes), 0)
     bound = model.bind(data)
-    records = []
+    records, finished = [], True
     for size in sizes:
         part = {key: array[:size] for key, array in data.items()}
         rows = Rows(jax.tree.map(jnp.asarray, part), 0, size)
@@ -80,8 +80,10 @@ def measure(name: str, sizes: list[int], seeds: int, dynesty_limit: float) -> li
                     "trajectory_errors": _trajectory_errors(model, part, runs, sizes),
                 }
             )
-        log_evidence, standard_error, seconds = dynesty(bound, rows, limit_seconds=dynesty_limit)
-        finished = not math.isnan(log_evidence)
+        # Where it has not finished on fewer rows it would not on more.
+        if finished:
+            log_evidence, standard_error, seconds = dynesty(bound, rows, limit_seconds=dynesty_limit)
+            finished = not math.isnan(log_evidence)
         records.append(
             common
             | {
@@ -116,7 +118,7 @@ def main() -> None:
         "--seeds", type=int, help="runs of SGAIS(), by default 20 for linear and 5 for softmax"
     )
     parser.add_argument(
-        "--dynesty-limit", type=float, default=120, help="seconds after which dynesty is stopped"
+        "--dynesty-limit", type=float, default=200, help="seconds after which dynesty is stopped"
     )
     parser.add_argument("--out", type=Path, help="where the JSON goes; no page is written then")
     parser.add_argument("--worker", help=argparse.SUPPRESS)

@@ -75,7 +75,8 @@ All methods of a model run in one process on the same data. The numbers are kept
   approximation corrected by importance sampling (standard error below {_worst_truth(results):.2f} nats) for softmax.
 - **reported s.e.**: mean of the standard errors that the method itself reports. That of `SGAIS.published()` does not see
   the bias of its mini-batch noise.
-- **dynesty**: static nested sampling, 250 live points, jitted likelihood, one seed, stopped at the benchmark's limit.
+- **dynesty**: static nested sampling, 250 live points, jitted likelihood, one seed, stopped at the benchmark's limit and
+  not tried on more rows then.
 {_trajectory_section(results)}"""
 
 
