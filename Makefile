@@ -18,7 +18,7 @@ demo: $(VENV)/installed ## Estimate the evidence of three models on a million si
 	$(BIN)/evidentia demo
 
 test: lint ## Lint and run all tests
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 
 test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python -m venv --clear $(VENV)/oldest
@@ -26,7 +26,7 @@ test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that p
 	$(VENV)/oldest/bin/uv pip compile --quiet --no-config --resolution lowest-direct --extra test --python $(VENV)/oldest/bin/python \
 		--output-file $(VENV)/oldest/constraints.txt pyproject.toml
 	$(VENV)/oldest/bin/python -m pip install $(QUIETLY) --constraint $(VENV)/oldest/constraints.txt --editable '.[test]'
-	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -m "not network"
+	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal -m "not network"
 
 lint: $(VENV)/installed-test ## Check style, formatting and types
 	$(BIN)/ruff check .

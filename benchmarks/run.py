@@ -118,7 +118,7 @@ def main() -> None:
         "--seeds", type=int, help="runs of SGAIS(), by default 20 for linear and 5 for softmax"
     )
     parser.add_argument(
-        "--dynesty-limit", type=float, default=200, help="seconds after which dynesty is stopped"
+        "--dynesty-limit", type=float, default=120, help="seconds after which dynesty is stopped"
     )
     parser.add_argument("--out", type=Path, help="where the JSON goes; no page is written then")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
