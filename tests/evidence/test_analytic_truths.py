@@ -124,11 +124,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("form", ["explicit", "numpyro"])
+# Beyond 4,096 rows control variates take over; both forms share that code, so the explicit one is enough there.
+@pytest.mark.parametrize(("form", "sizes"), [("explicit", (50, 2000, 20_000)), ("numpyro", (50, 2000))])
 @pytest.mark.parametrize("name", CASES)
-def test_estimates_agree_with_the_exact_evidence(name, form):
+def test_estimates_agree_with_the_exact_evidence(name, form, sizes):
     case = CASES[name]
-    for n in (50, 2000, 20_000):
+    for n in sizes:
         data = case.simulate(np.random.default_rng(n), n)
         runs = [ev.estimate(getattr(case, form), data, seed=seed) for seed in SEEDS]
         errors = np.array([run.log_evidence for run in runs]) - case.exact(data)

@@ -66,7 +66,7 @@ class SGAIS:
     variates, chunks grow with the data, and `log_evidence` is corrected for the bias -variance/2 of the logarithm of
     an unbiased estimate. `SGAIS.published()` is Algorithm 1 of the paper to the letter.
 
-    Fields:
+    Attributes:
         num_particles: particles M. The variance of the log evidence falls as 1/M.
         chunk_size: rows in a chunk, at least.
         chunk_growth: rows in a chunk as a share of the rows seen, once that is more than `chunk_size`.
