@@ -26,7 +26,6 @@ SEEDS = {
     "softmax": 5,
 }  # runs of SGAIS() for each model; the slower published settings get 3 at most
 MODELS = list(SEEDS)
-DYNESTY_LIMIT = {"linear": 300, "softmax": 60}  # seconds; the softmax model is too large for it
 FOLDER = Path(__file__).parent
 
 
@@ -132,8 +131,7 @@ def main() -> None:
     for name in arguments.models:
         part = FOLDER / "results" / f".{name}.json"
         options = ["--worker", name, "--out", str(part), "--seeds", str(arguments.seeds or SEEDS[name])]
-        limit = arguments.dynesty_limit or DYNESTY_LIMIT[name]
-        options += ["--dynesty-limit", str(limit), "--sizes", *map(str, arguments.sizes)]
+        options += ["--dynesty-limit", str(arguments.dynesty_limit), "--sizes", *map(str, arguments.sizes)]
         subprocess.run([sys.executable, __file__, *options], check=True)
         records += json.loads(part.read_text())
         part.unlink()
