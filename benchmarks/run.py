@@ -80,20 +80,21 @@ def measure(name: str, sizes: list[int], seeds: int, dynesty_limit: float) -> li
                     "trajectory_errors": _trajectory_errors(model, part, runs, sizes),
                 }
             )
-        # Where it has not finished on fewer rows it would not on more.
         if finished:
             log_evidence, standard_error, seconds = dynesty(bound, rows, limit_seconds=dynesty_limit)
             finished = not math.isnan(log_evidence)
-        records.append(
-            common
-            | {
-                "method": "dynesty",
-                "seconds": [seconds],
-                "finished": finished,
-                "errors": [log_evidence - truth] if finished else [],
-                "standard_errors": [standard_error] if finished else [],
-            }
-        )
+            records.append(
+                common
+                | {
+                    "method": "dynesty",
+                    "seconds": [seconds],
+                    "finished": finished,
+                    "errors": [log_evidence - truth] if finished else [],
+                    "standard_errors": [standard_error] if finished else [],
+                }
+            )
+        else:  # where it has not finished on fewer rows it would not on more
+            records.append(common | {"method": "dynesty", "seconds": [], "finished": False})
         print_table(records[-4:], header=size == sizes[0])
     return records
 

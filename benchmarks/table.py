@@ -16,19 +16,21 @@ def rows_of(records: list[dict]) -> list[list[str]]:
 
 
 def _cells(record: dict, bare_seconds: float) -> list[str]:
-    seconds = sorted(record["seconds"])[len(record["seconds"]) // 2]
     errors = record.get("errors", [])
     if errors:
         error = f"{_root_mean_square(errors):.2f}"
         standard_error = f"{sum(record['standard_errors']) / len(errors):.2f}"
     else:
-        error, standard_error = ("did not finish" if record.get("finished") is False else ""), ""
+        unfinished = "did not finish" if record["seconds"] else "not tried"
+        error, standard_error = (unfinished if record.get("finished") is False else ""), ""
+    times = sorted(record["seconds"])
+    seconds = times[len(times) // 2] if times else None
     return [
         f"{record['model']} ({record['num_parameters']})",
         f"{record['num_observations']:,}",
         record["method"],
-        _three_digits(seconds),
-        _three_digits(seconds / bare_seconds),
+        _three_digits(seconds) if seconds else "",
+        _three_digits(seconds / bare_seconds) if seconds else "",
         f"{record['cold_seconds']:.1f}" if "cold_seconds" in record else "",
         error,
         standard_error,
