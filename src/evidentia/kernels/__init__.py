@@ -8,5 +8,7 @@ A kernel is a small frozen configuration. Its `move(key, positions, gradient, sc
 from evidentia.kernels.baoab import BAOAB
 from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
+from evidentia.kernels.sgld import SGLD
+from evidentia.kernels.sgnht import SGNHT
 
-__all__ = ["BAOAB", "SGHMC", "Scale", "posterior_scale"]
+__all__ = ["BAOAB", "SGHMC", "SGLD", "SGNHT", "Scale", "posterior_scale"]

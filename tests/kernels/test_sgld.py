@@ -1,0 +1,60 @@
+"""SGLD: the stationary law of its recursion on a Gaussian, a skewed target, what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from evidentia.errors import ConfigurationError
+from evidentia.kernels import SGLD
+from tests.kernels import targets
+
+
+def test_noise_of_the_gradient_adds_to_that_of_the_step():
+    # Noise of variance 4/η in the gradient moves θ by as much as N(0, η) does, independently.
+    rate, start = 0.1, jnp.zeros((targets.NUM_PARTICLES, 1))
+
+    def gradient(key, positions):
+        return 2 * jax.random.normal(key, positions.shape) / jnp.sqrt(rate)
+
+    moved = SGLD(rate, num_steps=1).move(jax.random.key(0), start, gradient, targets.scale(1))
+    assert np.var(moved) == pytest.approx(2 * rate, rel=targets.SAMPLING_ERROR)
+
+
+def test_reaches_the_variance_of_its_recursion():
+    # On N(0, 1/n) the recursion is linear, θ ← (1 - n η/2) θ + N(0, η). From seven standard deviations
+    # away, 200 steps leave 7 × 0.95²⁰⁰, less than 0.001 of them.
+    rate, start = 0.1, jnp.ones((targets.NUM_PARTICLES, 1))
+    kernel = SGLD(rate, num_steps=200)
+    scale = targets.scale(targets.NUM_OBSERVATIONS)
+    moved = kernel.move(jax.random.key(0), start, targets.gaussian_gradient, scale)
+    spread = np.sqrt(1 / targets.NUM_OBSERVATIONS / (1 - rate / 4))
+    assert np.mean(moved) == pytest.approx(0, abs=4 * spread / np.sqrt(targets.NUM_PARTICLES))
+    assert np.var(moved) == pytest.approx(spread**2, rel=targets.SAMPLING_ERROR)
+
+
+def test_keeps_a_skewed_target():
+    # Euler's steps multiply the density by 1 + η (U'²/8 - U''/4) to first order, with U = x + e^{-x}:
+    # integrated against it, the mean grows by η/8 and the variance by η/4.
+    rate = 0.05
+    targets.assert_keeps_a_skewed_target(SGLD(rate, num_steps=500), rate / 8, rate / 4)
+
+
+def test_step_size_shrinks_with_the_rows():
+    targets.assert_follows_the_number_of_rows(SGLD())
+
+
+def test_different_keys_give_different_moves():
+    targets.assert_keys_matter(SGLD())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"learning_rate": 0.0}, r"learning_rate must be positive; got 0\.0\."),
+        ({"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+    ],
+)
+def test_impossible_configurations_are_refused(fields, message):
+    with pytest.raises(ConfigurationError, match=message):
+        SGLD(**fields)
