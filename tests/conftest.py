@@ -14,6 +14,8 @@ os.environ.setdefault("MPLBACKEND", "agg")
 # Compilation is two thirds of a first run; the next ones take the programs from here (`make clean` removes them).
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Commands under test leave that folder, and the one of the person who runs the tests, alone.
+os.environ["EVIDENTIA_COMPILATION_CACHE"] = "off"
 
 # The first example of a property compiles, so no deadline; the same examples in every run, so no surprises.
 settings.register_profile("evidentia", deadline=None, derandomize=True, max_examples=30, database=None)

@@ -39,15 +39,19 @@ def test_normalised_weights_sum_to_one(log_weights):
     assert np.exp(weights.normalise(log_weights)).sum() == pytest.approx(1)
 
 
-@given(log_weight_vectors, st.floats(-100, 100))
-def test_conditional_ess_of_constant_increments_is_the_number(log_weights, increment):
-    increments = np.full_like(log_weights, increment)
-    assert weights.conditional_ess(log_weights, increments) == pytest.approx(len(log_weights))
+def test_family_variance_of_single_particles_is_the_relative_variance():
+    log_weights = np.random.default_rng(0).normal(size=50)
+    variance = weights.family_variance(log_weights, np.arange(50))
+    assert variance == pytest.approx(weights.relative_variance(log_weights))
 
 
-def test_conditional_ess_equals_ess_from_equal_weights():
-    increments = np.random.default_rng(0).normal(size=50)
-    assert weights.conditional_ess(np.zeros(50), increments) == pytest.approx(weights.ess(increments))
+def test_twins_that_count_as_one_double_the_variance():
+    log_weights = np.repeat(np.random.default_rng(0).normal(size=500), 2)
+    twins, single = np.repeat(np.arange(500), 2), np.arange(1000)
+    ratio = (weights.family_variance(log_weights, twins) + 1 / 1000) / (
+        weights.family_variance(log_weights, single) + 1 / 1000
+    )
+    assert ratio == pytest.approx(2.0)
 
 
 def test_evidence_increment_is_the_weighted_mean_likelihood():

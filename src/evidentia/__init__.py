@@ -11,9 +11,11 @@ from importlib.metadata import version
 
 from evidentia import gradients, kernels, models
 from evidentia.compare import Comparison, compare
+from evidentia.compilation import use_compilation_cache
 from evidentia.errors import (
     ConfigurationError,
     DataError,
+    DiagnosticWarning,
     EstimationError,
     EvidenceWarning,
     EvidentiaError,
@@ -31,6 +33,7 @@ __all__ = [
     "Comparison",
     "ConfigurationError",
     "DataError",
+    "DiagnosticWarning",
     "EstimationError",
     "Evidence",
     "EvidenceWarning",
@@ -43,4 +46,5 @@ __all__ = [
     "gradients",
     "kernels",
     "models",
+    "use_compilation_cache",
 ]

@@ -35,3 +35,7 @@ class EstimationError(EvidentiaError, RuntimeError):
 
 class EvidenceWarning(UserWarning):
     """The result stands, but its reader should know something about it."""
+
+
+class DiagnosticWarning(EvidenceWarning):
+    """A run shows a sign that its log evidence or standard error may be wrong; says which, and what to do."""

@@ -56,6 +56,14 @@ class BoundModel:
         """Log prior density of the unconstrained vector, in nats: it integrates to one over it."""
         return sum(self.place(position)[1].values(), start=jnp.zeros((), position.dtype))
 
+    def log_priors(self, positions: Float[Array, "particles parameters"]) -> Float[np.ndarray, " particles"]:
+        """`log_prior` at every particle, on the host in float64."""
+        return np.asarray(self._log_priors(positions), np.float64)
+
+    @partial(jax.jit, static_argnames="self")
+    def _log_priors(self, positions):
+        return jax.vmap(self.log_prior)(positions)
+
     def log_likelihood(self, position: Float[Array, " parameters"], batch: Batch) -> Float[Array, " batch"]:
         """Log-likelihood of each row of a batch, in nats."""
         return self.pointwise(self.place(position)[0], batch)
@@ -64,6 +72,11 @@ class BoundModel:
     def constrain(self, positions: Float[Array, "particles parameters"]) -> Params:
         """The parameters that a user knows, by name, each with particles on its leading axis."""
         return jax.vmap(lambda position: self.place(position)[0])(positions)
+
+    @partial(jax.jit, static_argnames="self")
+    def unconstrain(self, params: Params) -> Float[Array, " parameters"]:
+        """The unconstrained vector of one set of parameters, as `constrain` gives them without the leading axis."""
+        return numpyro_model.unplace(self._program, self._sites, self._rows, params)
 
     def __repr__(self) -> str:
         return f"BoundModel({self.name!r}, num_parameters={self.num_parameters})"

@@ -85,9 +85,7 @@ def draw(program: Program, sites: Mapping[str, Site], rows: Rows, key: Array) ->
     A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) goes to ±87 and not to infinity.
     """
     trace = handlers.trace(handlers.seed(program, key)).get_trace(**rows)
-    values = [biject_to(trace[name]["fn"].support).inv(trace[name]["value"]) for name in sites]
-    position = jnp.concatenate([jnp.ravel(value) for value in values])
-    return jnp.nan_to_num(position, nan=jnp.nan, posinf=LARGEST_LOG, neginf=-LARGEST_LOG)
+    return _unconstrained(trace, sites, {name: trace[name]["value"] for name in sites})
 
 
 def place(
@@ -107,6 +105,18 @@ def place(
         log_det = bijector.log_abs_det_jacobian(site.take(position), params[name])
         log_densities[name] = jnp.sum(_log_prob(trace[name])) + jnp.sum(log_det)
     return params, log_densities
+
+
+def unplace(program: Program, sites: Mapping[str, Site], rows: Rows, params: Params) -> Position:
+    """The unconstrained vector of constrained parameters; values at the edge of their support go to ±87."""
+    trace = handlers.trace(handlers.substitute(program, data=params)).get_trace(**rows)
+    return _unconstrained(trace, sites, params)
+
+
+def _unconstrained(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:
+    values = [biject_to(trace[name]["fn"].support).inv(params[name]) for name in sites]
+    position = jnp.concatenate([jnp.ravel(value) for value in values])
+    return jnp.nan_to_num(position, nan=jnp.nan, posinf=LARGEST_LOG, neginf=-LARGEST_LOG)
 
 
 def pointwise(function: Program) -> Callable[[Params, Any], Float[Array, " batch"]]:

@@ -4,7 +4,7 @@ Every sum over data in the package goes through `fold_rows`: it walks a window b
 program, so a chunk of any length runs without compiling anew, and no array of size particles x rows is ever held.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float
 
 from evidentia.model import BoundModel
 
+NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
 BLOCK_SIZE = 1024  # rows per block: large enough for matrix products, small enough to stay in the cache
 
 Carry = TypeVar("Carry")
@@ -34,6 +35,28 @@ class Rows:
     def size(self) -> int:
         """The number of observations in the window."""
         return self.stop - self.start
+
+
+def joined(past: Rows, chunk: Rows) -> Rows | None:
+    """Two windows as one; None unless they lie side by side in the same arrays, the first at their beginning."""
+    if chunk.arrays is past.arrays and past.start == 0 and past.stop == chunk.start:
+        return Rows(past.arrays, 0, chunk.stop)
+    return None
+
+
+def cut(past: Rows, chunk: Rows, size: Callable[[int], int]) -> Iterator[tuple[Rows, Rows]]:
+    """Cut a chunk that follows its past in the same arrays into pieces of `size(rows before)`, each with its past."""
+    start = chunk.start
+    while start < chunk.stop:
+        stop = min(start + size(start), chunk.stop)
+        yield Rows(past.arrays, past.start, start), Rows(chunk.arrays, start, stop)
+        start = stop
+
+
+def next_round_number(num_rows: int) -> int:
+    """The first of 500, 1000, 2000, 5000, 10,000, … that is larger: where trajectories can be compared."""
+    power = 10 ** max(0, len(str(num_rows)) - 1)
+    return next(mark for mark in (500, power, 2 * power, 5 * power, 10 * power) if mark > num_rows and mark >= 500)
 
 
 def fold_rows(
@@ -67,36 +90,51 @@ def log_likelihood_sums(
 ) -> tuple[Float[np.ndarray, " particles"], float]:
     """Log-likelihood of `rows` at every particle, as float64 deviations from a common offset, in nats.
 
-    The log-likelihood of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats. So each row's average over the
-    particles is taken out: the average goes to a compensated offset and only the small deviations are summed in
-    float32. Particle i has the log-likelihood `deviations[i] + offset`.
+    The log-likelihood of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats; and rounding of single rows adds up
+    where data take few values, such as counts. So each row's average over the particles is taken out, and the small
+    deviations are summed in float32. The offset is what makes a few of the particles right on average, whose sums are
+    computed in float64 too. Particle i has the log-likelihood `deviations[i] + offset`.
 
     A particle that gives -inf to a row has the deviation -inf; one that gives NaN or +inf has NaN.
     """
-    deviations, high, low = _log_likelihood_sums(model, positions, rows)
-    offset = np.sum(np.asarray(high, np.float64)) + np.sum(np.asarray(low, np.float64))
-    return np.asarray(deviations, np.float64), float(offset)
+    deviations = np.asarray(_deviations(model, positions, rows), np.float64)
+    few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
+    exact = exact_log_likelihood_sums(model, positions[few], rows)
+    finite = np.isfinite(deviations[few]) & np.isfinite(exact)
+    return deviations, float(np.mean(exact[finite] - deviations[few][finite])) if finite.any() else 0.0
+
+
+def exact_log_likelihood_sums(
+    model: BoundModel, positions: Float[Array, "particles parameters"], rows: Rows
+) -> Float[np.ndarray, " particles"]:
+    """Log-likelihood of `rows` at a few particles, in float64, inside a context that leaves JAX's own setting alone."""
+    with jax.enable_x64(True):
+        return np.asarray(_exact_sums(model, jnp.asarray(positions, jnp.float64), rows))
+
+
+def widened(block: Any) -> Any:
+    """A block of rows in 64 bits, where those are enabled; integers too, for what is computed from 32 bits stays there."""
+    wide = {"f": jnp.float64, "i": jnp.int64}
+    return jax.tree.map(lambda leaf: leaf.astype(wide.get(leaf.dtype.kind, leaf.dtype)), block)
 
 
 @partial(jax.jit, static_argnames="model")
-def _log_likelihood_sums(model, positions, rows):
-    def add(carry, block, mask):
-        deviations, high, low = carry
+def _deviations(model, positions, rows):
+    def add(deviations, block, mask):
         values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
         values = jnp.where(mask, values, 0.0)
         finite = jnp.isfinite(values)
         average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
         values = jnp.where(values == jnp.inf, jnp.nan, values - average)
-        # One compensated sum for each place in the block; the host adds them up.
-        high, error = two_sum(high, average)
-        return deviations + values.sum(1), high, low + error
+        return deviations + values.sum(1)
 
-    zeros = jnp.zeros(block_size(rows), positions.dtype)
-    return fold_rows(add, (jnp.zeros_like(positions[:, 0]), zeros, zeros), rows)
+    return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
 
 
-def two_sum(a: Float[Array, " n"], b: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """The rounded sum of `a` and `b` and its exact rounding error (Knuth, TAOCP vol. 2, section 4.2.2, Theorem B)."""
-    total = a + b
-    b_rounded = total - a
-    return total, (a - (total - b_rounded)) + (b - b_rounded)
+@partial(jax.jit, static_argnames="model")
+def _exact_sums(model, positions, rows):
+    def add(sums, block, mask):
+        values = jax.vmap(model.log_likelihood, (0, None))(positions, widened(block))
+        return sums + jnp.where(mask, values, 0.0).sum(1)
+
+    return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)

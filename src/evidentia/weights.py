@@ -34,21 +34,21 @@ def ess(log_weights: LogWeights) -> float:
     return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
 
 
-def conditional_ess(log_weights: LogWeights, increments: LogWeights) -> float:
-    """Conditional effective sample size M (Σ W g)² / Σ W g² of increments g under normalised weights W.
-
-    It measures the step alone and equals M for constant increments whatever the weights were.
-    Source: Zhou, Johansen, Aston (2016), Journal of Computational and Graphical Statistics 25, Eq. 3.16.
-    """
-    weights = normalise(log_weights)
-    ratio = 2 * log_sum_exp(weights + increments) - log_sum_exp(weights + 2 * increments)
-    return float(len(log_weights) * np.exp(ratio))
-
-
 def relative_variance(log_weights: LogWeights) -> float:
     """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its logarithm, in nats²."""
     count = len(log_weights)
     return (count / ess(log_weights) - 1) / count
+
+
+def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"]) -> float:
+    """`relative_variance` where particles with the same ancestor count as one: Σ (F_a - 1/M)², F_a a family's weight.
+
+    Particles that descend from one ancestor by resampling and moves are alike as far as the moves are short, so errors of
+    one stretch come back in the next. Source: Chan and Lai (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley
+    (2018), Biometrika 105, section 3.
+    """
+    families = np.bincount(ancestors, np.exp(normalise(log_weights)), len(log_weights))
+    return float(np.sum(families**2) - 1 / len(log_weights))
 
 
 def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:

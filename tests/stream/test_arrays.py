@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evidentia.errors import DataError
-from evidentia.stream.arrays import as_arrays, chunks
+from evidentia.stream.arrays import as_arrays, next_chunk
 
 
 @pytest.mark.parametrize("container", [list, np.asarray, jnp.asarray, pd.Series, pl.Series, pa.array])
@@ -74,22 +74,28 @@ def test_data_that_cannot_be_used_is_refused(data, message):
         as_arrays(data)
 
 
-@given(st.integers(1, 20_000), st.integers(1, 3000), st.sampled_from([0.0, 1 / 64, 0.5]))
-def test_chunks_hold_each_row_once_in_order(total, size, growth):
-    stop = 0
-    for past, chunk in chunks(np.zeros(total, np.float32), size, growth):
+@given(st.integers(1, 20_000), st.integers(1, 3000), st.booleans())
+def test_chunks_hold_each_row_once_in_order(total, size, stop_at_round_numbers):
+    arrays, stop = np.zeros(total, np.float32), 0
+    while stop < total:
+        past, chunk = next_chunk(arrays, stop, size, stop_at_round_numbers=stop_at_round_numbers)
         assert (past.start, past.stop, chunk.start) == (0, stop, stop)
-        assert 0 < chunk.size <= max(size, growth * stop)
+        assert 0 < chunk.size <= size
         stop = chunk.stop
     assert stop == total
 
 
-def test_chunks_grow_with_the_rows_and_stop_at_round_numbers():
-    stops = [chunk.stop for _, chunk in chunks(np.zeros(1_000_000, np.float32), 500, 1 / 64)]
-    assert {500, 1000, 2000, 5000, 10_000, 100_000, 500_000, 1_000_000} <= set(stops)
-    assert len(stops) < 400
+def stops(arrays, size, **options):
+    found = [0]
+    while found[-1] < len(arrays):
+        found.append(next_chunk(arrays, found[-1], size(found[-1]), **options)[1].stop)
+    return found[1:]
 
 
-def test_chunks_without_growth_are_equal():
-    stops = [chunk.stop for _, chunk in chunks(np.zeros(2300, np.float32), 500, 0.0)]
-    assert stops == [500, 1000, 1500, 2000, 2300]
+def test_chunks_stop_at_round_numbers():
+    found = stops(np.zeros(10_500), lambda n: max(500, 3 * n // 2), stop_at_round_numbers=True)
+    assert found == [500, 1000, 2000, 5000, 10_000, 10_500]
+
+
+def test_chunks_of_one_size_are_equal():
+    assert stops(np.zeros(2300), lambda n: 500, stop_at_round_numbers=False) == [500, 1000, 1500, 2000, 2300]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evidentia.cli import output
-from evidentia.cli.run import check_seed, estimate_each
+from evidentia.cli.run import CompilationCache, check_seed, estimate_each, keep_compiled_programs
 from evidentia.demo import NUM_CLASSES, NUM_FEATURES, candidates
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import SGAIS
@@ -31,6 +31,7 @@ def command(
         Path, typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them.")
     ] = Path("evidentia-demo"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    compilation_cache: CompilationCache = None,
 ) -> None:
     """Find the true one of three models, on a million simulated rows.
 
@@ -43,6 +44,7 @@ def command(
         raise ConfigurationError(f"--num-observations must be at least 2; got {num_observations}.")
     method = SGAIS(num_particles=num_particles)
     output.make_folder(out)
+    keep_compiled_programs(compilation_cache)
     started = time.perf_counter()
     made = candidates(num_observations, seed)
     simulated = (

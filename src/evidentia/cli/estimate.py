@@ -9,7 +9,7 @@ import typer
 
 from evidentia.cli import output
 from evidentia.cli.models import check_name, model_for
-from evidentia.cli.run import check_seed, estimate_each
+from evidentia.cli.run import CompilationCache, check_seed, estimate_each, keep_compiled_programs
 from evidentia.cli.table import read_table
 from evidentia.demo import Candidate
 from evidentia.errors import ConfigurationError, EstimationError
@@ -82,6 +82,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    compilation_cache: CompilationCache = None,
 ) -> None:
     """Estimate the log evidence of a model on a CSV or Parquet file.
 
@@ -94,6 +95,7 @@ def command(
     check_name(model, target, options)
     if out is not None:
         output.make_folder(out)
+    keep_compiled_programs(compilation_cache)
     shuffle_seed = None if in_order else seed
     table = read_table(file, target, _split(features), standardise=standardise, shuffle_seed=shuffle_seed)
     the_model, data = model_for(model, table, options)

@@ -86,6 +86,7 @@ def show_evidence(evidence: Evidence, notes: Sequence[str]) -> None:
         "particles": f"{evidence.num_particles:,}, effective {evidence.ess:,.0f}",
         "seed": str(evidence.seed),
         "time": text.duration(evidence.seconds),
+        "warnings": str(evidence.diagnostics.get("warnings") or "none"),
     }
     show_line(evidence.model_name, style="bold")
     grid = Table.grid(padding=(0, 2, 0, 0))

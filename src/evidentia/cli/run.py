@@ -1,13 +1,29 @@
 """One model after the other: estimates with progress, and what is left of them when something stops the run."""
 
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated
+
+import jax
+import typer
 
 from evidentia.cli import output
+from evidentia.compilation import use_compilation_cache
 from evidentia.demo import Candidate
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.estimate import estimate
 from evidentia.evidence import SGAIS
 from evidentia.result import Evidence
+
+CompilationCache = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="EVIDENTIA_COMPILATION_CACHE",
+        help="Where compiled programs are kept, or off. Default: the user's cache folder.",
+    ),
+]
 
 
 def estimate_each(
@@ -50,3 +66,20 @@ def check_seed(seed: int) -> None:
     """Raise ConfigurationError for a seed that is none, before anything else is done."""
     if not 0 <= seed < 2**32:
         raise ConfigurationError(f"--seed must be an integer from 0 to 4294967295; got {seed}.")
+
+
+def keep_compiled_programs(folder: str | None) -> None:
+    """Use the compilation cache in the folder that `--compilation-cache` names, or do not.
+
+    Without it a command is slower and nothing else, so a folder that cannot be used, or a program there that
+    cannot be read, is no reason for a message.
+    """
+    if folder == "off":
+        return
+    if not folder and (jax.config.values["jax_compilation_cache_dir"] or jax.__version_info__ < (0, 10, 2)):
+        # A cache that the user has set for JAX stays. JAX 0.9 to 0.10.1 fills stderr with false alarms when it
+        # loads programs on processors with AVX-512 (openxla/xla#44565).
+        return
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache", UserWarning)
+    with suppress(ConfigurationError):
+        use_compilation_cache(folder or None)

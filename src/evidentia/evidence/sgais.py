@@ -1,53 +1,44 @@
 """Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk."""
 
 import math
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, EstimationError, EvidenceWarning
-from evidentia.gradients import ControlVariate, Expansion, MiniBatch, Target, prior_hessian
-from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
+from evidentia.errors import ConfigurationError
+from evidentia.evidence import diagnostics
+from evidentia.evidence.annealing import Population, StepInfo, anneal, log_evidence_variance
+from evidentia.evidence.refresh import covers, weighted_draws
+from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
+from evidentia.kernels import BAOAB, SGHMC
+from evidentia.laplace import Laplace, laplace_approximation
 from evidentia.model import BoundModel
-from evidentia.rows import Rows, log_likelihood_sums
-
-HARD_BOUNDARY = (
-    "moves carried more than 5% of the particles to where rows already taken in have a log-likelihood of -inf: gradients "
-    "do not see such a boundary, and the log evidence is too low. Parametrise the model so that its likelihood is "
-    "positive everywhere."
-)
+from evidentia.rows import Rows, cut, joined, next_round_number
 
 
 class SGAISState(NamedTuple):
     """What the next update needs.
 
-    `log_evidence` sums the log increments so far and `variance` those of the weights already resampled, on the host in
-    float64; `log_weights` are the weights since the last resampling; `memory` belongs to the gradient estimator.
+    `laplace` approximates the posterior of the rows seen, if the last update drew the particles anew from it; if not,
+    that was last tried with `tried_at` rows.
     """
 
-    key: Array
-    positions: Float[Array, "particles parameters"]
-    log_weights: Float[np.ndarray, " particles"]
-    log_evidence: float
-    variance: float
+    population: Population
     num_observations: int
-    memory: Any
+    laplace: Laplace | None = None
+    tried_at: int = 0
 
 
 class SGAISInfo(NamedTuple):
-    """What happened in one update, for people: a count of annealing steps and of moves, the ESS, the gradient noise."""
+    """What happened in one update, for people: the annealing steps, or whether the particles were drawn anew."""
 
-    num_annealing_steps: int
-    num_moves: int
-    ess: float
-    gradient_noise: float
+    steps: Sequence[StepInfo]
+    is_refreshed: bool
 
 
 @dataclass(frozen=True)
@@ -72,7 +63,10 @@ class SGAIS:
         chunk_growth: rows in a chunk as a share of the rows seen, once that is more than `chunk_size`.
         target_ess: effective sample size, as a fraction of the particles, at which they are resampled and moved.
         resample: resample before a move. Without it weights accumulate and every annealing step moves, as published.
-        kernel: the move, `kernels.BAOAB` or `kernels.SGHMC`.
+        refresh: draw the particles anew by importance sampling of all rows, from a Student t about the posterior's mode,
+            where that covers the posterior; for data in memory.
+        stochastic_gradient: False for exact gradients in the moves, in place of what `gradient` says.
+        kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD` or `SGNHT`.
         gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or `gradients.FullBatch`.
 
     Example:
@@ -87,6 +81,8 @@ class SGAIS:
     chunk_growth: float = 1 / 64
     target_ess: float = 0.7
     resample: bool = True
+    refresh: bool = True
+    stochastic_gradient: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
 
@@ -95,6 +91,8 @@ class SGAIS:
             raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
         if self.chunk_size < 1:
             raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
+        if not self.stochastic_gradient:
+            object.__setattr__(self, "gradient", FullBatch())
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
         if not 0 < self.target_ess < 1:
@@ -114,6 +112,7 @@ class SGAIS:
             chunk_growth=0.0,
             target_ess=0.5,
             resample=False,
+            refresh=False,
             kernel=SGHMC(),
             gradient=MiniBatch(batch_size=500),
         )
@@ -122,120 +121,94 @@ class SGAIS:
         """Particles from the prior, with equal weights and a log evidence of zero."""
         key, key_prior = jax.random.split(key)
         positions = model.sample_prior(key_prior, self.num_particles)
-        return SGAISState(key, positions, np.zeros(self.num_particles), 0.0, 0.0, 0, None)
+        return SGAISState(Population(key, positions, np.zeros(self.num_particles)), 0)
+
+    def next_chunk_size(self, state: SGAISState) -> int:
+        """Rows that the next update should take in."""
+        if state.laplace is not None:
+            # Drawing anew costs a look at all rows: at 1, 2, 5, 10, … times 10ᵏ rows, two passes over the data in all.
+            return max(self.chunk_size, 3 * state.num_observations // 2)
+        return self._annealed_chunk_size(state.num_observations)
 
     def update(
-        self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows
+        self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows, *, is_last: bool = False
     ) -> tuple[SGAISState, SGAISInfo]:
-        """Take in a chunk; `past` holds the rows of earlier chunks that mini-batches are drawn from.
+        """Take in a chunk; `past` holds the rows of earlier chunks. Drawing anew is tried at round numbers and `is_last`.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
         """
-        temperature, num_steps, num_moves, noise = 0.0, 0, 0, 0.0
-        while temperature < 1.0:
-            state, temperature = self._reweight(model, state, chunk, temperature)
-            num_steps += 1
-            ess = weights.ess(state.log_weights)
-            if not self.resample or temperature < 1.0 or ess < self.target_ess * self.num_particles:
-                state, noise = self._move(model, state, Target(past, chunk, temperature))
-                num_moves += 1
-        state = state._replace(num_observations=state.num_observations + chunk.size)
-        return state, SGAISInfo(num_steps, num_moves, weights.ess(state.log_weights), noise)
+        rows = joined(past, chunk) if self.refresh else None
+        if rows is not None and state.laplace is not None:
+            refreshed = self._refresh(model, state, rows)
+            if refreshed is not None:
+                return refreshed, SGAISInfo((), True)
+            state = state._replace(laplace=None)
+        state, steps = self._anneal(model, state, past, chunk)
+        if rows is not None and (is_last or rows.size >= next_round_number(state.tried_at)):
+            refreshed = self._refresh(model, state, rows)
+            if refreshed is not None:
+                return refreshed, SGAISInfo(steps, True)
+            state = state._replace(tried_at=rows.size)
+        return state, SGAISInfo(steps, False)
 
     def summary(self, state: SGAISState) -> tuple[float, float]:
-        """Log evidence of everything seen and its standard error, in nats.
-
-        The particles are independent again after each move, so the variances of the log mean weights of the stretches
-        between two resamplings add up: Σ (M/ESS - 1)/M.
-        """
-        variance = state.variance + weights.relative_variance(state.log_weights)
+        """Log evidence of everything seen and its standard error, in nats."""
+        variance = log_evidence_variance(state.population)
         correction = 0.5 * variance if self.resample else 0.0
-        return state.log_evidence + correction, math.sqrt(variance)
+        return state.population.log_evidence + correction, math.sqrt(variance)
 
-    def _reweight(
-        self, model: BoundModel, state: SGAISState, chunk: Rows, temperature: float
-    ) -> tuple[SGAISState, float]:
-        deviations, offset = log_likelihood_sums(model, state.positions, chunk)
-        _check_log_likelihoods(deviations, state.num_observations, chunk.size)
-        if temperature > 0.0 and np.mean(deviations == -np.inf) > 0.05:
-            warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=4)
-        target = self.target_ess * self.num_particles
-        if not self.resample:
-            # As published, the ESS is that of the step alone, whatever weights were carried here.
-            stop = weights.next_temperature(np.zeros_like(deviations), deviations, temperature, target)
-        else:
-            # Falling to half the target in one step is better than evaluating the chunk again after a move.
-            stop = weights.next_temperature(state.log_weights, deviations, temperature, 0.5 * target)
-            if stop < 1.0:
-                stop = weights.next_temperature(state.log_weights, deviations, temperature, target)
-        step = stop - temperature
-        increments = step * deviations
-        log_evidence = state.log_evidence + step * offset
-        log_evidence += weights.log_evidence_increment(state.log_weights, increments)
-        return state._replace(log_weights=state.log_weights + increments, log_evidence=log_evidence), stop
+    def diagnose(
+        self, model: BoundModel, state: SGAISState, rows: Rows, infos: Sequence[SGAISInfo]
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Measured signs of health of a run over `rows` by name, and warnings by a short name.
 
-    def _move(self, model: BoundModel, state: SGAISState, target: Target) -> tuple[SGAISState, float]:
-        key, key_resample, key_move = jax.random.split(state.key, 3)
-        normalised = np.exp(weights.normalise(state.log_weights))
-        on_host = np.asarray(state.positions, np.float64)
-        centre = jnp.asarray(normalised @ on_host, state.positions.dtype)
-        prepared = self.gradient.prepare(model, state.memory, target, centre)
-        precision = None if prepared.expansion is None else posterior_precision(model, prepared.expansion)
-        num_observations = target.past.size + target.chunk.size
-        scale = posterior_scale(on_host, normalised, precision, num_observations)
-        positions = state.positions
-        if self.resample:
-            positions = positions[weights.resample(key_resample, state.log_weights)]
+        The last update says how the state came about: with particles drawn anew there is nothing to warn of.
+        """
+        is_refreshed = state.laplace is not None
+        spread = math.nan if is_refreshed else diagnostics.height_spread(model, rows, state.population)
+        measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
+        measured["num_refreshes"] = sum(info.is_refreshed for info in infos)
+        return measured, {} if is_refreshed else diagnostics.signs(measured)
+
+    def _anneal(
+        self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows
+    ) -> tuple[SGAISState, list[StepInfo]]:
+        """Take in a chunk on the annealed path, in pieces if it was meant for a refresh and is too large for that."""
+        steps: list[StepInfo] = []
+        pieces = (
+            [(past, chunk)] if joined(past, chunk) is None else cut(past, chunk, self._annealed_chunk_size)
+        )
+        for before, piece in pieces:
+            population, infos = anneal(self, model, state.population, before, piece)
             state = state._replace(
-                log_weights=np.zeros_like(state.log_weights),
-                variance=state.variance + weights.relative_variance(state.log_weights),
+                population=population, num_observations=state.num_observations + piece.size
             )
-        positions, noise = move(
-            model,
-            self.kernel,
-            prepared.config,
-            key_move,
-            positions,
-            prepared.target,
-            prepared.expansion,
-            scale,
-        )
-        noise = float(noise)
-        memory = self.gradient.adapt(prepared.memory, noise)
-        return state._replace(key=key, positions=positions, memory=memory), noise
+            steps += infos
+        return state, steps
 
+    def _annealed_chunk_size(self, num_observations: int) -> int:
+        return max(self.chunk_size, int(self.chunk_growth * num_observations))
 
-@partial(jax.jit, static_argnames=("model", "kernel", "gradient"))
-def move(model, kernel, gradient, key, positions, target, expansion, scale: Scale):
-    """Move the particles; also the variance of the gradient's noise in whitened coordinates, averaged over them.
-
-    The noise is half the mean square of the difference between two estimates at the same particles, a few of them.
-    """
-    estimator = gradient.estimator(model, target, expansion)
-    key_first, key_second, key_move = jax.random.split(key, 3)
-    few = positions[:32]
-    difference = estimator(key_first, few) - estimator(key_second, few)
-    noise = 0.5 * jnp.mean((difference @ scale.factor) ** 2)
-    return kernel.move(key_move, positions, estimator, scale), noise
-
-
-def posterior_precision(model: BoundModel, expansion: Expansion) -> np.ndarray:
-    """The negative Hessian of the log-posterior at the expansion's centre, in float64."""
-    hessian = expansion.hessian + prior_hessian(model, expansion.centre)
-    return -np.asarray(hessian, np.float64)
-
-
-def _check_log_likelihoods(deviations: np.ndarray, num_observations: int, chunk_size: int) -> None:
-    rows = f"rows {num_observations} to {num_observations + chunk_size - 1}"
-    count = len(deviations)
-    if bad := int(np.sum(np.isnan(deviations))):
-        raise EstimationError(
-            f"the log-likelihood of {rows} is NaN or +inf at {bad} of {count} particles; it must be finite, or -inf "
-            "where the parameters rule the data out. Check the likelihood for overflow, log(0) - log(0), or parameters "
-            "outside their support."
-        )
-    if np.all(deviations == -np.inf):
-        raise EstimationError(
-            f"the log-likelihood of {rows} is -inf at all {count} particles: under every parameter value drawn the "
-            "data are impossible. Widen the prior, use more particles, or check the data against the model."
-        )
+    def _refresh(self, model: BoundModel, state: SGAISState, rows: Rows) -> SGAISState | None:
+        """The state with particles drawn anew from an approximation of the posterior of `rows`, if it is good enough."""
+        population, laplace = state.population, state.laplace
+        if laplace is None:
+            start = np.exp(weights.normalise(population.log_weights)) @ np.asarray(
+                population.positions, float
+            )
+            found = laplace_approximation(model, rows, start)
+        else:
+            more = laplace.precision * (rows.size / state.num_observations)
+            found = laplace_approximation(model, rows, laplace.mode, more)
+        if found is None:
+            return None
+        key, key_draws = jax.random.split(population.key)
+        draws = weighted_draws(model, rows, found, key_draws, self.num_particles)
+        if draws is None:
+            return None
+        if laplace is None and not covers(
+            model, rows, found, draws, population.positions, population.log_weights
+        ):
+            return None
+        population = Population(key, draws.positions, draws.log_weights, draws.log_evidence)
+        return SGAISState(population, rows.size, found)

@@ -2,7 +2,8 @@
 
 A kernel is a small frozen configuration. Its `move(key, positions, gradient, scale)` is pure and compiled by the caller:
 `gradient(key, positions)` estimates the gradient of the log density to leave invariant, one row a particle, and `scale`
-(`Scale`) says how wide that density is. A kernel knows no weights and no data.
+(`Scale`) says how wide that density is. `noise_share(differences, scale)` tells how much of the noise in a step is that of
+the gradient. A kernel knows no weights and no data.
 """
 
 from evidentia.kernels.baoab import BAOAB

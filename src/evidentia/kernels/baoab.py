@@ -96,3 +96,12 @@ class BAOAB:
         carry = positions, velocities, forces
         moved, _, forces = jax.lax.fori_loop(0, num_steps, step, carry)
         return jnp.where(jnp.isfinite(moved + forces).all(1, keepdims=True), moved, positions)
+
+    def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
+        """Variance that noise in the gradient adds in a step, as a share of that which the kernel adds itself.
+
+        `differences` are those of two estimates of the gradient at the same positions.
+        """
+        # The force is used for a half kick before and one after the drift: noise of variance h² each step.
+        variance = 0.5 * jnp.mean((differences @ scale.factor) ** 2)
+        return self.step_size**2 * variance / (1 - jnp.exp(-2 * self.friction * self.step_size))

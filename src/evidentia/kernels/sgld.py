@@ -57,3 +57,11 @@ class SGLD:
             return positions + 0.5 * rate * gradient(key_gradient, positions) + noise
 
         return jax.lax.fori_loop(0, self.num_steps, step, positions)
+
+    def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
+        """Variance that noise in the gradient adds in a step, as a share of that which the kernel adds itself.
+
+        `differences` are those of two estimates of the gradient at the same positions.
+        """
+        rate = self.learning_rate / scale.num_observations
+        return rate * 0.5 * jnp.mean(differences**2) / 4

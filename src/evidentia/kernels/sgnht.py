@@ -77,3 +77,11 @@ class SGNHT:
         velocities = jnp.sqrt(rate) * jax.random.normal(key_velocities, positions.shape)
         frictions = jnp.full((len(positions), 1), self.diffusion)
         return jax.lax.fori_loop(0, self.num_steps, step, (positions, velocities, frictions))[0]
+
+    def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
+        """Variance that noise in the gradient adds in a step, as a share of that which the kernel adds itself.
+
+        `differences` are those of two estimates of the gradient at the same positions.
+        """
+        rate = self.learning_rate / scale.num_observations
+        return rate * 0.5 * jnp.mean(differences**2) / (2 * self.diffusion)

@@ -1,6 +1,6 @@
 """Data in memory: any container of numbers to checked arrays, and those to chunks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import DataError
-from evidentia.rows import Rows
+from evidentia.rows import Rows, next_round_number
 
 
 def as_arrays(data: Any) -> Any:
@@ -47,29 +47,22 @@ def num_rows(arrays: Any) -> int:
     return jax.tree.leaves(arrays)[0].shape[0]
 
 
-def chunks(arrays: Any, size: int, growth: float) -> Iterator[tuple[Rows, Rows]]:
-    """Cut arrays into chunks: pairs of the rows before (`past`) and the rows that an update adds (`chunk`).
+def on_device(arrays: Any) -> Any:
+    """The arrays, which all windows of them share, on JAX's default device."""
+    return jax.tree.map(jnp.asarray, arrays)
 
-    A chunk has `size` rows, or `growth` times the rows before it where that is more. Chunks also end at 1, 2 and 5
-    times the powers of ten, so that the trajectories of different runs can be compared there. The arrays go to the
-    device once and all windows share them.
+
+def next_chunk(arrays: Any, start: int, size: int, *, stop_at_round_numbers: bool) -> tuple[Rows, Rows]:
+    """The rows before `start` (`past`) and the `size` rows from there on (`chunk`), or as many as there are.
+
+    With `stop_at_round_numbers` a chunk also ends at 1, 2 and 5 times the powers of ten, so that the trajectories of
+    different runs can be compared there.
     """
     total = num_rows(arrays)
-    on_device = jax.tree.map(jnp.asarray, arrays)
-    start = 0
-    while start < total:
-        stop = min(start + max(size, int(growth * start)), total)
-        if growth > 0:
-            stop = min([stop, *(mark for mark in _round_numbers(total) if start < mark < stop)])
-        yield Rows(on_device, 0, start), Rows(on_device, start, stop)
-        start = stop
-
-
-def _round_numbers(total: int) -> list[int]:
-    exponents = range(len(str(total)))
-    return [
-        digit * 10**exponent for exponent in exponents for digit in (1, 2, 5) if digit * 10**exponent >= 500
-    ]
+    stop = min(start + size, total)
+    if stop_at_round_numbers:
+        stop = min(stop, next_round_number(start))
+    return Rows(arrays, 0, start), Rows(arrays, start, stop)
 
 
 def _column_names(table: Any) -> list[str]:

@@ -1,0 +1,76 @@
+"""Signs that a log evidence or its standard error may be wrong, from what the steps of a run showed.
+
+Each sign has a name, a threshold and a sentence that says what to do. They speak of the annealed path; a run whose last
+particles were drawn anew by importance sampling does not rest on it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evidentia.evidence.annealing import Population, StepInfo
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, log_likelihood_sums
+
+MIN_ESS = 0.15  # of the particles, after reweighting; the default path keeps above 0.35
+MAX_CORRELATION = 0.8  # of a whitened coordinate before and after a move; BAOAB's is about 0.2 on a Gaussian
+MAX_NOISE_SHARE = 0.25  # widens the variance of the particles by about as much
+MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
+FEW = 32  # particles whose log density shows the heights
+RECENT = 10  # moves that tell what the moves are like now
+
+
+def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
+    """The numbers that the signs are read from, by name; NaN for what did not occur."""
+    moves = [step for step in steps if not math.isnan(step.correlation)][-RECENT:]
+    nan = float("nan")
+    return {
+        "smallest_ess": min((step.ess for step in steps), default=nan),
+        "move_correlation": float(np.median([move.correlation for move in moves])) if moves else nan,
+        "gradient_noise_share": float(np.median([move.noise_share for move in moves])) if moves else nan,
+        "height_spread": height_spread,
+    }
+
+
+def signs(measured: Mapping[str, float]) -> dict[str, str]:
+    """What is wrong, by a short name, each with a sentence that says what to do."""
+    found = {}
+    if measured["smallest_ess"] < MIN_ESS:
+        found["ESS collapsed"] = (
+            f"the effective sample size fell to {100 * measured['smallest_ess']:.0f}% of the particles: the log evidence "
+            "rests on a few of them. Take more particles, or resample=True."
+        )
+    if measured["move_correlation"] > MAX_CORRELATION:
+        found["moves do not decorrelate"] = (
+            f"after a move a coordinate has a correlation of {measured['move_correlation']:.2f} with itself before: the "
+            "particles hardly move, and the log evidence may be too low. Give the kernel more steps (num_steps)."
+        )
+    if measured["gradient_noise_share"] > MAX_NOISE_SHARE:
+        found["mini-batch noise"] = (
+            f"the gradient's noise is {measured['gradient_noise_share']:.2g} times the noise that the kernel adds: the "
+            "particles spread too far, and the log evidence is too low. Take a larger batch_size, or "
+            "gradients.ControlVariate()."
+        )
+    if measured["height_spread"] > MAX_HEIGHT_SPREAD:
+        found["modes of different height"] = (
+            f"the log posterior density varies {measured['height_spread']:.1f} times as much over the particles as it "
+            "would over a Gaussian: some are stuck in modes that should have died out. Run other seeds, take more "
+            "particles, and compare; the highest log evidence is the most credible."
+        )
+    return found
+
+
+def height_spread(model: BoundModel, rows: Rows, population: Population) -> float:
+    """Standard deviation of the log posterior density over particles, in units of √(d/2), which a Gaussian has.
+
+    It is taken over a few particles that stand for all: -2 log density is χ² with d degrees of freedom on a Gaussian.
+    """
+    share = np.exp(population.log_weights - np.max(population.log_weights))
+    places = (np.arange(FEW) + 0.5) / FEW
+    few = np.searchsorted(np.cumsum(share) / np.sum(share), places)
+    positions = population.positions[np.minimum(few, len(share) - 1)]
+    deviations, _ = log_likelihood_sums(model, positions, rows)
+    heights = deviations + model.log_priors(positions)
+    heights = heights[np.isfinite(heights)]
+    return float(np.std(heights) / math.sqrt(positions.shape[1] / 2)) if len(heights) else float("nan")

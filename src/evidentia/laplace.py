@@ -1,0 +1,138 @@
+"""Laplace's approximation of a posterior: its mode, the precision there, and draws from a Student t of that shape.
+
+Gradient and Hessian are computed in float64, inside a context that leaves JAX's own setting alone: a direction that only
+the prior holds has a precision of one beside 10⁹ for others at 10⁶ rows, which a float32 Hessian drowns in rounding.
+One gradient costs three evaluations of the likelihood, the Hessian about three for each parameter.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, fold_rows, widened
+
+MAX_STEPS = 25  # of Newton's method
+TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
+
+
+class Laplace(NamedTuple):
+    """Mode and precision (the negative Hessian of the log-posterior at the mode), float64 on the host."""
+
+    mode: Float[np.ndarray, " parameters"]
+    precision: Float[np.ndarray, "parameters parameters"]
+
+
+def laplace_approximation(
+    model: BoundModel,
+    rows: Rows,
+    start: Float[np.ndarray, " parameters"],
+    precision: Float[np.ndarray, "parameters parameters"] | None = None,
+) -> Laplace | None:
+    """The mode near `start`, by Newton's method; None if it is not found or the curvature there is not definite.
+
+    A `precision` that is about right (that of fewer rows, scaled) saves Hessians: it is used for as long as each step
+    leaves a quarter of the way at most, else the Hessian is computed at the position reached.
+    """
+    position, previous, is_current = np.asarray(start, np.float64), np.inf, False
+    for _ in range(MAX_STEPS):
+        gradient = log_posterior_gradient(model, rows, position)
+        distance = _squared_length(gradient, precision)
+        if not distance < previous / 4:
+            precision, is_current = posterior_precision(model, rows, position), True
+            distance = _squared_length(gradient, precision)
+        if not np.isfinite(distance):
+            return None
+        if distance < TOLERANCE:
+            if not is_current:
+                precision = posterior_precision(model, rows, position)
+            found = Laplace(position, precision)
+            return found if np.isfinite(_squared_length(gradient, precision)) else None
+        position = position + np.linalg.solve(precision, gradient)
+        previous, is_current = distance, False
+    return None
+
+
+def log_posterior_gradient(
+    model: BoundModel, rows: Rows, position: Float[np.ndarray, " parameters"]
+) -> Float[np.ndarray, " parameters"]:
+    """Gradient of the log prior and the log-likelihood of all rows, in float64."""
+    with jax.enable_x64(True):
+        return np.asarray(_gradient(model, jnp.asarray(position, jnp.float64), rows))
+
+
+def posterior_precision(
+    model: BoundModel, rows: Rows, position: Float[np.ndarray, " parameters"]
+) -> Float[np.ndarray, "parameters parameters"]:
+    """The negative Hessian of the log-posterior of all rows, in float64."""
+    with jax.enable_x64(True):
+        return -np.asarray(_hessian(model, jnp.asarray(position, jnp.float64), rows))
+
+
+def draw_student_t(key: Array, laplace: Laplace, count: int) -> Float[Array, "draws parameters"]:
+    """Draws from the multivariate Student t with the mode as its centre and the inverse precision as its scale, float32.
+
+    Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors with heavier ones, and
+    lighter the more parameters there are, where heavy tails would put most draws too far out.
+    """
+    size = len(laplace.mode)
+    key_normal, key_stretch = jax.random.split(key)
+    normal = np.asarray(jax.random.normal(key_normal, (count, size)), np.float64)
+    freedom = degrees_of_freedom(size)
+    stretch = np.sqrt(np.asarray(jax.random.chisquare(key_stretch, freedom, (count,)), np.float64) / freedom)
+    # precision = R Rᵀ, so R⁻ᵀ z has the inverse precision as its covariance.
+    steps = np.linalg.solve(np.linalg.cholesky(laplace.precision).T, normal.T).T
+    return jnp.asarray(laplace.mode + steps / stretch[:, None], jnp.float32)
+
+
+def log_student_t(
+    laplace: Laplace, positions: Float[Array, "draws parameters"]
+) -> Float[np.ndarray, " draws"]:
+    """Log density of `draw_student_t` at positions, in float64."""
+    size = len(laplace.mode)
+    freedom, root = degrees_of_freedom(size), np.linalg.cholesky(laplace.precision)
+    distance = np.sum(((np.asarray(positions, np.float64) - laplace.mode) @ root) ** 2, axis=1)
+    constant = (
+        math.lgamma((freedom + size) / 2) - math.lgamma(freedom / 2) - 0.5 * size * math.log(freedom * np.pi)
+    )
+    return constant + np.log(np.diag(root)).sum() - 0.5 * (freedom + size) * np.log1p(distance / freedom)
+
+
+def degrees_of_freedom(num_parameters: int) -> int:
+    """Of the Student t. On a Gaussian posterior draws are worth 0.91 of their number at 1, 0.95 at 44 parameters."""
+    return 10 + 2 * num_parameters
+
+
+@partial(jax.jit, static_argnames="model")
+def _gradient(model, position, rows):
+    def add(total, block, mask):
+        return total + jax.grad(partial(_masked_sum, model, block, mask))(position)
+
+    return fold_rows(add, jax.grad(model.log_prior)(position), rows)
+
+
+@partial(jax.jit, static_argnames="model")
+def _hessian(model, position, rows):
+    def add(total, block, mask):
+        return total + jax.hessian(partial(_masked_sum, model, block, mask))(position)
+
+    return fold_rows(add, jax.hessian(model.log_prior)(position), rows)
+
+
+def _masked_sum(model, block, mask, position):
+    return jnp.sum(jnp.where(mask, model.log_likelihood(position, widened(block)), 0.0))
+
+
+def _squared_length(gradient: np.ndarray, precision: np.ndarray | None) -> float:
+    """gᵀ P⁻¹ g: the squared length of Newton's step in posterior standard deviations; NaN if P is none or not definite."""
+    if precision is None:
+        return math.nan
+    try:
+        return float(np.sum(np.linalg.solve(np.linalg.cholesky(precision), gradient) ** 2))
+    except np.linalg.LinAlgError:
+        return math.nan

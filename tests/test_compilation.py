@@ -1,0 +1,203 @@
+"""The cache of compiled programs: filled by one process, read by the next, and used only where it is wanted."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+import evidentia as ev
+from evidentia.cli import main
+from evidentia.cli import run as shell
+
+# That an import changes nothing of JAX's configuration is in test_package.py.
+
+OPTIONS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+
+
+@pytest.fixture(autouse=True)
+def configuration():
+    """JAX's options for its cache; after the test they are what they were."""
+    before = {name: getattr(jax.config, name) for name in OPTIONS}
+    yield before
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user with an empty home, who has set no cache for JAX or evidentia."""
+    jax.config.update("jax_compilation_cache_dir", None)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CACHE_HOME", "EVIDENTIA_COMPILATION_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def compile_one():
+    """As a process that has not compiled it yet: a new function, but the same program."""
+    jax.jit(lambda x: 2 * x + 1)(jnp.zeros(3)).block_until_ready()
+
+
+ESTIMATE = """
+import collections, json, sys
+import jax.monitoring
+import evidentia as ev
+
+events = collections.Counter()
+jax.monitoring.register_event_listener(lambda name, **about: events.update([name.rpartition("/")[2]]))
+ev.use_compilation_cache(sys.argv[1])
+data = {"x": [[0.5], [1.5], [2.5]], "y": [1.0, 2.0, 3.0]}
+evidence = ev.estimate(ev.models.linear_regression(1), data, method=ev.SGAIS(num_particles=8))
+print(json.dumps([evidence.log_evidence, events["cache_misses"], events["cache_hits"]]))
+"""
+
+
+def test_the_next_process_compiles_nothing_again(tmp_path):
+    def process():
+        words = [sys.executable, "-W", "ignore", "-c", ESTIMATE, tmp_path]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return *json.loads(done.stdout), done.stderr
+
+    first, written, _, _ = process()
+    programs = list(tmp_path.glob("*-cache"))
+    assert written == len(programs) > 10
+    second, written, read, said = process()
+    assert (second, written) == (first, 0)
+    assert read >= len(programs)
+    if jax.__version_info__ >= (0, 10, 2):  # before, false alarms
+        assert said == ""
+
+
+def test_it_works_after_jax_was_used_with_another_folder(tmp_path):
+    compile_one()
+    for name in ("first", "second"):
+        folder = ev.use_compilation_cache(tmp_path / name)
+        assert folder == tmp_path / name
+        compile_one()
+        assert list(folder.glob("*-cache"))
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has one place for caches")
+def test_the_default_is_the_users_cache_folder(home, monkeypatch):
+    assert ev.use_compilation_cache() == home / ".cache" / "evidentia"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/do/not/count")
+    assert ev.use_compilation_cache() == home / ".cache" / "evidentia"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "elsewhere"))
+    assert ev.use_compilation_cache() == home / "elsewhere" / "evidentia"
+    assert (home / "elsewhere" / "evidentia").stat().st_mode & 0o077 == 0  # who can write here can run code
+
+
+def test_the_default_on_macos(home, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert ev.use_compilation_cache() == home / "Library" / "Caches" / "evidentia"
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "/proc/evidentia"])
+def test_a_folder_that_cannot_be_written_gets_one_message(tmp_path, configuration, name):
+    """A file, a folder below a file, and one that not even root can make; JAX's configuration stays as it was."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        ev.ConfigurationError, match="folder must be one that can be written to; got "
+    ) as error:
+        ev.use_compilation_cache(tmp_path / name)
+    assert str(tmp_path / name) in str(error.value)
+    assert configuration == {option: getattr(jax.config, option) for option in OPTIONS}
+
+
+def test_a_user_without_a_home_gets_the_same_message(monkeypatch, home):
+    def no_home(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    with pytest.raises(ev.ConfigurationError, match=r"got ~/.*evidentia \(Could not determine home"):
+        ev.use_compilation_cache()
+    shell.keep_compiled_programs(None)  # a command goes without
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+# Commands --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache_of(home, monkeypatch, capsys):
+    """The folder of the cache, or None, that a command uses; it ends before the work."""
+    monkeypatch.setattr(jax, "__version_info__", (0, 10, 2))
+
+    def cache_of(*words, command="estimate"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"evidentia.cli.{command}.estimate_each", lambda *_, **__: ({}, None))
+            table = home / "table.csv"
+            table.write_text("x,y\n1,2\n2,3\n3,4\n")
+            arguments = {
+                "estimate": (table, "-m", "linear", "-t", "y"),
+                "demo": ("--num-observations", 2, "--out", home / "out"),
+            }[command]
+            assert main([command, *map(str, (*arguments, *words))]) == 0
+        assert capsys.readouterr().err == ""
+        used = jax.config.jax_compilation_cache_dir
+        return used and Path(used)
+
+    return cache_of
+
+
+@pytest.mark.parametrize("command", ["estimate", "demo"])
+def test_commands_use_the_cache_by_default(cache_of, home, command):
+    assert cache_of(command=command).is_relative_to(home)
+
+
+@pytest.mark.parametrize("command", ["estimate", "demo"])
+def test_the_switch(cache_of, home, monkeypatch, command):
+    assert cache_of("--compilation-cache", "off", command=command) is None
+    monkeypatch.setenv("EVIDENTIA_COMPILATION_CACHE", "off")
+    assert cache_of(command=command) is None
+    monkeypatch.setenv("EVIDENTIA_COMPILATION_CACHE", str(home / "variable"))
+    assert cache_of(command=command) == home / "variable"
+    assert cache_of("--compilation-cache", home / "option", command=command) == home / "option"
+
+
+def test_off_makes_no_folder(cache_of, home):
+    cache_of("--compilation-cache", "off")
+    assert [path.name for path in home.iterdir()] == ["table.csv"]
+
+
+def test_commands_go_without_a_folder_that_cannot_be_written(cache_of, home):
+    (home / "file").write_text("")
+    assert cache_of("--compilation-cache", home / "file") is None
+
+
+def test_a_cache_that_the_user_has_set_for_jax_stays(cache_of, home):
+    jax.config.update("jax_compilation_cache_dir", str(home / "jax"))
+    assert cache_of() == home / "jax"
+    assert cache_of("--compilation-cache", home / "option") == home / "option"
+
+
+def test_jax_with_false_alarms_goes_without_unless_a_folder_is_named(cache_of, home, monkeypatch):
+    monkeypatch.setattr(jax, "__version_info__", (0, 10, 1))
+    assert cache_of() is None
+    assert cache_of("--compilation-cache", home / "option") == home / "option"
+
+
+def test_a_command_says_nothing_of_a_damaged_program(tmp_path):
+    """As a run leaves it that was killed while it wrote, or met a full disk: JAX warns and compiles."""
+    folder = ev.use_compilation_cache(tmp_path)
+    compile_one()
+    for program in folder.glob("*-cache"):
+        program.write_bytes(program.read_bytes()[:10])
+    with pytest.warns(UserWarning, match="Error reading persistent compilation cache"):
+        compile_one()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shell.keep_compiled_programs(str(folder))
+        compile_one()
