@@ -1,5 +1,7 @@
 """`estimate`: the arguments' checks, progress, interruption, and no side effects of precision."""
 
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ def test_ctrl_c_returns_what_was_estimated_so_far():
 
 
 def test_ctrl_c_before_the_first_chunk_is_passed_on(monkeypatch):
-    def interrupt(*args):
+    def interrupt(*args, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ev.SGAIS, "update", interrupt)
@@ -82,3 +84,33 @@ def test_a_seed_that_is_none_is_refused(seed):
 def test_a_single_row_is_refused():
     with pytest.raises(ev.DataError, match="at least two observations; got 1"):
         ev.estimate(MODEL, {"x": np.zeros((1, 2)), "y": np.zeros(1)})
+
+
+def test_a_target_for_the_standard_error_is_reached():
+    model, small = MODEL, data(300)
+    method = ev.SGAIS(num_particles=32, refresh=False)
+    coarse = ev.estimate(model, small, method=method)
+    fine = ev.estimate(model, small, method=method, target_standard_error=0.15)
+    assert coarse.standard_error > 0.15 >= fine.standard_error
+    assert fine.num_particles > 32 and fine.method.num_particles == fine.num_particles
+    assert abs(fine.log_evidence - model.exact_log_evidence(small)) < 4.5 * fine.standard_error
+
+
+def test_a_target_that_is_met_changes_nothing():
+    method = ev.SGAIS(num_particles=64)
+    evidence = ev.estimate(MODEL, data(300), method=method, target_standard_error=10.0)
+    assert evidence.num_particles == 64
+
+
+def test_a_target_out_of_reach_is_reported(monkeypatch):
+    monkeypatch.setattr(sys.modules["evidentia.estimate"], "MAX_PARTICLES", 128)
+    method = ev.SGAIS(num_particles=64, refresh=False)
+    with pytest.warns(
+        ev.EvidenceWarning, match=r"with 128 particles; target_standard_error=0\.001 was not reached"
+    ):
+        ev.estimate(MODEL, data(300), method=method, target_standard_error=0.001)
+
+
+def test_a_target_that_is_none_is_refused():
+    with pytest.raises(ev.ConfigurationError, match=r"target_standard_error must be positive; got 0\."):
+        ev.estimate(MODEL, data(300), target_standard_error=0)

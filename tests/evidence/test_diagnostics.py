@@ -1,0 +1,79 @@
+"""Diagnostics: each sign with a case that provokes it, and healthy runs where all are silent."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.annealing import Population
+from evidentia.evidence.diagnostics import height_spread
+from evidentia.gradients import MiniBatch
+from evidentia.kernels import BAOAB
+from evidentia.rows import Rows
+
+MODEL = ev.models.linear_regression(num_features=3)
+DATA, _ = MODEL.simulate(6000, 0)
+
+
+def warnings_of(method, data=DATA, model=MODEL):
+    with pytest.warns(ev.DiagnosticWarning) as caught:
+        evidence = ev.estimate(model, data, method=method)
+    return evidence.diagnostics["warnings"], " ".join(str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("method", [ev.SGAIS(), ev.SGAIS(refresh=False)])
+def test_a_healthy_run_is_silent(method):
+    evidence = ev.estimate(MODEL, DATA, method=method)  # warnings are errors in the tests
+    assert evidence.diagnostics["warnings"] == ""
+
+
+def test_moves_that_do_not_decorrelate():
+    names, message = warnings_of(ev.SGAIS(refresh=False, kernel=BAOAB(step_size=0.1, num_steps=1)))
+    assert "moves do not decorrelate" in names
+    assert (
+        "linear regression: after a move a coordinate has a correlation of 0.9" in message
+        and "num_steps" in message
+    )
+
+
+def test_mini_batch_noise():
+    names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=20)))
+    assert "mini-batch noise" in names
+    assert "times the noise that the kernel adds" in message and "batch_size" in message
+
+
+def test_collapsed_ess():
+    # As published weights are carried on without resampling, until one of the particles has them all.
+    names, message = warnings_of(replace(ev.SGAIS.published(), num_particles=50))
+    assert "ESS collapsed" in names and "% of the particles" in message and "resample=True" in message
+
+
+def test_modes_of_different_height():
+    # Particles keep to the modes that they found at 500 rows; at 2,000 these differ by dozens of nats.
+    model = ev.models.gaussian_mixture(num_components=3, num_features=1)
+    data, _ = model.simulate(2000, 10)
+    names, message = warnings_of(ev.SGAIS(num_particles=64), data, model)
+    assert "modes of different height" in names and "other seeds" in message
+
+
+def test_the_heights_of_a_gaussian_spread_as_they_should():
+    bound, rows = MODEL.bind(DATA), Rows(jax.tree.map(jnp.asarray, DATA), 0, 6000)
+    design = np.c_[DATA["x"], np.ones(6000)].astype(float)
+    covariance = np.linalg.inv(design.T @ design + np.eye(4))
+    normal = np.random.default_rng(0).multivariate_normal(covariance @ design.T @ DATA["y"], covariance, 512)
+    population = Population(jax.random.key(0), jnp.asarray(normal, jnp.float32), np.zeros(512))
+    # The deviation of 32 draws of a χ² with 4 degrees of freedom varies by a quarter.
+    assert 0.3 < height_spread(bound, rows, population) < 2.0
+    stuck = population._replace(positions=population.positions.at[:50].add(0.1))
+    assert height_spread(bound, rows, stuck) > 5
+
+
+def test_shares_of_the_variance_add_up_to_one():
+    for method, start in ((ev.SGAIS(), "last_refresh"), (ev.SGAIS(refresh=False), "first_chunk")):
+        diagnostics = ev.estimate(MODEL, DATA, method=method).diagnostics
+        share = diagnostics[f"variance_share_{start}"]
+        assert 0 < share <= 1
+        assert share + diagnostics["variance_share_later_chunks"] == pytest.approx(1)
