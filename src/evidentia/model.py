@@ -42,6 +42,7 @@ class BoundModel:
     num_parameters: int
     parameter_shapes: dict[str, tuple[int, ...]]
     pointwise: LogLikelihood
+    exchangeable: tuple[str, ...]
     _sites: dict[str, Site]
     _program: Program  # samples the prior
     _rows: Mapping[str, Any]  # a few rows to call the program with, which may use their shapes
@@ -78,6 +79,10 @@ class BoundModel:
         """The unconstrained vector of one set of parameters, as `constrain` gives them without the leading axis."""
         return numpyro_model.unplace(self._program, self._sites, self._rows, params)
 
+    def log_prior_of(self, params: Params) -> Float[Array, ""]:
+        """Log prior density of one set of constrained parameters, with respect to them: without a Jacobian."""
+        return numpyro_model.log_density(self._program, self._sites, self._rows, params)
+
     def __repr__(self) -> str:
         return f"BoundModel({self.name!r}, num_parameters={self.num_parameters})"
 
@@ -106,6 +111,8 @@ class Model:
         log_likelihood: `(params, batch) -> (batch,)`, one number per observation in nats, in `jax.numpy`. `params` maps
             the names in `prior` to constrained values; `batch` holds some rows of the data, in the data's structure.
         name: shown in results.
+        exchangeable: names of parameters whose leading axis counts components that may be put into any order without
+            changing the model, such as a mixture's weights, means and variances.
         check_data: raises DataError for data (as NumPy arrays) that the model cannot use, such as labels out of range.
         simulate: `data, params = simulate(num_observations, seed)`, with parameters drawn from the prior.
         exact_log_evidence: the exact log evidence of data in nats, where it is known.
@@ -125,6 +132,7 @@ class Model:
     prior: Prior | Program
     log_likelihood: LogLikelihood
     name: str = "model"
+    exchangeable: tuple[str, ...] = ()
     check_data: Callable[[Any], None] | None = None
     simulate: Callable[[int, int], tuple[Any, dict[str, np.ndarray]]] | None = None
     exact_log_evidence: Callable[[Any], float] | None = None
@@ -139,7 +147,9 @@ class Model:
             numpyro_model.check_prior(self.prior)
 
     @classmethod
-    def from_numpyro(cls, function: Callable[..., Any], *, name: str | None = None) -> "Model":
+    def from_numpyro(
+        cls, function: Callable[..., Any], *, name: str | None = None, exchangeable: tuple[str, ...] = ()
+    ) -> "Model":
         """A model from a NumPyro function, called as `function(**batch)`.
 
         Its latent sites are the parameters, its observed sites the likelihood. Latent sites must be continuous, with
@@ -159,7 +169,8 @@ class Model:
         if not callable(function):
             raise ModelError(f"function must be one with numpyro.sample statements; got {function!r}.")
         default = getattr(function, "__name__", type(function).__name__)
-        return cls(function, numpyro_model.pointwise(function), name=default if name is None else name)
+        name = default if name is None else name
+        return cls(function, numpyro_model.pointwise(function), name=name, exchangeable=exchangeable)
 
     def bind(self, batch: Batch) -> BoundModel:
         """This model for data of these shapes; `batch` is the data or a few rows of it.
@@ -207,10 +218,13 @@ class Model:
             _program=program,
             _rows=rows,
             pointwise=self.log_likelihood,
+            exchangeable=tuple(self.exchangeable),
         )
         model_checks.check_result(bound, few)
         model_checks.check_result(bound, more)
         model_checks.check_values(bound, model_checks.some_rows(batch, 64))
+        if self.exchangeable:
+            model_checks.check_exchangeable(bound, few)
         if not self._is_numpyro and not self._is_hierarchical:
             model_checks.check_parameters_used(bound, few)
         return bound

@@ -135,6 +135,38 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
                 )
 
 
+def check_exchangeable(bound: "BoundModel", rows: "Batch") -> None:
+    """Raise ModelError unless `exchangeable` names parameters of which two components can be swapped."""
+    names, shapes = bound.exchangeable, bound.parameter_shapes
+    if unknown := [name for name in names if name not in shapes]:
+        raise ModelError(
+            f"exchangeable names {unknown[0]!r}, which is no parameter; the model has {', '.join(shapes)}."
+        )
+    counts = {name: shapes[name][0] if shapes[name] else 0 for name in names}
+    if len(set(counts.values())) > 1 or min(counts.values()) < 1:
+        listed = ", ".join(f"{name} has shape {shapes[name]}" for name in names)
+        raise ModelError(f"exchangeable parameters must have the components on their leading axis; {listed}.")
+    if min(counts.values()) < 2:
+        return  # one component: nothing to swap
+    swap = np.arange(counts[names[0]])
+    swap[:2] = 1, 0
+
+    @jax.jit
+    def evaluate(position):
+        params = bound.place(position)[0]
+        swapped = {**params, **{name: params[name][swap] for name in names}}
+        return [(bound.log_prior_of(p), jnp.sum(bound.pointwise(p, rows))) for p in (params, swapped)]
+
+    for position in np.random.default_rng(1).standard_normal((4, bound.num_parameters)).astype(np.float32):
+        before, after = evaluate(position)
+        for what, value, other in zip(("prior", "log_likelihood"), before, after, strict=True):
+            if not np.allclose(value, other, rtol=1e-3, atol=1e-3, equal_nan=True):
+                raise ModelError(
+                    f"exchangeable=({', '.join(map(repr, names))}): swapping two components changes the {what} from "
+                    f"{float(value):.6g} to {float(other):.6g}. Name all parameters that components have, and no other."
+                )
+
+
 def _made_up(rows: "Batch") -> "Batch":
     """Rows that no data set is likely to leave uninformative: uniform numbers in (0, 1), and zeros and ones."""
     generator = np.random.default_rng(0)

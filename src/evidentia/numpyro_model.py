@@ -113,6 +113,12 @@ def unplace(program: Program, sites: Mapping[str, Site], rows: Rows, params: Par
     return _unconstrained(trace, sites, params)
 
 
+def log_density(program: Program, sites: Mapping[str, Site], rows: Rows, params: Params) -> Float[Array, ""]:
+    """Log prior density of constrained parameters, with respect to them."""
+    trace = handlers.trace(handlers.substitute(program, data=params)).get_trace(**rows)
+    return sum((jnp.sum(_log_prob(trace[name])) for name in sites), start=jnp.zeros(()))
+
+
 def _unconstrained(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:
     values = [biject_to(trace[name]["fn"].support).inv(params[name]) for name in sites]
     position = jnp.concatenate([jnp.ravel(value) for value in values])

@@ -56,7 +56,9 @@ def cut(past: Rows, chunk: Rows, size: Callable[[int], int]) -> Iterator[tuple[R
 def next_round_number(num_rows: int) -> int:
     """The first of 500, 1000, 2000, 5000, 10,000, … that is larger: where trajectories can be compared."""
     power = 10 ** max(0, len(str(num_rows)) - 1)
-    return next(mark for mark in (500, power, 2 * power, 5 * power, 10 * power) if mark > num_rows and mark >= 500)
+    return next(
+        mark for mark in (500, power, 2 * power, 5 * power, 10 * power) if mark > num_rows and mark >= 500
+    )
 
 
 def fold_rows(

@@ -23,6 +23,7 @@ from evidentia.gradients import Expansion, Target, prior_hessian
 from evidentia.kernels import Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.symmetry import relabel
 
 LAG = 4  # resamplings after which the descendants of one particle are taken to be independent
 
@@ -151,6 +152,8 @@ def _move(
 ) -> tuple[Population, StepInfo]:
     # The weighted particles say more of centre and scale than those resampled from them.
     normalised = np.exp(weights.normalise(population.log_weights))
+    if model.exchangeable:
+        population = population._replace(positions=relabel(model, population.positions, normalised))
     on_host = np.asarray(population.positions, np.float64)
     centre = jnp.asarray(normalised @ on_host, population.positions.dtype)
     prepared = method.gradient.prepare(model, population.memory, target, centre)

@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.laplace import Laplace, draw_student_t, log_student_t
+from evidentia.laplace import Laplace, draw_student_t
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.symmetry import log_proposal
 
 MIN_EFFICIENCY = (
     0.2  # effective draws as a share of the draws: below, weights have tails that show too rarely
@@ -56,7 +57,7 @@ def log_ratio(
 ) -> tuple[Float[np.ndarray, " particles"], float]:
     """log p(θ) p(D | θ) / q(θ) at every position, less an offset that is returned beside it."""
     deviations, offset = log_likelihood_sums(model, positions, rows)
-    return deviations + model.log_priors(positions) - log_student_t(laplace, positions), offset
+    return deviations + model.log_priors(positions) - log_proposal(model, laplace, positions), offset
 
 
 def covers(

@@ -19,6 +19,7 @@ from evidentia.kernels import BAOAB, SGHMC
 from evidentia.laplace import Laplace, laplace_approximation
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, cut, joined, next_round_number
+from evidentia.symmetry import relabel
 
 
 class SGAISState(NamedTuple):
@@ -193,9 +194,10 @@ class SGAIS:
         """The state with particles drawn anew from an approximation of the posterior of `rows`, if it is good enough."""
         population, laplace = state.population, state.laplace
         if laplace is None:
-            start = np.exp(weights.normalise(population.log_weights)) @ np.asarray(
-                population.positions, float
-            )
+            share = np.exp(weights.normalise(population.log_weights))
+            if model.exchangeable:
+                population = population._replace(positions=relabel(model, population.positions, share))
+            start = share @ np.asarray(population.positions, np.float64)
             found = laplace_approximation(model, rows, start)
         else:
             more = laplace.precision * (rows.size / state.num_observations)

@@ -53,6 +53,7 @@ def _model(num_components, num_features):
         },
         log_likelihood=_log_likelihood,
         name="Gaussian mixture",
+        exchangeable=("weights", "variances", "means"),
         check_data=partial(check_arrays, shapes={"y": (num_features,)}),
         simulate=partial(_simulate, shape=shape),
     )
