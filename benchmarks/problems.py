@@ -102,7 +102,7 @@ def rare() -> Problem:
     y = np.zeros(ROWS, np.float32)
     y[np.argsort(-scores)[:5]] = 1
     start = {"weights": np.zeros(3), "intercept": -5.0}
-    return Problem("rare positives", model, {"x": x, "y": y}, _laplace(model, start, num_draws=20_000), 1.5)
+    return Problem("rare positives", model, {"x": x, "y": y}, _laplace(model, start, num_draws=4000), 1.5)
 
 
 def mixture(seed: int) -> Problem:

@@ -93,6 +93,32 @@ def gradient_sum(model: BoundModel, positions: Positions, rows: Rows) -> Positio
     return fold_rows(add, jnp.zeros_like(positions), rows)
 
 
+def log_target(model: BoundModel, target: Target) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
+    """log π_λ of one particle, exact, as a function that `jax.grad` can differentiate.
+
+    Value and gradient come from the same walk over the rows, which JAX could not differentiate: its length is not fixed.
+    """
+
+    def value_and_gradient(position):
+        def add(total, block, mask):
+            def masked_sum(position):
+                return jnp.sum(jnp.where(mask, model.log_likelihood(position, block), 0.0))
+
+            return jax.tree.map(jnp.add, total, jax.value_and_grad(masked_sum)(position))
+
+        zero = jnp.zeros((), position.dtype), jnp.zeros_like(position)
+        past, chunk = fold_rows(add, zero, target.past), fold_rows(add, zero, target.chunk)
+        prior = jax.value_and_grad(model.log_prior)(position)
+        return jax.tree.map(lambda a, b, c: a + b + target.temperature * c, prior, past, chunk)
+
+    @jax.custom_vjp
+    def log_density(position):
+        return value_and_gradient(position)[0]
+
+    log_density.defvjp(value_and_gradient, lambda gradient, cotangent: (cotangent * gradient,))
+    return log_density
+
+
 @partial(jax.jit, static_argnames="model")
 def expand(model: BoundModel, centre: Float[Array, " parameters"], rows: Rows) -> Expansion:
     """Gradient and Hessian at `centre` of the log-likelihood of `rows`, in one pass over them."""

@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, Int
 
 from evidentia import weights
 from evidentia.errors import EstimationError, EvidenceWarning
-from evidentia.gradients import Expansion, Target, prior_hessian
-from evidentia.kernels import Scale, posterior_scale
+from evidentia.gradients import Expansion, FullBatch, Target, log_target, prior_hessian
+from evidentia.kernels import HMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.symmetry import relabel
@@ -41,6 +41,7 @@ class Annealing(Protocol):
     resample: bool
     kernel: Any
     gradient: Any
+    exact_kernel: HMC | None
 
 
 class Population(NamedTuple):
@@ -162,19 +163,32 @@ def _move(
     if method.resample:
         population = _resample(population)
     key, key_move = jax.random.split(population.key)
-    positions, noise, noise_share, correlation = move(
-        model,
-        method.kernel,
-        prepared.config,
-        key_move,
-        population.positions,
-        prepared.target,
-        prepared.expansion,
-        scale,
-    )
+    if method.exact_kernel is not None and isinstance(prepared.config, FullBatch):
+        positions, correlation = exact_move(
+            model, method.exact_kernel, key_move, population.positions, prepared.target, scale
+        )
+        noise, noise_share = 0.0, 0.0
+    else:
+        positions, noise, noise_share, correlation = move(
+            model,
+            method.kernel,
+            prepared.config,
+            key_move,
+            population.positions,
+            prepared.target,
+            prepared.expansion,
+            scale,
+        )
     memory = method.gradient.adapt(prepared.memory, float(noise))
     info = info._replace(correlation=float(correlation), noise_share=float(noise_share))
     return population._replace(key=key, positions=positions, memory=memory), info
+
+
+@partial(jax.jit, static_argnames=("model", "kernel"))
+def exact_move(model, kernel: HMC, key, positions, target: Target, scale: Scale):
+    """Move the particles by a kernel that takes the exact log density; also how much of its place a particle remembers."""
+    moved = kernel.move(key, positions, log_target(model, target), scale)
+    return moved, _largest_correlation(positions, moved)
 
 
 @partial(jax.jit, static_argnames=("model", "kernel", "gradient"))

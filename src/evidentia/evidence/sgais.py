@@ -15,7 +15,7 @@ from evidentia.evidence import diagnostics
 from evidentia.evidence.annealing import Population, StepInfo, anneal, log_evidence_variance
 from evidentia.evidence.refresh import covers, weighted_draws
 from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
-from evidentia.kernels import BAOAB, SGHMC
+from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.laplace import Laplace, laplace_approximation
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, cut, joined, next_round_number
@@ -69,6 +69,8 @@ class SGAIS:
         stochastic_gradient: False for exact gradients in the moves, in place of what `gradient` says.
         kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD` or `SGNHT`.
         gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or `gradients.FullBatch`.
+        exact_kernel: the move in place of `kernel` where the gradient is exact, as `ControlVariate`'s is up to 4,096 rows:
+            Metropolis' correction makes it right for any shape of the posterior. None for `kernel` always.
 
     Example:
         >>> ev.estimate(model, data, method=ev.SGAIS(num_particles=1024))  # doctest: +SKIP
@@ -86,6 +88,7 @@ class SGAIS:
     stochastic_gradient: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
+    exact_kernel: HMC | None = field(default_factory=HMC)
 
     def __post_init__(self):
         if self.num_particles < 2:
@@ -116,6 +119,7 @@ class SGAIS:
             refresh=False,
             kernel=SGHMC(),
             gradient=MiniBatch(batch_size=500),
+            exact_kernel=None,
         )
 
     def init(self, model: BoundModel, key: Array) -> SGAISState:

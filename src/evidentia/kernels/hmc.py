@@ -1,0 +1,79 @@
+"""Hamiltonian Monte Carlo with Metropolis' correction: exact whatever the shape of the target, for exact gradients."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import blackjax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from evidentia.errors import ConfigurationError
+from evidentia.kernels.scale import Scale
+
+Positions = Float[Array, "particles parameters"]
+
+
+@dataclass(frozen=True)
+class HMC:
+    """`num_trajectories` times a leapfrog trajectory of `num_steps` steps, accepted or refused as a whole.
+
+    In whitened coordinates q, θ = L q with L Lᵀ the covariance, each trajectory of each particle has a step size of its own,
+    log-uniform between `smallest_step` and `largest_step`: some suit the wide parts of a target and some its narrow ones.
+    Without the correction, a bias of the splitting remains where a target is far from a Gaussian: on a five-component
+    mixture with 500 rows, BAOAB ends 5 to 50 nats low.
+
+    Source: Neal (2011), Handbook of Markov Chain Monte Carlo, chapter 5, sections 3 and 4.2 (random step sizes); the
+    kernel is BlackJAX's.
+    """
+
+    num_trajectories: int = 4
+    num_steps: int = 4
+    smallest_step: float = 0.08
+    largest_step: float = 0.8
+
+    def __post_init__(self):
+        if self.num_trajectories < 1 or self.num_steps < 1:
+            raise ConfigurationError(
+                "num_trajectories and num_steps must be at least 1; got "
+                f"{self.num_trajectories} and {self.num_steps}."
+            )
+        if not 0 < self.smallest_step <= self.largest_step:
+            raise ConfigurationError(
+                "smallest_step must be positive and at most largest_step; got "
+                f"{self.smallest_step} and {self.largest_step}."
+            )
+
+    def move(
+        self,
+        key: Array,
+        positions: Positions,
+        log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]],
+        scale: Scale,
+    ) -> Positions:
+        """Positions after the trajectories; `log_density` is that of one particle, which `jax.grad` can differentiate."""
+        step = blackjax.hmc.build_kernel()
+        unit_mass = jnp.ones(positions.shape[1])
+
+        def whitened_density(shift, origin):
+            # From where the particle is: far from zero, differences of whitened coordinates would lose their digits.
+            density = log_density(origin + scale.factor @ shift)
+            return jnp.where(jnp.isnan(density), -jnp.inf, density)
+
+        def trajectory(key, origin):
+            key_size, key_step = jax.random.split(key)
+            bounds = jnp.log(self.smallest_step), jnp.log(self.largest_step)
+            size = jnp.exp(jax.random.uniform(key_size, minval=bounds[0], maxval=bounds[1]))
+
+            def density(shift):
+                return whitened_density(shift, origin)
+
+            state = blackjax.hmc.init(jnp.zeros_like(origin), density)
+            state, _ = step(key_step, state, density, size, unit_mass, self.num_steps)
+            return origin + scale.factor @ state.position
+
+        def one(index, positions):
+            keys = jax.random.split(jax.random.fold_in(key, index), len(positions))
+            return jax.vmap(trajectory)(keys, positions)
+
+        return jax.lax.fori_loop(0, self.num_trajectories, one, positions)
