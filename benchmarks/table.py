@@ -31,7 +31,7 @@ def _cells(record: dict, bare_seconds: float) -> list[str]:
         record["method"],
         _three_digits(seconds) if seconds else "",
         _three_digits(seconds / bare_seconds) if seconds else "",
-        f"{record['cold_seconds']:.1f}" if "cold_seconds" in record else "",
+        f"{record['cold_seconds']:.1f}" if record.get("cold_seconds") else "",
         error,
         standard_error,
     ]

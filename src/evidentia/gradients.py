@@ -93,7 +93,9 @@ def gradient_sum(model: BoundModel, positions: Positions, rows: Rows) -> Positio
     return fold_rows(add, jnp.zeros_like(positions), rows)
 
 
-def log_target(model: BoundModel, target: Target) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
+def log_target(
+    model: BoundModel, target: Target
+) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
     """log π_λ of one particle, exact, as a function that `jax.grad` can differentiate.
 
     Value and gradient come from the same walk over the rows, which JAX could not differentiate: its length is not fixed.

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, fold_rows, widened
 
-MAX_STEPS = 25  # of Newton's method
+MAX_STEPS = 50  # of Newton's method
 TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
 
 
@@ -37,24 +37,30 @@ def laplace_approximation(
     """The mode near `start`, by Newton's method; None if it is not found or the curvature there is not definite.
 
     A `precision` that is about right (that of fewer rows, scaled) saves Hessians: it is used for as long as each step
-    leaves a quarter of the way at most, else the Hessian is computed at the position reached.
+    leaves a quarter of the way at most, else the Hessian is computed at the position reached. Where that is not definite
+    its eigenvalues count with their absolute values, so that a step leads uphill away from a saddle, and not too far
+    (Dauphin et al. 2014, Advances in Neural Information Processing Systems 27, Algorithm 1).
     """
     position, previous, is_current = np.asarray(start, np.float64), np.inf, False
+    metric = precision
     for _ in range(MAX_STEPS):
         gradient = log_posterior_gradient(model, rows, position)
-        distance = _squared_length(gradient, precision)
-        if not distance < previous / 4:
+        if metric is None or not _squared_length(gradient, metric) < previous / 4:
             precision, is_current = posterior_precision(model, rows, position), True
-            distance = _squared_length(gradient, precision)
+            if not np.isfinite(precision).all():
+                return None
+            metric = _absolute(precision)
+        distance = _squared_length(gradient, metric)
         if not np.isfinite(distance):
             return None
         if distance < TOLERANCE:
             if not is_current:
                 precision = posterior_precision(model, rows, position)
-            found = Laplace(position, precision)
-            return found if np.isfinite(_squared_length(gradient, precision)) else None
-        position = position + np.linalg.solve(precision, gradient)
-        previous, is_current = distance, False
+            return Laplace(position, precision) if _is_definite(precision) else None
+        step = np.linalg.solve(metric, gradient)
+        if is_current and not _is_definite(precision):
+            step *= min(1.0, np.sqrt(len(position) / distance))
+        position, previous, is_current = position + step, distance, False
     return None
 
 
@@ -128,11 +134,23 @@ def _masked_sum(model, block, mask, position):
     return jnp.sum(jnp.where(mask, model.log_likelihood(position, widened(block)), 0.0))
 
 
-def _squared_length(gradient: np.ndarray, precision: np.ndarray | None) -> float:
-    """gᵀ P⁻¹ g: the squared length of Newton's step in posterior standard deviations; NaN if P is none or not definite."""
-    if precision is None:
-        return math.nan
+def _squared_length(gradient: np.ndarray, metric: np.ndarray) -> float:
+    """gᵀ P⁻¹ g: the squared length of Newton's step in posterior standard deviations."""
+    return float(gradient @ np.linalg.solve(metric, gradient))
+
+
+def _is_definite(matrix: np.ndarray) -> bool:
     try:
-        return float(np.sum(np.linalg.solve(np.linalg.cholesky(precision), gradient) ** 2))
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
-        return math.nan
+        return False
+    return True
+
+
+def _absolute(matrix: np.ndarray) -> np.ndarray:
+    """The matrix with its eigenvalues' absolute values; near zero a millionth of the largest."""
+    if _is_definite(matrix):
+        return matrix
+    values, vectors = np.linalg.eigh(matrix)
+    sizes = np.abs(values)
+    return (vectors * np.maximum(sizes, 1e-6 * sizes.max())) @ vectors.T

@@ -82,10 +82,10 @@ def next_temperature(
     return temperature + high
 
 
-def resample(key: Array, log_weights: LogWeights) -> Int[Array, " particles"]:
-    """Ancestors drawn by systematic resampling: particle i occurs ⌊M Wᵢ⌋ or ⌈M Wᵢ⌉ times.
+def resample(key: Array, log_weights: LogWeights, count: int | None = None) -> Int[Array, " count"]:
+    """`count` ancestors, by default as many as particles, drawn systematically: i occurs ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉ times.
 
     Source: Carpenter, Clifford, Fearnhead (1999); the scheme is BlackJAX's.
     """
     weights = np.exp(normalise(log_weights))
-    return systematic(key, jax.numpy.asarray(weights, jax.numpy.float32), len(weights))
+    return systematic(key, jax.numpy.asarray(weights, jax.numpy.float32), count or len(weights))

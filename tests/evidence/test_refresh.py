@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.evidence.annealing import Population
 from evidentia.evidence.refresh import covers, weighted_draws
 from evidentia.laplace import Laplace, laplace_approximation
 from evidentia.rows import Rows
@@ -62,7 +63,9 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     assert draws is not None  # on its own it looks well
     for share, is_covered in ((0.0, True), (0.5, False), (0.15, False)):
         particles = draws.positions * jnp.where(jnp.arange(COUNT) < share * COUNT, -1, 1)[:, None]
-        assert covers(bound, rows, laplace, draws, particles, draws.log_weights) == is_covered
+        # A log evidence that is right: two modes, not the one that the draws saw.
+        population = Population(None, particles, draws.log_weights, draws.log_evidence + np.log(2))
+        assert covers(bound, rows, laplace, draws, population) == is_covered
 
 
 @pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")  # particles keep to their modes

@@ -212,9 +212,6 @@ class SGAIS:
         draws = weighted_draws(model, rows, found, key_draws, self.num_particles)
         if draws is None:
             return None
-        if laplace is None and not covers(
-            model, rows, found, draws, population.positions, population.log_weights
-        ):
+        if laplace is None and not covers(model, rows, found, draws, population):
             return None
-        population = Population(key, draws.positions, draws.log_weights, draws.log_evidence)
-        return SGAISState(population, rows.size, found)
+        return SGAISState(draws.population(key, self.num_particles), rows.size, found)
