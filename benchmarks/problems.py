@@ -109,7 +109,7 @@ def mixture(seed: int) -> Problem:
     """A Gaussian mixture of 5 components in 2 dimensions: 24 free parameters, data from the model's own prior."""
     model = ev.models.gaussian_mixture(num_components=5, num_features=2)
     data, params = model.simulate(ROWS, seed)
-    return Problem(f"mixture {seed}", model, data, _laplace(model, params, copies=5), 2.0)
+    return Problem(f"mixture {seed}", model, data, _laplace(model, params, copies=5, num_draws=500), 2.0)
 
 
 def ijcnn1() -> Problem | None:

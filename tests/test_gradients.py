@@ -7,7 +7,7 @@ import pytest
 
 from evidentia import models
 from evidentia.errors import ConfigurationError
-from evidentia.gradients import ControlVariate, FullBatch, MiniBatch, Target, expand, merge_chunk
+from evidentia.gradients import ControlVariate, FullBatch, MiniBatch, Target, expand, log_target, merge_chunk
 from evidentia.rows import Rows
 
 NUM_ROWS, NUM_CHUNK, TEMPERATURE = 3000, 500, 0.3
@@ -45,6 +45,17 @@ def test_full_batch_is_the_gradient_of_the_tempered_posterior(problem):
 
     expected = jax.vmap(jax.grad(log_density))(positions)
     np.testing.assert_allclose(estimates(FullBatch(), problem, 1)[0], expected, rtol=2e-4, atol=0.02)
+
+
+def test_the_exact_log_density_has_the_exact_gradient(problem):
+    bound, arrays, target, positions = problem
+    values, gradients = jax.vmap(jax.value_and_grad(log_target(bound, target)))(positions)
+    rows = jax.vmap(bound.log_likelihood, (0, None))(positions, arrays)
+    expected = jax.vmap(bound.log_prior)(positions) + rows @ jnp.where(
+        jnp.arange(rows.shape[1]) < NUM_ROWS, 1.0, TEMPERATURE
+    )
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+    np.testing.assert_allclose(gradients, estimates(FullBatch(), problem, 1)[0], rtol=2e-4, atol=0.02)
 
 
 @pytest.mark.parametrize("config", [MiniBatch(200), ControlVariate(batch_size=64, exact_rows=0)])

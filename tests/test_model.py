@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from numpyro.contrib import control_flow
 
+from evidentia import models
 from evidentia.errors import ModelError
 from evidentia.model import Model
 
@@ -513,3 +514,22 @@ def test_data_that_do_not_fit_the_arguments(data, message):
 def test_from_numpyro_needs_a_function():
     with pytest.raises(ModelError, match=r"must be one with numpyro.sample statements; got 3"):
         Model.from_numpyro(3)  # pyright: ignore
+
+
+def test_unconstrain_is_the_inverse_of_constrain():
+    model = models.gaussian_mixture(3, 2)
+    data, params = model.simulate(100, 0)
+    bound = model.bind(data)
+    position = bound.unconstrain(jax.tree.map(jnp.asarray, params))
+    back = bound.constrain(position[None])
+    for name, value in params.items():
+        np.testing.assert_allclose(back[name][0], value, rtol=1e-4, atol=1e-6)
+
+
+def test_the_prior_of_constrained_parameters_has_no_jacobian():
+    model = Model(prior={"rate": dist.Gamma(2.0, 1.0)}, log_likelihood=lambda params, y: -params["rate"] * y)
+    bound = model.bind(np.ones(10, np.float32))
+    position = bound.unconstrain({"rate": jnp.float32(3.0)})
+    expected = dist.Gamma(2.0, 1.0).log_prob(3.0)
+    np.testing.assert_allclose(bound.log_prior_of({"rate": jnp.float32(3.0)}), expected, rtol=1e-6)
+    np.testing.assert_allclose(bound.log_priors(position[None])[0], expected + np.log(3.0), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""The targets and the checks that the tests of SGLD and SGNHT share."""
+"""The targets and the checks that the tests of several kernels share."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ SAMPLING_ERROR = 4 * np.sqrt(2 / NUM_PARTICLES)  # four standard errors of a Gau
 
 
 def scale(num_observations):
-    return Scale(jnp.ones((1, 1)), num_observations)  # neither kernel reads the factor
+    return Scale(jnp.ones((1, 1)), num_observations)  # the published kernels do not read the factor
 
 
 def gaussian_gradient(key, positions):  # of log N(0, 1/n)

@@ -1,0 +1,76 @@
+"""Is the standard error right? Runs on models with exact evidences, each on data of its own.
+
+    python benchmarks/calibration.py                  # 200 runs a model: about 10 minutes on 2 cores
+    python benchmarks/calibration.py --runs 40 --out somewhere.json
+
+The rows are added to the newest file in benchmarks/results, and to docs/benchmarks.md.
+"""
+
+import argparse
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from table import markdown_page
+
+import evidentia as ev
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+from tests.evidence.test_analytic_truths import CASES  # noqa: E402
+
+SIZES = [50, 300, 2000, 10_000, 100_000]
+PATH_SIZES = [50, 300, 2000, 10_000]  # on the annealed path, where 10⁵ rows take longer
+METHODS = {
+    "SGAIS()": (ev.SGAIS(), SIZES),
+    "SGAIS(refresh=False)": (ev.SGAIS(refresh=False), PATH_SIZES),
+}
+
+
+def calibrate(name: str, label: str, runs: int) -> dict:
+    """Coverage and mean error of one model and method over `runs` data sets."""
+    case, (method, sizes) = CASES[name], METHODS[label]
+    errors, standard_errors = [], []
+    for index in range(runs):
+        size = sizes[index % len(sizes)]
+        data = case.simulate(np.random.default_rng([size, index]), size)
+        evidence = ev.estimate(case.explicit, data, method=method, seed=index)
+        errors.append(evidence.log_evidence - case.exact(data))
+        standard_errors.append(evidence.standard_error)
+    scores = np.array(errors) / standard_errors
+    return {
+        "model": name,
+        "method": label,
+        "runs": runs,
+        "covered": float(np.mean(np.abs(scores) < 2)),
+        "mean_score": float(np.mean(errors) / np.mean(standard_errors)),
+        "error": float(np.sqrt(np.mean(np.square(errors)))),
+        "standard_error": float(np.mean(standard_errors)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--out", type=Path, help="where the rows go, in place of the results and the page")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", ev.EvidenceWarning)
+    rows = []
+    for label in arguments.methods:
+        for name in CASES:
+            rows.append(calibrate(name, label, arguments.runs))
+            print(rows[-1], flush=True)
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+        return
+    newest = max((FOLDER / "results").glob("*.json"))
+    results = json.loads(newest.read_text()) | {"calibration": rows}
+    newest.write_text(json.dumps(results, indent=1) + "\n")
+    (FOLDER.parent / "docs" / "benchmarks.md").write_text(markdown_page(results, newest.name))
+
+
+if __name__ == "__main__":
+    main()
