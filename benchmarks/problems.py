@@ -102,7 +102,7 @@ def rare() -> Problem:
     y = np.zeros(ROWS, np.float32)
     y[np.argsort(-scores)[:5]] = 1
     start = {"weights": np.zeros(3), "intercept": -5.0}
-    return Problem("rare positives", model, {"x": x, "y": y}, _laplace(model, start, num_draws=4000), 1.5)
+    return Problem("rare positives", model, {"x": x, "y": y}, _laplace(model, start, num_draws=2000), 1.5)
 
 
 def mixture(seed: int) -> Problem:
@@ -145,7 +145,7 @@ def _exact(model: ev.Model) -> Truth:
     return lambda data: (model.exact_log_evidence(data), 0.0)
 
 
-def _laplace(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int = 4000) -> Truth:
+def _laplace(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int = 1000) -> Truth:
     """Importance sampling about the mode near `params`; with `copies` interchangeable components, their permutations."""
 
     def truth(data):
@@ -153,7 +153,7 @@ def _laplace(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int =
         num_rows = len(next(iter(data.values())))
         rows = Rows(jax.tree.map(jnp.asarray, data), 0, num_rows)
         start = bound.unconstrain(jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), params))
-        draws = num_draws if num_rows > 100_000 else 5 * num_draws
+        draws = num_draws if num_rows > 10_000 else 5 * num_draws
         log_evidence, error = importance_sampling(bound, rows, np.asarray(start), num_draws=draws)
         return log_evidence + math.lgamma(copies + 1), error
 

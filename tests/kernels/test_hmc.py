@@ -71,7 +71,7 @@ def test_different_keys_give_different_moves():
     ("fields", "message"),
     [
         ({"num_trajectories": 0}, r"num_trajectories and num_steps must be at least 1; got 0 and 4\."),
-        ({"num_steps": 0}, r"num_trajectories and num_steps must be at least 1; got 4 and 0\."),
+        ({"num_steps": 0}, r"num_trajectories and num_steps must be at least 1; got 3 and 0\."),
         (
             {"smallest_step": 0.0},
             r"smallest_step must be positive and at most largest_step; got 0\.0 and 0\.8\.",

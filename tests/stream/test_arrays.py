@@ -93,8 +93,13 @@ def stops(arrays, size, **options):
 
 
 def test_chunks_stop_at_round_numbers():
-    found = stops(np.zeros(10_500), lambda n: max(500, 3 * n // 2), stop_at_round_numbers=True)
-    assert found == [500, 1000, 2000, 5000, 10_000, 10_500]
+    found = stops(np.zeros(100_000), lambda n: max(500, n), stop_at_round_numbers=True)
+    assert found == [500, 1000, 2000, 4000, 5000, 10_000, 20_000, 40_000, 50_000, 100_000]
+
+
+def test_a_chunk_that_reaches_the_end_does_not_stop_before():
+    found = stops(np.zeros(100_000), lambda n: max(500, 4 * n), stop_at_round_numbers=True)
+    assert found == [500, 1000, 2000, 5000, 10_000, 20_000, 100_000]
 
 
 def test_chunks_of_one_size_are_equal():

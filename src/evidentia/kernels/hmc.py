@@ -27,7 +27,7 @@ class HMC:
     kernel is BlackJAX's.
     """
 
-    num_trajectories: int = 4
+    num_trajectories: int = 3
     num_steps: int = 4
     smallest_step: float = 0.08
     largest_step: float = 0.8

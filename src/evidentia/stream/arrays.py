@@ -55,12 +55,12 @@ def on_device(arrays: Any) -> Any:
 def next_chunk(arrays: Any, start: int, size: int, *, stop_at_round_numbers: bool) -> tuple[Rows, Rows]:
     """The rows before `start` (`past`) and the `size` rows from there on (`chunk`), or as many as there are.
 
-    With `stop_at_round_numbers` a chunk also ends at 1, 2 and 5 times the powers of ten, so that the trajectories of
-    different runs can be compared there.
+    With `stop_at_round_numbers` a chunk that does not reach the end stops at 1, 2 and 5 times the powers of ten, so that
+    the trajectories of different runs can be compared there.
     """
     total = num_rows(arrays)
     stop = min(start + size, total)
-    if stop_at_round_numbers:
+    if stop_at_round_numbers and stop < total:
         stop = min(stop, next_round_number(start))
     return Rows(arrays, 0, start), Rows(arrays, start, stop)
 
