@@ -98,7 +98,7 @@ def log_evidence_variance(population: Population) -> float:
     The stretch since the oldest remembered generation is seen as one, with the variance between its families; older
     stretches were counted as they were left behind. Source: Olsson and Douc (2019), Bernoulli 25, 1504 (the lag).
     """
-    return population.variance + _families_variance(population) - population.counted
+    return max(0.0, population.variance + _families_variance(population) - population.counted)
 
 
 def _families_variance(population: Population, skip: int = 0) -> float:

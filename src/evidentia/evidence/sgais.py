@@ -53,10 +53,12 @@ class SGAIS:
 
     and the particles are moved by a kernel driven by mini-batch gradients, at a cost that does not grow with the data.
 
-    The default is the best that we know: weights are exact, particles are resampled (systematically) and moved only
-    when the ESS falls to its target, the moves are preconditioned Langevin dynamics with second-order control
-    variates, chunks grow with the data, and `log_evidence` is corrected for the bias -variance/2 of the logarithm of
-    an unbiased estimate. `SGAIS.published()` is Algorithm 1 of the paper to the letter.
+    The default is the best that we know. Weights are exact; particles are resampled (systematically) and moved only when
+    the ESS falls to its target: by Metropolised HMC while rows are few, by preconditioned Langevin dynamics with
+    second-order control variates beyond; chunks grow with the data. Where a Student t about the posterior's mode covers
+    it, the particles are drawn anew from that and weighed by all rows, at round numbers of rows (`refresh`): errors of the
+    path before are gone then. `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased
+    estimate. `SGAIS.published()` is Algorithm 1 of the paper to the letter.
 
     Attributes:
         num_particles: particles M. The variance of the log evidence falls as 1/M.
@@ -95,14 +97,14 @@ class SGAIS:
             raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
         if self.chunk_size < 1:
             raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
-        if not self.stochastic_gradient:
-            object.__setattr__(self, "gradient", FullBatch())
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
         if not 0 < self.target_ess < 1:
             raise ConfigurationError(
                 f"target_ess is a fraction of the particles between 0 and 1; got {self.target_ess}."
             )
+        if not self.stochastic_gradient:
+            object.__setattr__(self, "gradient", FullBatch())
 
     @classmethod
     def published(cls) -> "SGAIS":
