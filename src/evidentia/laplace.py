@@ -54,11 +54,11 @@ def laplace_approximation(
         if not np.isfinite(distance):
             return None
         if distance < TOLERANCE:
-            if not is_current:
+            if precision is None or not is_current:
                 precision = posterior_precision(model, rows, position)
             return Laplace(position, precision) if _is_definite(precision) else None
         step = np.linalg.solve(metric, gradient)
-        if is_current and not _is_definite(precision):
+        if is_current and precision is not None and not _is_definite(precision):
             step *= min(1.0, np.sqrt(len(position) / distance))
         position, previous, is_current = position + step, distance, False
     return None

@@ -169,8 +169,9 @@ class Model:
         if not callable(function):
             raise ModelError(f"function must be one with numpyro.sample statements; got {function!r}.")
         default = getattr(function, "__name__", type(function).__name__)
-        name = default if name is None else name
-        return cls(function, numpyro_model.pointwise(function), name=name, exchangeable=exchangeable)
+        return cls(
+            function, numpyro_model.pointwise(function), name=name or default, exchangeable=exchangeable
+        )
 
     def bind(self, batch: Batch) -> BoundModel:
         """This model for data of these shapes; `batch` is the data or a few rows of it.

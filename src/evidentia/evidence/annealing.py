@@ -37,11 +37,16 @@ HARD_BOUNDARY = (
 class Annealing(Protocol):
     """The fields of a method that the path reads; `SGAIS` documents them."""
 
-    target_ess: float
-    resample: bool
-    kernel: Any
-    gradient: Any
-    exact_kernel: HMC | None
+    @property
+    def target_ess(self) -> float: ...
+    @property
+    def resample(self) -> bool: ...
+    @property
+    def kernel(self) -> Any: ...
+    @property
+    def gradient(self) -> Any: ...
+    @property
+    def exact_kernel(self) -> HMC | None: ...
 
 
 class Population(NamedTuple):
