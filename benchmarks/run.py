@@ -72,6 +72,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
         if repeats > 2:  # a run that takes minutes is not repeated for the time to compile
             cold = ev.estimate(model, data, method=method, seed=repeats).seconds
         runs = [ev.estimate(model, data, method=method, seed=seed) for seed in range(repeats)]
+        seen = [mark for mark in marks if mark in runs[0].trajectory.num_observations]
         return common | {
             "method": label,
             "seconds": [run.seconds for run in runs],
@@ -80,10 +81,10 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
             "standard_errors": [run.standard_error for run in runs],
             "trajectory_errors": {
                 str(mark): [run.trajectory.at(mark)["log_evidence"] - truths[mark][0] for run in runs]
-                for mark in marks
+                for mark in seen
             },
             "trajectory_standard_errors": {
-                str(mark): [run.trajectory.at(mark)["standard_error"] for run in runs] for mark in marks
+                str(mark): [run.trajectory.at(mark)["standard_error"] for run in runs] for mark in seen
             },
             "warnings": [run.diagnostics["warnings"] for run in runs],
         }

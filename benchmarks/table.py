@@ -67,6 +67,7 @@ Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor
 {versions}.
 All methods of a problem run in one process on the same data. The numbers are kept in `benchmarks/results/{source}`;
 `make benchmark` measures them anew and writes this page. The problems are described in `benchmarks/problems.py`.
+{results.get("remark", "")}
 
 {header}{body}
 - **bare pass**: every row's log-likelihood once at as many particles as `SGAIS()` has (512), and nothing else: the floor.
