@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidentia.model import Model
-from evidentia.rows import BLOCK_SIZE, Rows, cut, fold_rows, joined, log_likelihood_sums
+from evidentia.rows import BLOCK_SIZE, Rows, fold_rows, joined, log_likelihood_sums
 
 CAPACITY = 3 * BLOCK_SIZE + 17
 
@@ -34,16 +34,6 @@ def test_windows_side_by_side_are_joined():
     assert joined(Rows(arrays, 0, 4), Rows(arrays, 5, 9)) is None
     assert joined(Rows(arrays, 1, 4), Rows(arrays, 4, 9)) is None
     assert joined(Rows(arrays, 0, 4), Rows({"y": jnp.arange(10)}, 4, 9)) is None
-
-
-@given(st.integers(0, 50), st.integers(1, 300))
-def test_pieces_hold_each_row_of_a_chunk_once_in_order(start, size):
-    arrays, stop = np.arange(1000), start
-    for past, piece in cut(Rows(arrays, 0, start), Rows(arrays, start, 1000), lambda n: size + n // 10):
-        assert (past.start, past.stop, piece.start) == (0, stop, stop)
-        assert 0 < piece.size <= size + stop // 10
-        stop = piece.stop
-    assert stop == 1000
 
 
 def _location_model():

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError
 from evidentia.model import BoundModel
-from evidentia.rows import Rows, fold_rows
+from evidentia.rows import Rows, fold_rows, masked_sum
 
 Positions = Float[Array, "particles parameters"]
 Estimator = Callable[[Array, Positions], Positions]
@@ -85,10 +85,8 @@ def gradient_sum(model: BoundModel, positions: Positions, rows: Rows) -> Positio
     """Gradient of the log-likelihood of `rows` at every particle, each row visited."""
 
     def add(carry, block, mask):
-        def masked_sum(position):
-            return jnp.sum(jnp.where(mask, model.log_likelihood(position, block), 0.0))
-
-        return carry + jax.vmap(jax.grad(masked_sum))(positions)
+        gradient = jax.grad(masked_sum, argnums=1)
+        return carry + jax.vmap(gradient, (None, 0, None, None))(model, positions, block, mask)
 
     return fold_rows(add, jnp.zeros_like(positions), rows)
 
@@ -103,10 +101,8 @@ def log_target(
 
     def value_and_gradient(position):
         def add(total, block, mask):
-            def masked_sum(position):
-                return jnp.sum(jnp.where(mask, model.log_likelihood(position, block), 0.0))
-
-            return jax.tree.map(jnp.add, total, jax.value_and_grad(masked_sum)(position))
+            here = jax.value_and_grad(masked_sum, argnums=1)(model, position, block, mask)
+            return jax.tree.map(jnp.add, total, here)
 
         zero = jnp.zeros((), position.dtype), jnp.zeros_like(position)
         past, chunk = fold_rows(add, zero, target.past), fold_rows(add, zero, target.chunk)
@@ -128,10 +124,11 @@ def expand(model: BoundModel, centre: Float[Array, " parameters"], rows: Rows) -
     def add(carry, block, mask):
         gradient, hessian = carry
 
-        def masked_sum(position):
-            return jnp.sum(jnp.where(mask, model.log_likelihood(position, block), 0.0))
-
-        return gradient + jax.grad(masked_sum)(centre), hessian + jax.hessian(masked_sum)(centre)
+        place = model, centre, block, mask
+        return (
+            gradient + jax.grad(masked_sum, argnums=1)(*place),
+            hessian + jax.hessian(masked_sum, argnums=1)(*place),
+        )
 
     size = centre.shape[0]
     zeros = jnp.zeros(size, centre.dtype), jnp.zeros((size, size), centre.dtype)

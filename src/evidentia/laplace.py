@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from evidentia.gradients import expand, gradient_sum, prior_gradient, prior_hessian
 from evidentia.model import BoundModel
-from evidentia.rows import Rows, fold_rows, widened
+from evidentia.rows import Rows
 
 MAX_STEPS = 50  # of Newton's method
 TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
@@ -69,7 +70,8 @@ def log_posterior_gradient(
 ) -> Float[np.ndarray, " parameters"]:
     """Gradient of the log prior and the log-likelihood of all rows, in float64."""
     with jax.enable_x64(True):
-        return np.asarray(_gradient(model, jnp.asarray(position, jnp.float64), rows))
+        positions = jnp.asarray(position, jnp.float64)[None]
+        return np.asarray(_gradients(model, positions, rows)[0])
 
 
 def posterior_precision(
@@ -77,7 +79,8 @@ def posterior_precision(
 ) -> Float[np.ndarray, "parameters parameters"]:
     """The negative Hessian of the log-posterior of all rows, in float64."""
     with jax.enable_x64(True):
-        return -np.asarray(_hessian(model, jnp.asarray(position, jnp.float64), rows))
+        centre = jnp.asarray(position, jnp.float64)
+        return -np.asarray(expand(model, centre, rows).hessian + prior_hessian(model, centre))
 
 
 def draw_student_t(key: Array, laplace: Laplace, count: int) -> Float[Array, "draws parameters"]:
@@ -115,23 +118,8 @@ def degrees_of_freedom(num_parameters: int) -> int:
 
 
 @partial(jax.jit, static_argnames="model")
-def _gradient(model, position, rows):
-    def add(total, block, mask):
-        return total + jax.grad(partial(_masked_sum, model, block, mask))(position)
-
-    return fold_rows(add, jax.grad(model.log_prior)(position), rows)
-
-
-@partial(jax.jit, static_argnames="model")
-def _hessian(model, position, rows):
-    def add(total, block, mask):
-        return total + jax.hessian(partial(_masked_sum, model, block, mask))(position)
-
-    return fold_rows(add, jax.hessian(model.log_prior)(position), rows)
-
-
-def _masked_sum(model, block, mask, position):
-    return jnp.sum(jnp.where(mask, model.log_likelihood(position, widened(block)), 0.0))
+def _gradients(model, positions, rows):
+    return prior_gradient(model, positions) + gradient_sum(model, positions, rows)
 
 
 def _squared_length(gradient: np.ndarray, metric: np.ndarray) -> float:

@@ -4,7 +4,7 @@ Every sum over data in the package goes through `fold_rows`: it walks a window b
 program, so a chunk of any length runs without compiling anew, and no array of size particles x rows is ever held.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -42,15 +42,6 @@ def joined(past: Rows, chunk: Rows) -> Rows | None:
     if chunk.arrays is past.arrays and past.start == 0 and past.stop == chunk.start:
         return Rows(past.arrays, 0, chunk.stop)
     return None
-
-
-def cut(past: Rows, chunk: Rows, size: Callable[[int], int]) -> Iterator[tuple[Rows, Rows]]:
-    """Cut a chunk that follows its past in the same arrays into pieces of `size(rows before)`, each with its past."""
-    start = chunk.start
-    while start < chunk.stop:
-        stop = min(start + size(start), chunk.stop)
-        yield Rows(past.arrays, past.start, start), Rows(chunk.arrays, start, stop)
-        start = stop
 
 
 def next_round_number(num_rows: int) -> int:
@@ -114,8 +105,17 @@ def exact_log_likelihood_sums(
         return np.asarray(_exact_sums(model, jnp.asarray(positions, jnp.float64), rows))
 
 
-def widened(block: Any) -> Any:
-    """A block of rows in 64 bits, where those are enabled; integers too, for what is computed from 32 bits stays there."""
+def masked_sum(
+    model: BoundModel, position: Float[Array, " parameters"], block: Any, mask: Bool[Array, " block"]
+) -> Float[Array, ""]:
+    """Log-likelihood of the rows of a block that the mask shows, at one particle, in the precision of its position."""
+    return jnp.sum(jnp.where(mask, model.log_likelihood(position, _in_precision_of(position, block)), 0.0))
+
+
+def _in_precision_of(position: Array, block: Any) -> Any:
+    # In 64 bits integers are widened too: what is computed from 32 bits stays there.
+    if position.dtype != jnp.float64:
+        return block
     wide = {"f": jnp.float64, "i": jnp.int64}
     return jax.tree.map(lambda leaf: leaf.astype(wide.get(leaf.dtype.kind, leaf.dtype)), block)
 
@@ -136,7 +136,6 @@ def _deviations(model, positions, rows):
 @partial(jax.jit, static_argnames="model")
 def _exact_sums(model, positions, rows):
     def add(sums, block, mask):
-        values = jax.vmap(model.log_likelihood, (0, None))(positions, widened(block))
-        return sums + jnp.where(mask, values, 0.0).sum(1)
+        return sums + jax.vmap(masked_sum, (None, 0, None, None))(model, positions, block, mask)
 
     return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)

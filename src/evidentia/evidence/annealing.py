@@ -38,15 +38,29 @@ class Annealing(Protocol):
     """The fields of a method that the path reads; `SGAIS` documents them."""
 
     @property
-    def target_ess(self) -> float: ...
+    def target_ess(self) -> float:
+        """Effective sample size that reweighting keeps, as a fraction of the particles."""
+        ...
+
     @property
-    def resample(self) -> bool: ...
+    def resample(self) -> bool:
+        """Whether particles are resampled before a move."""
+        ...
+
     @property
-    def kernel(self) -> Any: ...
+    def kernel(self) -> Any:
+        """Moves particles along gradient estimates."""
+        ...
+
     @property
-    def gradient(self) -> Any: ...
+    def gradient(self) -> Any:
+        """Estimates gradients, and says when they are exact."""
+        ...
+
     @property
-    def exact_kernel(self) -> HMC | None: ...
+    def exact_kernel(self) -> HMC | None:
+        """Moves particles where gradients are exact, with Metropolis' correction."""
+        ...
 
 
 class Population(NamedTuple):
@@ -55,7 +69,8 @@ class Population(NamedTuple):
     `log_evidence` sums the log increments, in float64 on the host; `log_weights` are the weights since the last
     resampling. `variance` is that of the log evidence up to there, `ancestors` (generations, particles) the particles that
     these descend from 1, 2, … up to `LAG` resamplings ago, and `counted` the part of the variance that was counted since
-    the oldest of those. `memory` belongs to the gradient estimator.
+    the oldest of those. `memory` belongs to the gradient estimator. `is_exact` says that no move so far was without
+    Metropolis' correction.
     """
 
     key: Array
@@ -66,13 +81,14 @@ class Population(NamedTuple):
     ancestors: Int[np.ndarray, "generations particles"] | tuple[()] = ()
     counted: float = 0.0
     memory: Any = None
+    is_exact: bool = True
 
 
 class StepInfo(NamedTuple):
     """What a step shows of the path's health.
 
-    `ess` after reweighting as a fraction of the particles; of the move, the largest `correlation` of a whitened coordinate
-    with itself before, and the gradient's share of the noise (`noise_share` of the kernel). NaN without a move.
+    `ess` after reweighting as a fraction of the particles; of the move, the largest `correlation` of a coordinate with
+    itself before, and the gradient's share of the noise (`noise_share` of the kernel). NaN without a move.
     """
 
     ess: float
@@ -158,7 +174,7 @@ def _move(
 ) -> tuple[Population, StepInfo]:
     # The weighted particles say more of centre and scale than those resampled from them.
     normalised = np.exp(weights.normalise(population.log_weights))
-    if model.exchangeable:
+    if model.exchangeable and method.resample:  # as published, labels stay as they fall
         population = population._replace(positions=relabel(model, population.positions, normalised))
     on_host = np.asarray(population.positions, np.float64)
     centre = jnp.asarray(normalised @ on_host, population.positions.dtype)
@@ -168,7 +184,8 @@ def _move(
     if method.resample:
         population = _resample(population)
     key, key_move = jax.random.split(population.key)
-    if method.exact_kernel is not None and isinstance(prepared.config, FullBatch):
+    is_exact = method.exact_kernel is not None and isinstance(prepared.config, FullBatch)
+    if is_exact:
         positions, correlation = exact_move(
             model, method.exact_kernel, key_move, population.positions, prepared.target, scale
         )
@@ -186,7 +203,8 @@ def _move(
         )
     memory = method.gradient.adapt(prepared.memory, float(noise))
     info = info._replace(correlation=float(correlation), noise_share=float(noise_share))
-    return population._replace(key=key, positions=positions, memory=memory), info
+    is_exact = is_exact and population.is_exact
+    return population._replace(key=key, positions=positions, memory=memory, is_exact=is_exact), info
 
 
 @partial(jax.jit, static_argnames=("model", "kernel"))

@@ -14,7 +14,7 @@ from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 
 MIN_ESS = 0.15  # of the particles, after reweighting; the default path keeps above 0.35
-MAX_CORRELATION = 0.8  # of a whitened coordinate before and after a move; BAOAB's is about 0.2 on a Gaussian
+MAX_CORRELATION = 0.8  # of a coordinate before and after a move; on a Gaussian that of BAOAB is about 0.2
 MAX_NOISE_SHARE = 0.25  # widens the variance of the particles by about as much
 MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
 FEW = 32  # particles whose log density shows the heights

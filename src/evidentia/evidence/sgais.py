@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.laplace import Laplace, laplace_approximation
 from evidentia.model import BoundModel
-from evidentia.rows import Rows, cut, joined, next_round_number
+from evidentia.rows import Rows, joined, next_round_number
 from evidentia.symmetry import relabel
 
 
@@ -143,6 +143,8 @@ class SGAIS:
     ) -> tuple[SGAISState, SGAISInfo]:
         """Take in a chunk; `past` holds the rows of earlier chunks. Drawing anew is tried at round numbers and `is_last`.
 
+        Where drawing anew with all of a large chunk is refused, only its first rows are taken in: the state counts them.
+
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
         """
         rows = joined(past, chunk) if self.refresh else None
@@ -150,8 +152,14 @@ class SGAIS:
             refreshed = self._refresh(model, state, rows)
             if refreshed is not None:
                 return refreshed, SGAISInfo((), True)
-            state = state._replace(laplace=None)
-        state, steps = self._anneal(model, state, past, chunk)
+            # The chunk was meant for that, and is large: on along the path with its first rows.
+            stop = min(chunk.start + self._annealed_chunk_size(state.num_observations), chunk.stop)
+            state, is_last = state._replace(laplace=None), is_last and stop == chunk.stop
+            chunk = replace(chunk, stop=stop)
+            rows = joined(past, chunk)
+        population, steps = anneal(self, model, state.population, past, chunk)
+        num_observations = state.num_observations + chunk.size
+        state = state._replace(population=population, num_observations=num_observations)
         if rows is not None and (is_last or rows.size >= next_round_number(state.tried_at)):
             refreshed = self._refresh(model, state, rows)
             if refreshed is not None:
@@ -177,22 +185,6 @@ class SGAIS:
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
         measured["num_refreshes"] = sum(info.is_refreshed for info in infos)
         return measured, {} if is_refreshed else diagnostics.signs(measured)
-
-    def _anneal(
-        self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows
-    ) -> tuple[SGAISState, list[StepInfo]]:
-        """Take in a chunk on the annealed path, in pieces if it was meant for a refresh and is too large for that."""
-        steps: list[StepInfo] = []
-        pieces = (
-            [(past, chunk)] if joined(past, chunk) is None else cut(past, chunk, self._annealed_chunk_size)
-        )
-        for before, piece in pieces:
-            population, infos = anneal(self, model, state.population, before, piece)
-            state = state._replace(
-                population=population, num_observations=state.num_observations + piece.size
-            )
-            steps += infos
-        return state, steps
 
     def _annealed_chunk_size(self, num_observations: int) -> int:
         return max(self.chunk_size, int(self.chunk_growth * num_observations))
