@@ -1,4 +1,6 @@
-"""Interchangeable components: relabelling keeps what particles represent, and a proposal counts every copy of its mode."""
+"""Interchangeable components: relabelling keeps what particles represent, and a density counts every copy of its mode."""
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.laplace import Laplace, log_student_t
-from evidentia.symmetry import log_proposal, relabel, reorder
+from evidentia.symmetry import relabel, reorder, symmetrised
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=2)
 DATA, _ = MODEL.simulate(200, 0)
@@ -52,7 +54,7 @@ def test_relabelling_brings_the_copies_of_a_mode_together(bound):
     assert np.std(together, axis=0).max() < 0.2
 
 
-def test_the_proposal_is_the_average_over_all_copies(bound):
+def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
     # Near the mode, with copies far away, it is one part in 3!; and it has the same density (per volume of the constrained
     # parameters) at every copy.
     positions = bound.unconstrain(
@@ -62,12 +64,13 @@ def test_the_proposal_is_the_average_over_all_copies(bound):
             "means": 5.0 * jnp.arange(6.0).reshape(3, 2),
         }
     )[None]
-    laplace = Laplace(np.asarray(positions[0], np.float64), 100 * np.eye(positions.shape[1]))
-    alone, symmetric = log_student_t(laplace, positions), log_proposal(bound, laplace, positions)
+    laplace = Laplace(np.asarray(positions[0], np.float64), 100 * np.eye(positions.shape[1]), 0.0)
+    density = partial(log_student_t, laplace)
+    alone, symmetric = density(np.asarray(positions, np.float64)), symmetrised(bound, density, positions)
     np.testing.assert_allclose(symmetric, alone - np.log(6), atol=1e-6)
     copy = reorder(bound, positions, jnp.array([[2, 0, 1]]))
     expected = symmetric + bound.log_priors(copy) - bound.log_priors(positions)
-    np.testing.assert_allclose(log_proposal(bound, laplace, copy), expected, atol=2e-2)
+    np.testing.assert_allclose(symmetrised(bound, density, copy), expected, atol=2e-2)
 
 
 @pytest.mark.parametrize(

@@ -115,12 +115,13 @@ def _run(bound: BoundModel, arrays: Any, method: SGAIS, seed: int, report, start
                 arrays,
                 state.num_observations,
                 method.next_chunk_size(state),
-                stop_at_round_numbers=method.chunk_growth > 0,
+                round_above=max(state.num_observations, state.tried_at) if method.chunk_growth > 0 else None,
             )
             is_last = chunk.stop == num_rows(arrays)
             state, info = method.update(bound, state, past, chunk, is_last=is_last)
-            run.add(state, info, time.perf_counter() - started)
-            report(run.updates[-1])
+            if state.num_observations > past.size:
+                run.add(state, info, time.perf_counter() - started)
+                report(run.updates[-1])
     except KeyboardInterrupt:
         if not run.updates:
             raise

@@ -1,32 +1,38 @@
 """Laplace's approximation of a posterior: its mode, the precision there, and draws from a Student t of that shape.
 
-Gradient and Hessian are computed in float64, inside a context that leaves JAX's own setting alone: a direction that only
-the prior holds has a precision of one beside 10⁹ for others at 10⁶ rows, which a float32 Hessian drowns in rounding.
-One gradient costs three evaluations of the likelihood, the Hessian about three for each parameter.
+Density, gradient and Hessian are computed in float64, inside a context that leaves JAX's own setting alone: a direction
+that only the prior holds has a precision of one beside 10⁹ for others at 10⁶ rows, which a float32 Hessian drowns in
+rounding. A gradient costs three evaluations of the likelihood, the Hessian about three for each parameter.
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from evidentia.gradients import expand, gradient_sum, prior_gradient, prior_hessian
+from evidentia.gradients import Target, expand, log_target, prior_hessian
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
 
 MAX_STEPS = 50  # of Newton's method
+MAX_HALVINGS = 10  # of one step
 TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
 
 
 class Laplace(NamedTuple):
-    """Mode and precision (the negative Hessian of the log-posterior at the mode), float64 on the host."""
+    """Mode, precision (the negative Hessian of the log-posterior at the mode) and the log of the integral, in nats.
+
+    The last is that of likelihood times prior, were it a Gaussian. All in float64 on the host.
+    """
 
     mode: Float[np.ndarray, " parameters"]
     precision: Float[np.ndarray, "parameters parameters"]
+    log_mass: float
 
 
 def laplace_approximation(
@@ -37,41 +43,71 @@ def laplace_approximation(
 ) -> Laplace | None:
     """The mode near `start`, by Newton's method; None if it is not found or the curvature there is not definite.
 
-    A `precision` that is about right (that of fewer rows, scaled) saves Hessians: it is used for as long as each step
-    leaves a quarter of the way at most, else the Hessian is computed at the position reached. Where that is not definite
-    its eigenvalues count with their absolute values, so that a step leads uphill away from a saddle, and not too far
-    (Dauphin et al. 2014, Advances in Neural Information Processing Systems 27, Algorithm 1).
+    Steps that do not lead uphill are halved until they do. Where the Hessian is not definite its eigenvalues count with
+    their absolute values, so that a step leads away from a saddle. A `precision` that is about right (that of fewer rows,
+    scaled) saves Hessians: it is used for as long as each step leaves a quarter of the way at most.
+
+    Source: Nocedal and Wright (2006), Numerical Optimization, sections 3.1 and 3.3 (sufficient increase, line search);
+    Dauphin et al. (2014), Advances in Neural Information Processing Systems 27, Algorithm 1 (saddles).
     """
-    position, previous, is_current = np.asarray(start, np.float64), np.inf, False
-    metric = precision
+    metric, is_current = precision, False
+    here = _look(model, rows, np.asarray(start, np.float64))
+    if not np.isfinite(here.log_posterior):
+        return None
     for _ in range(MAX_STEPS):
-        gradient = log_posterior_gradient(model, rows, position)
-        if metric is None or not _squared_length(gradient, metric) < previous / 4:
-            precision, is_current = posterior_precision(model, rows, position), True
+        if metric is None:
+            precision, is_current = posterior_precision(model, rows, here.position), True
             if not np.isfinite(precision).all():
                 return None
             metric = _absolute(precision)
-        distance = _squared_length(gradient, metric)
+        step = np.linalg.solve(metric, here.gradient)
+        distance = float(here.gradient @ step)
         if not np.isfinite(distance):
             return None
         if distance < TOLERANCE:
             if precision is None or not is_current:
-                precision = posterior_precision(model, rows, position)
-            return Laplace(position, precision) if _is_definite(precision) else None
-        step = np.linalg.solve(metric, gradient)
-        if is_current and precision is not None and not _is_definite(precision):
-            step *= min(1.0, np.sqrt(len(position) / distance))
-        position, previous, is_current = position + step, distance, False
+                precision = posterior_precision(model, rows, here.position)
+            return _gaussian(here, precision)
+        there = _uphill(model, rows, here, step, distance)
+        if there is None:
+            if is_current:
+                return None
+            metric = None
+        else:
+            left = float(there.gradient @ np.linalg.solve(metric, there.gradient))
+            here, is_current = there, False
+            metric = metric if left < distance / 4 else None
     return None
 
 
-def log_posterior_gradient(
-    model: BoundModel, rows: Rows, position: Float[np.ndarray, " parameters"]
-) -> Float[np.ndarray, " parameters"]:
-    """Gradient of the log prior and the log-likelihood of all rows, in float64."""
+class _Place(NamedTuple):
+    position: Float[np.ndarray, " parameters"]
+    log_posterior: float
+    gradient: Float[np.ndarray, " parameters"]
+
+
+def _look(model: BoundModel, rows: Rows, position: np.ndarray) -> _Place:
     with jax.enable_x64(True):
-        positions = jnp.asarray(position, jnp.float64)[None]
-        return np.asarray(_gradients(model, positions, rows)[0])
+        value, gradient = _value_and_gradient(model, jnp.asarray(position, jnp.float64), rows)
+        return _Place(position, float(value), np.asarray(gradient))
+
+
+def _uphill(model: BoundModel, rows: Rows, here: _Place, step: np.ndarray, distance: float) -> _Place | None:
+    """The place after the step, or after the first of its halves that leads up by enough; None after many."""
+    rounding = 1e-10 * abs(here.log_posterior)
+    for share in 0.5 ** np.arange(MAX_HALVINGS):
+        there = _look(model, rows, here.position + share * step)
+        if there.log_posterior > here.log_posterior + 1e-4 * share * distance - rounding:
+            return there
+    return None
+
+
+def _gaussian(place: _Place, precision: np.ndarray) -> Laplace | None:
+    if not _is_definite(precision):
+        return None
+    log_determinant = np.linalg.slogdet(precision)[1]
+    log_mass = place.log_posterior + 0.5 * (len(precision) * math.log(2 * math.pi) - log_determinant)
+    return Laplace(place.position, precision, float(log_mass))
 
 
 def posterior_precision(
@@ -83,29 +119,30 @@ def posterior_precision(
         return -np.asarray(expand(model, centre, rows).hessian + prior_hessian(model, centre))
 
 
-def draw_student_t(key: Array, laplace: Laplace, count: int) -> Float[Array, "draws parameters"]:
-    """Draws from the multivariate Student t with the mode as its centre and the inverse precision as its scale, float32.
+def draw_student_t(
+    generator: np.random.Generator, laplace: Laplace, count: int
+) -> Float[np.ndarray, "draws parameters"]:
+    """Draws from the multivariate Student t with the mode as its centre and the inverse precision as its scale.
 
     Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors with heavier ones, and
     lighter the more parameters there are, where heavy tails would put most draws too far out.
     """
     size = len(laplace.mode)
-    key_normal, key_stretch = jax.random.split(key)
-    normal = np.asarray(jax.random.normal(key_normal, (count, size)), np.float64)
     freedom = degrees_of_freedom(size)
-    stretch = np.sqrt(np.asarray(jax.random.chisquare(key_stretch, freedom, (count,)), np.float64) / freedom)
+    normal = generator.standard_normal((count, size))
+    stretch = np.sqrt(generator.chisquare(freedom, count) / freedom)
     # precision = R Rᵀ, so R⁻ᵀ z has the inverse precision as its covariance.
     steps = np.linalg.solve(np.linalg.cholesky(laplace.precision).T, normal.T).T
-    return jnp.asarray(laplace.mode + steps / stretch[:, None], jnp.float32)
+    return laplace.mode + steps / stretch[:, None]
 
 
 def log_student_t(
-    laplace: Laplace, positions: Float[Array, "draws parameters"]
+    laplace: Laplace, positions: Float[np.ndarray, "draws parameters"]
 ) -> Float[np.ndarray, " draws"]:
     """Log density of `draw_student_t` at positions, in float64."""
     size = len(laplace.mode)
     freedom, root = degrees_of_freedom(size), np.linalg.cholesky(laplace.precision)
-    distance = np.sum(((np.asarray(positions, np.float64) - laplace.mode) @ root) ** 2, axis=1)
+    distance = np.sum(((positions - laplace.mode) @ root) ** 2, axis=1)
     constant = (
         math.lgamma((freedom + size) / 2) - math.lgamma(freedom / 2) - 0.5 * size * math.log(freedom * np.pi)
     )
@@ -118,13 +155,9 @@ def degrees_of_freedom(num_parameters: int) -> int:
 
 
 @partial(jax.jit, static_argnames="model")
-def _gradients(model, positions, rows):
-    return prior_gradient(model, positions) + gradient_sum(model, positions, rows)
-
-
-def _squared_length(gradient: np.ndarray, metric: np.ndarray) -> float:
-    """gᵀ P⁻¹ g: the squared length of Newton's step in posterior standard deviations."""
-    return float(gradient @ np.linalg.solve(metric, gradient))
+def _value_and_gradient(model, position, rows):
+    nothing = replace(rows, start=rows.stop)
+    return jax.value_and_grad(log_target(model, Target(rows, nothing, 1.0)))(position)
 
 
 def _is_definite(matrix: np.ndarray) -> bool:

@@ -13,6 +13,8 @@ Journal 7, 143 (permutation importance sampling).
 """
 
 import itertools
+import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -21,7 +23,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.optimize import linear_sum_assignment
 
-from evidentia.laplace import Laplace, log_student_t
 from evidentia.model import BoundModel
 
 MAX_SWEEPS = 10  # of relabelling towards the mean that the last sweep left
@@ -67,18 +68,31 @@ def relabel(
     return jnp.where(is_moved[:, None], reorder(model, positions, jnp.asarray(orders)), positions)
 
 
-def log_proposal(
-    model: BoundModel, laplace: Laplace, positions: Float[Array, "draws parameters"]
+def symmetrised(
+    model: BoundModel,
+    log_density: Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]],
+    positions: Float[Array, "draws parameters"],
 ) -> Float[np.ndarray, " draws"]:
-    """Log density of the Student t about the mode, or about all its copies where components are interchangeable."""
+    """Log of the average of a density over all orders of interchangeable components; without such, of the density."""
     if not model.exchangeable:
-        return log_student_t(laplace, positions)
-    log_prior, terms = model.log_priors(positions), []
+        return log_density(np.asarray(positions, np.float64))
     orders = _orders(_components(model, positions[:1]).shape[1])
-    for order in orders:
-        copies = reorder(model, positions, jnp.tile(jnp.asarray(order), (len(positions), 1)))
-        terms.append(log_student_t(laplace, copies) + log_prior - model.log_priors(copies))
-    return np.logaddexp.reduce(terms, axis=0) - np.sum(np.log(np.arange(1, len(orders[0]) + 1)))
+    copies, log_jacobians = _copies(model, positions, jnp.asarray(orders))
+    flat = np.asarray(copies, np.float64).reshape(-1, copies.shape[-1])
+    terms = log_density(flat).reshape(log_jacobians.shape) + np.asarray(log_jacobians, np.float64)
+    return np.logaddexp.reduce(terms, axis=0) - math.lgamma(len(orders[0]) + 1)
+
+
+@partial(jax.jit, static_argnames="model")
+def _copies(model, positions, orders):
+    """Every position in every order, and the logarithm of what that does to volumes."""
+    log_prior = jax.vmap(model.log_prior)
+
+    def one(order):
+        copies = reorder(model, positions, jnp.tile(order, (len(positions), 1)))
+        return copies, log_prior(positions) - log_prior(copies)
+
+    return jax.lax.map(one, orders)
 
 
 def _orders(num_components: int) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.annealing import Population
-from evidentia.evidence.diagnostics import height_spread
+from evidentia.evidence.diagnostics import height_spread, signs_of_draws
 from evidentia.gradients import MiniBatch
 from evidentia.kernels import BAOAB
 from evidentia.rows import Rows
@@ -59,6 +59,13 @@ def test_modes_of_different_height():
     data, _ = model.simulate(2000, 10)
     names, message = warnings_of(ev.SGAIS(num_particles=64, exact_kernel=None), data, model)
     assert "modes of different height" in names and "other seeds" in message
+
+
+def test_heavy_weights():
+    measured = {"pareto_shape": 0.9}
+    assert "Pareto shape of 0.90" in signs_of_draws(measured)["heavy weights"]
+    for shape in (0.3, float("nan")):
+        assert signs_of_draws({"pareto_shape": shape}) == {}
 
 
 def test_the_heights_of_a_gaussian_spread_as_they_should():

@@ -8,9 +8,11 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.annealing import Population
-from evidentia.evidence.refresh import covers, weighted_draws
-from evidentia.laplace import Laplace, laplace_approximation
+from evidentia.evidence.proposal import Proposal
+from evidentia.evidence.refresh import covers, is_enough, refresh, weighted_draws
+from evidentia.laplace import laplace_approximation
 from evidentia.rows import Rows
+from evidentia.weights import relative_variance
 
 COUNT = 2000
 
@@ -28,18 +30,29 @@ def test_the_mean_weight_is_the_evidence(linear):
     model, rows, laplace, exact = linear
     scores = []
     for seed in range(10):
-        draws = weighted_draws(model, rows, laplace, jax.random.key(seed), COUNT)
+        draws = weighted_draws(model, rows, Proposal((laplace,)), jax.random.key(seed), COUNT, 1)
         share = np.exp(draws.log_weights - draws.log_weights.max())
         scores.append((draws.log_evidence - exact) / (np.std(share) / np.mean(share) / np.sqrt(COUNT)))
     assert np.max(np.abs(scores)) < 4.5 and abs(np.mean(scores)) < 4 / np.sqrt(10)
 
 
-def test_a_proposal_far_off_is_refused(linear):
+def test_draws_about_somewhere_else_are_not_enough(linear):
     model, rows, laplace, _ = linear
-    narrow = Laplace(laplace.mode, 100 * laplace.precision)
-    elsewhere = Laplace(laplace.mode + 1.0, laplace.precision)
+    narrow = laplace._replace(precision=100 * laplace.precision)
+    elsewhere = laplace._replace(mode=laplace.mode + 1.0)
     for wrong in (narrow, elsewhere):
-        assert weighted_draws(model, rows, wrong, jax.random.key(0), COUNT) is None
+        draws = weighted_draws(model, rows, Proposal((wrong,)), jax.random.key(0), COUNT, 32)
+        assert not is_enough(draws, COUNT)
+
+
+def test_more_batches_are_drawn_where_one_is_not_enough(linear):
+    model, rows, laplace, exact = linear
+    wide = Proposal((laplace._replace(precision=laplace.precision / 8),))
+    one = weighted_draws(model, rows, wide, jax.random.key(0), COUNT, 1)
+    assert not is_enough(one, COUNT)
+    many = weighted_draws(model, rows, wide, jax.random.key(0), COUNT, 32)
+    assert is_enough(many, COUNT) and len(many.log_weights) % COUNT == 0
+    assert abs(many.log_evidence - exact) < 4.5 * np.sqrt(relative_variance(many.log_weights))
 
 
 def two_modes(params, y):
@@ -58,18 +71,23 @@ def symmetric():
 def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     model, y = symmetric
     bound, rows = model.bind(y), Rows(jnp.asarray(y), 0, 100)
-    laplace = laplace_approximation(bound, rows, np.array([0.9]))
-    draws = weighted_draws(bound, rows, laplace, jax.random.key(0), COUNT)
-    assert draws is not None  # on its own it looks well
+    proposal = Proposal((laplace_approximation(bound, rows, np.array([0.9])),))
+    draws = weighted_draws(bound, rows, proposal, jax.random.key(0), COUNT, 1)
+    assert is_enough(draws, COUNT)  # on its own it looks well
     for share, is_covered in ((0.0, True), (0.5, False), (0.15, False)):
         particles = draws.positions * jnp.where(jnp.arange(COUNT) < share * COUNT, -1, 1)[:, None]
-        # A log evidence that is right: two modes, not the one that the draws saw.
-        population = Population(None, particles, draws.log_weights, draws.log_evidence + np.log(2))
-        assert covers(bound, rows, laplace, draws, population) == is_covered
+        population = Population(None, particles, draws.log_weights)
+        assert covers(bound, rows, proposal, draws, population) == is_covered
+    spread = Population(
+        None, 1 + 3 * (draws.positions - 1), draws.log_weights
+    )  # to where the posterior is not
+    assert covers(bound, rows, proposal, draws, spread)
 
 
-@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")  # particles keep to their modes
-def test_with_two_modes_the_path_counts_both(symmetric):
+@pytest.mark.filterwarnings(
+    "ignore::evidentia.errors.DiagnosticWarning"
+)  # on the path particles keep to their modes
+def test_two_modes_are_both_counted(symmetric):
     model, y = symmetric
     grid = np.linspace(-6, 6, 200_001)
     log_density = 100 * (-0.5 * (np.abs(grid) - 1) ** 2 - 0.5 * np.log(2 * np.pi)) - 0.5 * grid**2
@@ -77,10 +95,28 @@ def test_with_two_modes_the_path_counts_both(symmetric):
         np.log(np.trapezoid(np.exp(log_density - log_density.max()) / np.sqrt(2 * np.pi), grid))
         + log_density.max()
     )
-    for seed in range(4):
-        evidence = ev.estimate(model, y, seed=seed)
-        assert evidence.diagnostics["num_refreshes"] == 0
-        assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+    for method, num_refreshes in ((ev.SGAIS(), 1), (ev.SGAIS(refresh=False), 0)):
+        for seed in range(3):
+            evidence = ev.estimate(model, y, method=method, seed=seed)
+            assert evidence.diagnostics["num_refreshes"] == num_refreshes
+            assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+
+
+@pytest.mark.parametrize(
+    ("refused", "marks"), [({1000}, [500, 2000, 5000, 20_000]), ({20_000}, [500, 1000, 2000, 5000, 5500])]
+)
+def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(monkeypatch, refused, marks):
+    def refuse_some(model, rows, *arguments):
+        return None if rows.size in refused else refresh(model, rows, *arguments)
+
+    monkeypatch.setattr("evidentia.evidence.sgais.refresh", refuse_some)
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(20_000, 0)
+    evidence = ev.estimate(model, data)
+    assert list(evidence.trajectory.num_observations[: len(marks)]) == marks
+    assert evidence.num_observations == 20_000
+    exact = model.exact_log_evidence(data)
+    assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
 
 
 def test_rows_in_other_arrays_than_their_past_are_annealed():

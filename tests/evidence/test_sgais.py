@@ -87,12 +87,19 @@ def test_the_same_seed_repeats_and_another_differs():
     assert first == again != other
 
 
-def test_every_gradient_and_kernel_can_be_combined():
+# The path alone, without the exact moves and the importance sampling that would hide what a kernel does.
+PATH = ev.SGAIS(refresh=False, exact_kernel=None, chunk_size=20)
+
+
+@pytest.mark.parametrize("gradient", [FullBatch(), ControlVariate(batch_size=32, exact_rows=0)])
+@pytest.mark.parametrize("kernel", [BAOAB(step_size=0.7), SGHMC(), SGLD(), SGNHT()])
+@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")  # SGLD's small steps
+def test_every_gradient_and_kernel_can_be_combined(gradient, kernel):
     model, data = linear_problem(1000)
     exact = model.exact_log_evidence(data)
-    for gradient in (FullBatch(), ControlVariate(batch_size=32, exact_rows=0)):
-        evidence = ev.estimate(model, data, method=ev.SGAIS(gradient=gradient, kernel=BAOAB(step_size=0.7)))
-        assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+    evidence = ev.estimate(model, data, method=replace(PATH, gradient=gradient, kernel=kernel))
+    # Moves without Metropolis' correction leave a bias: at most half a nat over ten seeds of each of these.
+    assert abs(evidence.log_evidence - exact) < 0.5 + 4.5 * evidence.standard_error
 
 
 def uniform_below(params, batch):
@@ -190,15 +197,9 @@ def test_what_the_paper_varies_can_be_varied(change):
     evidence = ev.estimate(model, data, method=replace(ev.SGAIS.published(), **change))
     published = ev.estimate(model, data, method=ev.SGAIS.published())
     assert evidence.log_evidence != published.log_evidence
-    assert abs(evidence.log_evidence - model.exact_log_evidence(data)) < 60
-
-
-@pytest.mark.parametrize("kernel", [SGLD(), SGNHT()])
-@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
-def test_other_kernels_run_in_place_of_the_default(kernel):
-    model, data = linear_problem(1500)
-    evidence = ev.estimate(model, data, method=ev.SGAIS(kernel=kernel))
-    assert abs(evidence.log_evidence - model.exact_log_evidence(data)) < 60
+    # The published method's error differs by seed and setting; this bound is that of its own default, times three.
+    error = abs(published.log_evidence - model.exact_log_evidence(data))
+    assert abs(evidence.log_evidence - model.exact_log_evidence(data)) < 3 * error + 5
 
 
 @pytest.mark.parametrize(

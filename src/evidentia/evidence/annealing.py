@@ -69,8 +69,7 @@ class Population(NamedTuple):
     `log_evidence` sums the log increments, in float64 on the host; `log_weights` are the weights since the last
     resampling. `variance` is that of the log evidence up to there, `ancestors` (generations, particles) the particles that
     these descend from 1, 2, … up to `LAG` resamplings ago, and `counted` the part of the variance that was counted since
-    the oldest of those. `memory` belongs to the gradient estimator. `is_exact` says that no move so far was without
-    Metropolis' correction.
+    the oldest of those. `memory` belongs to the gradient estimator.
     """
 
     key: Array
@@ -81,7 +80,6 @@ class Population(NamedTuple):
     ancestors: Int[np.ndarray, "generations particles"] | tuple[()] = ()
     counted: float = 0.0
     memory: Any = None
-    is_exact: bool = True
 
 
 class StepInfo(NamedTuple):
@@ -184,8 +182,7 @@ def _move(
     if method.resample:
         population = _resample(population)
     key, key_move = jax.random.split(population.key)
-    is_exact = method.exact_kernel is not None and isinstance(prepared.config, FullBatch)
-    if is_exact:
+    if method.exact_kernel is not None and isinstance(prepared.config, FullBatch):
         positions, correlation = exact_move(
             model, method.exact_kernel, key_move, population.positions, prepared.target, scale
         )
@@ -203,8 +200,7 @@ def _move(
         )
     memory = method.gradient.adapt(prepared.memory, float(noise))
     info = info._replace(correlation=float(correlation), noise_share=float(noise_share))
-    is_exact = is_exact and population.is_exact
-    return population._replace(key=key, positions=positions, memory=memory, is_exact=is_exact), info
+    return population._replace(key=key, positions=positions, memory=memory), info
 
 
 @partial(jax.jit, static_argnames=("model", "kernel"))

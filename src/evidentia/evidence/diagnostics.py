@@ -1,7 +1,7 @@
 """Signs that a log evidence or its standard error may be wrong, from what the steps of a run showed.
 
-Each sign has a name, a threshold and a sentence that says what to do. They speak of the annealed path; a run whose last
-particles were drawn anew by importance sampling does not rest on it.
+Each sign has a name, a threshold and a sentence that says what to do. Most speak of the annealed path; a run whose last
+particles were drawn anew by importance sampling does not rest on it, but on the weights of the draws.
 """
 
 import math
@@ -16,6 +16,7 @@ from evidentia.rows import Rows, log_likelihood_sums
 MIN_ESS = 0.15  # of the particles, after reweighting; the default path keeps above 0.35
 MAX_CORRELATION = 0.8  # of a coordinate before and after a move; on a Gaussian that of BAOAB is about 0.2
 MAX_NOISE_SHARE = 0.25  # widens the variance of the particles by about as much
+MAX_PARETO_SHAPE = 0.7  # of the largest weights: beyond, their mean does not settle (`weights.pareto_shape`)
 MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
 FEW = 32  # particles whose log density shows the heights
 RECENT = 10  # moves that tell what the moves are like now
@@ -33,8 +34,20 @@ def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]
     }
 
 
-def signs(measured: Mapping[str, float]) -> dict[str, str]:
-    """What is wrong, by a short name, each with a sentence that says what to do."""
+def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
+    """What is wrong with particles drawn anew, by a short name, with a sentence that says what to do."""
+    if not measured["pareto_shape"] > MAX_PARETO_SHAPE:
+        return {}
+    sentence = (
+        f"the largest importance weights have a Pareto shape of {measured['pareto_shape']:.2f}: the proposal has lighter "
+        "tails than the posterior, and the log evidence may be too low by more than the standard error says. Take more "
+        "particles, or compare with refresh=False."
+    )
+    return {"heavy weights": sentence}
+
+
+def signs_of_path(measured: Mapping[str, float]) -> dict[str, str]:
+    """What is wrong with the annealed path, by a short name, each with a sentence that says what to do."""
     found = {}
     if measured["smallest_ess"] < MIN_ESS:
         found["ESS collapsed"] = (

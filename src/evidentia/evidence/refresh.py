@@ -1,14 +1,13 @@
 """Draw the particles anew by importance sampling, all rows weighed: the log evidence without the errors of the path.
 
-With a proposal q near the posterior, here a Student t about the mode, M draws θᵢ give
+With a proposal q near the posterior, here Student t's about its modes, M draws θᵢ give
 
     wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
 
 unbiased, with independent terms: its standard error is that of a mean. What it cannot see is a mode that q misses.
 So where particles that came another way exist, from the prior by annealing, they are asked first (`covers`).
 
-Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t); Meng and Wong (1996),
-Statistica Sinica 6, 831 (draws from both sides, Eq. 1.5).
+Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
 
 from typing import NamedTuple
@@ -19,16 +18,29 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.annealing import Population, log_evidence_variance
-from evidentia.laplace import Laplace, draw_student_t
+from evidentia.evidence.annealing import Population
+from evidentia.evidence.proposal import (
+    Particles,
+    Proposal,
+    about_many_modes,
+    about_one_mode,
+    with_moments,
+    with_more_rows,
+)
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
-from evidentia.symmetry import log_proposal
+from evidentia.symmetry import relabel, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a share of the particles: below, weights have tails that show too rarely
-MAX_BATCHES = 32  # of draws, as many as there are particles in each, where one has too few effective ones
-MAX_EVALUATIONS = 1_000_000  # rows times batches: many batches while there are few rows, one at a million
+BATCHES = (
+    1,
+    4,
+    32,
+)  # of draws at most, as many as there are particles in each, from proposals that become richer
+MIN_LEARNT = 10.0  # effective draws: from fewer, a proposal learns nothing
+MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches while there are few rows, three at a million
 MISSED = 0.05  # share of the posterior that the proposal may miss
+DENSER = 10.0  # times the density of the proposal is that of a posterior that it misses
 
 
 class WeightedDraws(NamedTuple):
@@ -53,66 +65,116 @@ class WeightedDraws(NamedTuple):
         return self.offset + weights.log_sum_exp(self.log_weights) - np.log(len(self.log_weights))
 
 
-def weighted_draws(
-    model: BoundModel, rows: Rows, laplace: Laplace, key: Array, count: int
-) -> WeightedDraws | None:
-    """Draws about the mode, weighted by the posterior: `count` of them, or a multiple where too few count.
+class Refreshed(NamedTuple):
+    """Draws that are enough for the evidence, and the proposal that they came from."""
 
-    None where that is not enough, or where a weight is NaN.
+    draws: WeightedDraws
+    proposal: Proposal
+
+
+def refresh(
+    model: BoundModel,
+    rows: Rows,
+    population: Population,
+    key: Array,
+    previous: Proposal | None = None,
+    growth: float = 1.0,
+) -> Refreshed | None:
+    """Weighted draws for the posterior of `rows`; None where they are not enough.
+
+    Without a `previous` proposal, which served when there were fewer rows by a factor `growth`, the particles are those of
+    the annealed path, and must be covered. The proposal starts from one mode, or from those of the previous one, and is
+    enriched where its draws do not do.
     """
-    found = None
-    for index in range(min(MAX_BATCHES, max(1, MAX_EVALUATIONS // rows.size))):
-        positions = draw_student_t(jax.random.fold_in(key, index), laplace, count)
-        log_weights, offset = log_ratio(model, rows, laplace, positions)
-        if np.isnan(log_weights).any():
-            return None
-        if found is None:
-            found = WeightedDraws(positions, log_weights, offset)
+    key_modes, key_draws, key_learn = jax.random.split(key, 3)
+    count, particles = len(population.log_weights), _particles(model, population)
+    if previous is None:
+        proposal = about_one_mode(model, rows, particles)
+    else:
+        proposal = with_more_rows(model, rows, previous, growth, particles, key_modes)
+    for attempt, max_batches in enumerate(BATCHES):
+        draws = None
+        if proposal is not None:
+            key_attempt = jax.random.fold_in(key_draws, attempt)
+            draws = weighted_draws(model, rows, proposal, key_attempt, count, max_batches)
+            if is_enough(draws, count) and (previous or covers(model, rows, proposal, draws, population)):
+                return Refreshed(draws, proposal)
+        if attempt == 0 and previous is None:
+            proposal = about_many_modes(model, rows, particles, key_modes)
+            learnt = particles
+        elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
+            learnt = _particles(model, draws.population(jax.random.fold_in(key_learn, attempt), count))
         else:
-            log_weights = np.concatenate([found.log_weights, log_weights + offset - found.offset])
-            found = WeightedDraws(jnp.concatenate([found.positions, positions]), log_weights, found.offset)
-        if weights.ess(found.log_weights) >= MIN_ESS * count:
-            return found
-        if weights.ess(found.log_weights) * MAX_BATCHES < MIN_ESS * count * (index + 1):
-            return None  # hopeless: even all batches would not do
+            return None
+        proposal = proposal and with_moments(proposal, learnt)
     return None
 
 
+def _particles(model: BoundModel, population: Population) -> Particles:
+    share = np.exp(weights.normalise(population.log_weights))
+    positions = population.positions
+    if model.exchangeable:
+        positions = relabel(model, positions, share)
+    return Particles(np.asarray(positions, np.float64), share)
+
+
+def weighted_draws(
+    model: BoundModel, rows: Rows, proposal: Proposal, key: Array, count: int, max_batches: int
+) -> WeightedDraws:
+    """Draws of the proposal, weighted by the posterior: `count` of them, or a multiple while too few count."""
+    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
+    found = _batch(model, rows, proposal, jax.random.fold_in(key, 0), count)
+    for index in range(1, max_batches):
+        hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
+        if hopeless or is_enough(found, count):
+            break
+        more = _batch(model, rows, proposal, jax.random.fold_in(key, index), count)
+        found = WeightedDraws(
+            jnp.concatenate([found.positions, more.positions]),
+            np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
+            found.offset,
+        )
+    return found
+
+
+def _batch(model: BoundModel, rows: Rows, proposal: Proposal, key: Array, count: int) -> WeightedDraws:
+    positions = proposal.draw(key, count)
+    return WeightedDraws(positions, *log_ratio(model, rows, proposal, positions))
+
+
+def is_enough(draws: WeightedDraws, count: int) -> bool:
+    """Whether weighted draws are worth enough particles; not where a weight is NaN."""
+    return bool(weights.ess(draws.log_weights) >= MIN_ESS * count)
+
+
 def log_ratio(
-    model: BoundModel, rows: Rows, laplace: Laplace, positions: Float[Array, "particles parameters"]
+    model: BoundModel, rows: Rows, proposal: Proposal, positions: Float[Array, "particles parameters"]
 ) -> tuple[Float[np.ndarray, " particles"], float]:
     """log p(θ) p(D | θ) / q(θ) at every position, less an offset that is returned beside it."""
     deviations, offset = log_likelihood_sums(model, positions, rows)
-    return deviations + model.log_priors(positions) - log_proposal(model, laplace, positions), offset
+    log_proposal = symmetrised(model, proposal.log_density, positions)
+    return deviations + model.log_priors(positions) - log_proposal, offset
 
 
 def covers(
-    model: BoundModel, rows: Rows, laplace: Laplace, draws: WeightedDraws, population: Population
+    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, population: Population
 ) -> bool:
     """Whether the proposal covers weighted particles of the posterior.
 
-    With r = p(θ) p(D | θ) / (q(θ) Ẑ), the average of 1/(1 + r) over the posterior equals that of r/(1 + r) over q. Both
-    lie near ½ where q is close. If q misses a share m of the posterior, r is huge there, and Ẑ is too small elsewhere:
-    the first average falls to (1 - m)/2 and the second stays.
-
-    Particles that a kernel without Metropolis' correction has moved may lie where the posterior is not, and fail this.
-    With those it is enough that both ways have found the same log evidence, to within three standard errors.
+    The share of the particles that lie where the posterior's density, p(θ) p(D | θ) / Ẑ, is more than `DENSER` times that
+    of the proposal is about that which the weighted draws themselves show, or else the proposal misses the difference.
+    Particles where the posterior is not, as moves without Metropolis' correction leave them, speak neither for nor against.
     """
-    if not population.is_exact:
-        variance = log_evidence_variance(population) + weights.relative_variance(draws.log_weights)
-        if abs(draws.log_evidence - population.log_evidence) < 3 * np.sqrt(variance):
-            return True
-    positions, log_weights = population.positions, population.log_weights
-    log_ratios, offset = log_ratio(model, rows, laplace, positions)
-    share = np.exp(weights.normalise(log_weights))
-    of_particles = _expit(draws.log_evidence - offset - log_ratios)
-    of_draws = _expit(draws.log_weights + draws.offset - draws.log_evidence)
-    first, second = share @ of_particles, np.mean(of_draws)
-    variance = share @ (of_particles - first) ** 2 / weights.ess(log_weights) + np.var(of_draws) / len(
-        of_draws
+    log_ratios, offset = log_ratio(model, rows, proposal, population.positions)
+    sides = (
+        (population.log_weights, log_ratios + offset),
+        (draws.log_weights, draws.log_weights + draws.offset),
     )
-    return bool(abs(first - second) < 0.5 * MISSED + 3 * np.sqrt(variance))
-
-
-def _expit(values: np.ndarray) -> np.ndarray:
-    return 0.5 * (1 + np.tanh(0.5 * values))
+    shares, variances = [], []
+    for log_weights, log_posterior_ratio in sides:
+        is_denser = log_posterior_ratio - draws.log_evidence > np.log(DENSER)
+        share = float(np.exp(weights.normalise(log_weights)) @ is_denser)
+        shares.append(share)
+        variances.append(share * (1 - share) / weights.ess(log_weights))
+    missed = shares[0] - shares[1]
+    return missed < MISSED + 3 * np.sqrt(sum(variances))

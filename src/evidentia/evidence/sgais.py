@@ -13,33 +13,37 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import diagnostics
 from evidentia.evidence.annealing import Population, StepInfo, anneal, log_evidence_variance
-from evidentia.evidence.refresh import covers, weighted_draws
+from evidentia.evidence.proposal import Proposal
+from evidentia.evidence.refresh import refresh
 from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.kernels import BAOAB, HMC, SGHMC
-from evidentia.laplace import Laplace, laplace_approximation
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, joined, next_round_number
-from evidentia.symmetry import relabel
 
 
 class SGAISState(NamedTuple):
     """What the next update needs.
 
-    `laplace` approximates the posterior of the rows seen, if the last update drew the particles anew from it; if not,
-    that was last tried with `tried_at` rows.
+    `proposal` is near the posterior of the rows seen, if the last update that took in rows drew the particles anew from it.
+    Where that was refused, it was last tried with `tried_at` rows.
     """
 
     population: Population
     num_observations: int
-    laplace: Laplace | None = None
+    proposal: Proposal | None = None
     tried_at: int = 0
 
 
 class SGAISInfo(NamedTuple):
-    """What happened in one update, for people: the annealing steps, or whether the particles were drawn anew."""
+    """What happened in one update, for people.
+
+    The annealing steps; whether the particles were drawn anew, and the Pareto shape of the weights if that took more draws
+    than particles (else NaN).
+    """
 
     steps: Sequence[StepInfo]
     is_refreshed: bool
+    pareto_shape: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -132,38 +136,42 @@ class SGAIS:
 
     def next_chunk_size(self, state: SGAISState) -> int:
         """Rows that the next update should take in."""
-        if state.laplace is not None:
-            # Drawing anew costs a look at all rows. At round numbers, the last of them with a fifth of the rows, that makes
-            # 1.4 passes over the data in all.
-            return max(self.chunk_size, 4 * state.num_observations)
-        return self._annealed_chunk_size(state.num_observations)
+        if state.proposal is None:
+            return self._annealed_chunk_size(state.num_observations)
+        # Drawing anew costs a look at all rows. At round numbers, the last of them with a fifth of the rows, that makes 1.4
+        # passes over the data in all.
+        return max(self.chunk_size, 5 * max(state.num_observations, state.tried_at) - state.num_observations)
 
     def update(
         self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows, *, is_last: bool = False
     ) -> tuple[SGAISState, SGAISInfo]:
         """Take in a chunk; `past` holds the rows of earlier chunks. Drawing anew is tried at round numbers and `is_last`.
 
-        Where drawing anew with all of a large chunk is refused, only its first rows are taken in: the state counts them.
+        With a chunk that was meant for drawing anew, and is large, no rows are taken in where that is refused: with more
+        rows it may succeed. If it is the last chunk, its first rows are. The state counts what was taken in.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
         """
         rows = joined(past, chunk) if self.refresh else None
-        if rows is not None and state.laplace is not None:
+        if rows is not None and state.proposal is not None:
             refreshed = self._refresh(model, state, rows)
             if refreshed is not None:
-                return refreshed, SGAISInfo((), True)
-            # The chunk was meant for that, and is large: on along the path with its first rows.
+                return refreshed
+            state = state._replace(tried_at=rows.size)
+            if not is_last:
+                return state, SGAISInfo((), False)
+            # On along the path with the first rows.
             stop = min(chunk.start + self._annealed_chunk_size(state.num_observations), chunk.stop)
-            state, is_last = state._replace(laplace=None), is_last and stop == chunk.stop
+            state, is_last = state._replace(proposal=None, tried_at=chunk.start), stop == chunk.stop
             chunk = replace(chunk, stop=stop)
             rows = joined(past, chunk)
         population, steps = anneal(self, model, state.population, past, chunk)
         num_observations = state.num_observations + chunk.size
-        state = state._replace(population=population, num_observations=num_observations)
+        state = state._replace(population=population, num_observations=num_observations, proposal=None)
         if rows is not None and (is_last or rows.size >= next_round_number(state.tried_at)):
-            refreshed = self._refresh(model, state, rows)
+            refreshed = self._refresh(model, state, rows, steps)
             if refreshed is not None:
-                return refreshed, SGAISInfo(steps, True)
+                return refreshed
             state = state._replace(tried_at=rows.size)
         return state, SGAISInfo(steps, False)
 
@@ -178,35 +186,29 @@ class SGAIS:
     ) -> tuple[dict[str, float], dict[str, str]]:
         """Measured signs of health of a run over `rows` by name, and warnings by a short name.
 
-        The last update says how the state came about: with particles drawn anew there is nothing to warn of.
+        The last update says how the state came about: where particles were drawn anew, the path before does not matter.
         """
-        is_refreshed = state.laplace is not None
+        is_refreshed = state.proposal is not None
         spread = math.nan if is_refreshed else diagnostics.height_spread(model, rows, state.population)
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
         measured["num_refreshes"] = sum(info.is_refreshed for info in infos)
-        return measured, {} if is_refreshed else diagnostics.signs(measured)
+        measured["pareto_shape"] = infos[-1].pareto_shape
+        find = diagnostics.signs_of_draws if is_refreshed else diagnostics.signs_of_path
+        return measured, find(measured)
 
     def _annealed_chunk_size(self, num_observations: int) -> int:
         return max(self.chunk_size, int(self.chunk_growth * num_observations))
 
-    def _refresh(self, model: BoundModel, state: SGAISState, rows: Rows) -> SGAISState | None:
+    def _refresh(
+        self, model: BoundModel, state: SGAISState, rows: Rows, steps: Sequence[StepInfo] = ()
+    ) -> tuple[SGAISState, SGAISInfo] | None:
         """The state with particles drawn anew from an approximation of the posterior of `rows`, if it is good enough."""
-        population, laplace = state.population, state.laplace
-        if laplace is None:
-            share = np.exp(weights.normalise(population.log_weights))
-            if model.exchangeable:
-                population = population._replace(positions=relabel(model, population.positions, share))
-            start = share @ np.asarray(population.positions, np.float64)
-            found = laplace_approximation(model, rows, start)
-        else:
-            more = laplace.precision * (rows.size / state.num_observations)
-            found = laplace_approximation(model, rows, laplace.mode, more)
+        key, key_draws = jax.random.split(state.population.key)
+        growth = rows.size / max(1, state.num_observations)
+        found = refresh(model, rows, state.population, key_draws, state.proposal, growth)
         if found is None:
             return None
-        key, key_draws = jax.random.split(population.key)
-        draws = weighted_draws(model, rows, found, key_draws, self.num_particles)
-        if draws is None:
-            return None
-        if laplace is None and not covers(model, rows, found, draws, population):
-            return None
-        return SGAISState(draws.population(key, self.num_particles), rows.size, found)
+        population = found.draws.population(key, self.num_particles)
+        one_batch = len(found.draws.log_weights) == self.num_particles
+        shape = math.nan if one_batch else weights.pareto_shape(found.draws.log_weights)
+        return SGAISState(population, rows.size, found.proposal), SGAISInfo(steps, True, shape)

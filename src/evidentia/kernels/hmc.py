@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import blackjax
 import jax
@@ -60,20 +61,21 @@ class HMC:
             density = log_density(origin + scale.factor @ shift)
             return jnp.where(jnp.isnan(density), -jnp.inf, density)
 
-        def trajectory(key, origin):
+        def begin(origin):
+            return blackjax.hmc.init(jnp.zeros_like(origin), partial(whitened_density, origin=origin))
+
+        def trajectory(key, origin, state):
             key_size, key_step = jax.random.split(key)
             bounds = jnp.log(self.smallest_step), jnp.log(self.largest_step)
             size = jnp.exp(jax.random.uniform(key_size, minval=bounds[0], maxval=bounds[1]))
-
-            def density(shift):
-                return whitened_density(shift, origin)
-
-            state = blackjax.hmc.init(jnp.zeros_like(origin), density)
+            density = partial(whitened_density, origin=origin)
             state, _ = step(key_step, state, density, size, unit_mass, self.num_steps)
-            return origin + scale.factor @ state.position
+            # From its new place on; the density and its gradient there are known.
+            return origin + scale.factor @ state.position, state._replace(position=jnp.zeros_like(origin))
 
-        def one(index, positions):
+        def one(index, carry):
             keys = jax.random.split(jax.random.fold_in(key, index), len(positions))
-            return jax.vmap(trajectory)(keys, positions)
+            return jax.vmap(trajectory)(keys, *carry)
 
-        return jax.lax.fori_loop(0, self.num_trajectories, one, positions)
+        moved, _ = jax.lax.fori_loop(0, self.num_trajectories, one, (positions, jax.vmap(begin)(positions)))
+        return moved

@@ -52,16 +52,16 @@ def on_device(arrays: Any) -> Any:
     return jax.tree.map(jnp.asarray, arrays)
 
 
-def next_chunk(arrays: Any, start: int, size: int, *, stop_at_round_numbers: bool) -> tuple[Rows, Rows]:
+def next_chunk(arrays: Any, start: int, size: int, *, round_above: int | None) -> tuple[Rows, Rows]:
     """The rows before `start` (`past`) and the `size` rows from there on (`chunk`), or as many as there are.
 
-    With `stop_at_round_numbers` a chunk that does not reach the end stops at 1, 2 and 5 times the powers of ten, so that
-    the trajectories of different runs can be compared there.
+    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2 or 5 times a power of
+    ten, so that the trajectories of different runs can be compared there.
     """
     total = num_rows(arrays)
     stop = min(start + size, total)
-    if stop_at_round_numbers and stop < total:
-        stop = min(stop, next_round_number(start))
+    if round_above is not None and stop < total:
+        stop = min(stop, next_round_number(round_above))
     return Rows(arrays, 0, start), Rows(arrays, start, stop)
 
 
