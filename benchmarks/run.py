@@ -1,6 +1,6 @@
 """Speed and accuracy side by side: SGAIS() beside a bare pass, and on the papers' models SGAIS.published() and dynesty.
 
-    python benchmarks/run.py                              # all problems: about 25 minutes on 2 cores
+    python benchmarks/run.py                              # all problems: about 40 minutes on 2 cores
     python benchmarks/run.py --problems linear --seeds 2 --out somewhere.json
 
 Each problem (`problems.py`) runs in a process of its own: everything in a row of the table is measured in that process, on
@@ -69,10 +69,13 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
 
     def run(label: str, method: ev.SGAIS, repeats: int) -> dict:
         cold = math.nan
-        if repeats > 2:  # a run that takes minutes is not repeated for the time to compile
+        if repeats > 1:  # a run that takes minutes is not repeated for the time to compile
             cold = ev.estimate(model, data, method=method, seed=repeats).seconds
         runs = [ev.estimate(model, data, method=method, seed=seed) for seed in range(repeats)]
-        seen = [mark for mark in marks if mark in runs[0].trajectory.num_observations]
+        seen = {
+            str(mark): (mark, [run.trajectory for run in runs if mark in run.trajectory.num_observations])
+            for mark in marks
+        }
         return common | {
             "method": label,
             "seconds": [run.seconds for run in runs],
@@ -80,11 +83,14 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
             "errors": [run.log_evidence - truths[size][0] for run in runs],
             "standard_errors": [run.standard_error for run in runs],
             "trajectory_errors": {
-                str(mark): [run.trajectory.at(mark)["log_evidence"] - truths[mark][0] for run in runs]
-                for mark in seen
+                name: [path.at(mark)["log_evidence"] - truths[mark][0] for path in paths]
+                for name, (mark, paths) in seen.items()
+                if paths
             },
             "trajectory_standard_errors": {
-                str(mark): [run.trajectory.at(mark)["standard_error"] for run in runs] for mark in seen
+                name: [path.at(mark)["standard_error"] for path in paths]
+                for name, (mark, paths) in seen.items()
+                if paths
             },
             "warnings": [run.diagnostics["warnings"] for run in runs],
         }
@@ -114,7 +120,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=PROBLEMS, choices=PROBLEMS)
-    parser.add_argument("--seeds", type=int, default=10, help="runs of SGAIS(), but one for each mixture")
+    parser.add_argument("--seeds", type=int, default=10, help="runs of SGAIS(), but two for each mixture")
     parser.add_argument(
         "--dynesty-limit", type=float, default=200, help="seconds after which dynesty is stopped"
     )
@@ -128,7 +134,7 @@ def main() -> None:
     records = []
     for name in arguments.problems:
         part = FOLDER / "results" / f".{name}.json"
-        seeds = 1 if name.startswith("mixture") else arguments.seeds
+        seeds = min(2, arguments.seeds) if name.startswith("mixture") else arguments.seeds
         options = ["--worker", name, "--out", str(part), "--seeds", str(seeds)]
         options += ["--dynesty-limit", str(arguments.dynesty_limit)]
         subprocess.run([sys.executable, __file__, *options], check=True)
