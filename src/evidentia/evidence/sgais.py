@@ -59,8 +59,8 @@ class SGAIS:
 
     The default is the best that we know. Weights are exact; particles are resampled (systematically) and moved only when
     the ESS falls to its target: by Metropolised HMC while rows are few, by preconditioned Langevin dynamics with
-    second-order control variates beyond; chunks grow with the data. Where a Student t about the posterior's mode covers
-    it, the particles are drawn anew from that and weighed by all rows, at round numbers of rows (`refresh`): errors of the
+    second-order control variates beyond; chunks grow with the data. Where Student t's about the posterior's modes cover
+    it, the particles are drawn anew from these and weighed by all rows, at round numbers of rows (`refresh`): errors of the
     path before are gone then. `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased
     estimate. `SGAIS.published()` is Algorithm 1 of the paper to the letter.
 
@@ -70,8 +70,8 @@ class SGAIS:
         chunk_growth: rows in a chunk as a share of the rows seen, once that is more than `chunk_size`.
         target_ess: effective sample size, as a fraction of the particles, at which they are resampled and moved.
         resample: resample before a move. Without it weights accumulate and every annealing step moves, as published.
-        refresh: draw the particles anew by importance sampling of all rows, from a Student t about the posterior's mode,
-            where that covers the posterior; for data in memory.
+        refresh: draw the particles anew by importance sampling of all rows, from Student t's about the posterior's modes,
+            where these cover the posterior; for data in memory.
         stochastic_gradient: False for exact gradients in the moves, in place of what `gradient` says.
         kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD` or `SGNHT`.
         gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or `gradients.FullBatch`.
