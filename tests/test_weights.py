@@ -118,3 +118,16 @@ def test_different_keys_give_different_ancestors():
     log_weights = np.random.default_rng(0).normal(size=100)
     first, second = (weights.resample(jax.random.key(seed), log_weights) for seed in (0, 1))
     assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("shape", [0.3, 0.6, 0.9])
+def test_pareto_shape_of_pareto_weights(shape):
+    found = []
+    for seed in range(20):
+        uniform = np.random.default_rng(seed).uniform(size=4000)
+        log_weights = np.append(-shape * np.log(uniform), -np.inf)
+        found.append(weights.pareto_shape(log_weights))
+    # The fit to the largest 3√4000 = 190 weights has a standard error of about (1 + k)/√190, and draws k towards 1/2.
+    assert np.mean(found) == pytest.approx(
+        shape, abs=4.5 * (1 + shape) / np.sqrt(190 * 20) + 10 / 200 * abs(0.5 - shape)
+    )

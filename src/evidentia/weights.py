@@ -95,9 +95,10 @@ def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
     """Shape k of the generalised Pareto distribution that fits the largest importance weights (ArviZ's fit).
 
     The weights have a finite variance for k < 1/2. Up to k = 0.7 their mean still settles with feasible numbers of draws.
+    Weights of zero do not count.
 
     Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), Journal of Machine Learning Research 25(72), sections 2.3 and 3.
     """
     from arviz import psislw  # it loads much
 
-    return float(psislw(log_weights)[1])
+    return float(psislw(log_weights[np.isfinite(log_weights)])[1])
