@@ -201,3 +201,23 @@ def test_a_command_says_nothing_of_a_damaged_program(tmp_path):
         warnings.simplefilter("error")
         shell.keep_compiled_programs(str(folder))
         compile_one()
+
+
+def test_a_second_call_with_the_same_shapes_compiles_nothing():
+    model = ev.models.linear_regression(num_features=2)
+    first, second = (model.simulate(2000, seed)[0] for seed in (0, 1))
+    ev.estimate(model, first)
+    compiled = []
+
+    def listen(event, seconds, **_):
+        if "backend_compile" in event:
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        ev.estimate(model, second, seed=1)
+        assert compiled == []
+        ev.estimate(model, second, method=ev.SGAIS(num_particles=100))  # other shapes: the listener works
+        assert compiled != []
+    finally:
+        jax.monitoring.clear_event_listeners()

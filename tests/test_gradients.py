@@ -7,8 +7,9 @@ import pytest
 
 from evidentia import models
 from evidentia.errors import ConfigurationError
-from evidentia.gradients import ControlVariate, FullBatch, MiniBatch, Target, expand, log_target, merge_chunk
+from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.rows import Rows
+from evidentia.target import Target, expand, log_target, merge_chunk
 
 NUM_ROWS, NUM_CHUNK, TEMPERATURE = 3000, 500, 0.3
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.gradients import Target, expand, log_target, prior_hessian
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
+from evidentia.target import Target, expand, log_target, prior_hessian
 
 MAX_STEPS = 50  # of Newton's method
 MAX_HALVINGS = 10  # of one step

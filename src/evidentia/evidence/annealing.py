@@ -19,11 +19,12 @@ from jaxtyping import Array, Float, Int
 
 from evidentia import weights
 from evidentia.errors import EstimationError, EvidenceWarning
-from evidentia.gradients import Expansion, FullBatch, Target, log_target, prior_hessian
+from evidentia.gradients import FullBatch
 from evidentia.kernels import HMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.symmetry import relabel
+from evidentia.target import Expansion, Target, log_target, prior_hessian
 
 LAG = 4  # resamplings after which the descendants of one particle are taken to be independent
 
