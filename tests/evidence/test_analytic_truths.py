@@ -124,8 +124,8 @@ CASES = {
 }
 
 
-# Beyond 4,096 rows control variates take over; both forms share that code, so the explicit one is enough there.
-@pytest.mark.parametrize(("form", "sizes"), [("explicit", (50, 2000, 20_000)), ("numpyro", (50, 2000))])
+# Every size compiles anew: the two forms share their code, and the sizes.
+@pytest.mark.parametrize(("form", "sizes"), [("explicit", (50, 20_000)), ("numpyro", (2000,))])
 @pytest.mark.parametrize("name", CASES)
 def test_estimates_agree_with_the_exact_evidence(name, form, sizes):
     case = CASES[name]
