@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 from evidentia.model import BoundModel
 
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
-BLOCK_SIZE = 1024  # rows per block: large enough for matrix products, small enough to stay in the cache
+BLOCK_SIZE = 512  # rows per block: large enough for matrix products, small enough to stay in the cache
 
 Carry = TypeVar("Carry")
 
