@@ -32,11 +32,7 @@ from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.symmetry import relabel, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a share of the particles: below, weights have tails that show too rarely
-BATCHES = (
-    1,
-    4,
-    32,
-)  # of draws at most, as many as there are particles in each, from proposals that become richer
+BATCHES = 1, 4, 32  # at most, of as many draws as there are particles: from proposals that become richer
 MIN_LEARNT = 10.0  # effective draws: from fewer, a proposal learns nothing
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches while there are few rows, three at a million
 MISSED = 0.05  # share of the posterior that the proposal may miss
