@@ -1,11 +1,11 @@
-"""`estimate`: one call from a model and data to the log evidence. A thin shell around a method's init and update."""
+"""`estimate`: one call from a model and data to the log evidence. A thin shell around a method's iterator."""
 
 import math
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import jax
@@ -20,21 +20,22 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.evidence import SGAIS
-from evidentia.evidence.sgais import SGAISInfo, SGAISState
+from evidentia.evidence.estimator import Estimator, Snapshot
 from evidentia.model import BoundModel, Model
 from evidentia.progress import Update, progress_bar
 from evidentia.result import Evidence, Trajectory
 from evidentia.rows import Rows
-from evidentia.stream.arrays import as_arrays, next_chunk, num_rows, on_device
+from evidentia.stream.arrays import as_arrays, num_rows, on_device
 
 MAX_PARTICLES = 65_536  # that `target_standard_error` may take
+TRAJECTORY = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
 
 
 def estimate(
     model: Model,
     data: Any,
     *,
-    method: SGAIS | None = None,
+    method: Estimator | None = None,
     seed: int = 0,
     target_standard_error: float | None = None,
     progress: bool | Callable[[Update], None] = False,
@@ -65,12 +66,13 @@ def estimate(
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
         >>> evidence = ev.estimate(model, {"x": x, "y": y})  # doctest: +SKIP
     """
-    method = SGAIS() if method is None else method
+    if method is None:
+        method = SGAIS()
     if not isinstance(model, Model):
         raise ModelError(
             f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
         )
-    if not isinstance(method, SGAIS):
+    if isinstance(method, type) or not isinstance(method, Estimator):
         raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {method!r}.")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ConfigurationError(f"seed must be an integer from 0 to 2**32 - 1; got {seed!r}.")
@@ -81,12 +83,12 @@ def estimate(
     if model.check_data is not None:
         model.check_data(arrays)
     bound = model.bind(arrays)
-    arrays = on_device(arrays)
+    rows = Rows(on_device(arrays), 0, num_rows(arrays))
     with _reporter(progress, bound.name) as report:
-        evidence = _run(bound, arrays, method, int(seed), report, started)
+        evidence = _run(bound, rows, method, int(seed), report, started)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
-            method = replace(method, num_particles=more)
-            evidence = _run(bound, arrays, method, int(seed), report, started)
+            method = replace(method, num_particles=more)  # type: ignore[type-var]
+            evidence = _run(bound, rows, method, int(seed), report, started)
     if target_standard_error is not None and evidence.standard_error > target_standard_error:
         warnings.warn(
             f"the standard error is {evidence.standard_error:.2g} nats with {method.num_particles:,} particles; "
@@ -105,34 +107,22 @@ def _more_particles(evidence: Evidence, target: float | None) -> int | None:
     return min(wanted, MAX_PARTICLES) if evidence.method.num_particles < MAX_PARTICLES else None
 
 
-def _run(bound: BoundModel, arrays: Any, method: SGAIS, seed: int, report, started: float) -> Evidence:
-    """One pass over the data. After Ctrl-C, or in an EstimationError, the evidence of the rows taken in so far."""
-    state = method.init(bound, jax.random.key(seed))
-    run = _Run(bound, arrays, method, seed, [], [])
+def _run(bound: BoundModel, rows: Rows, method: Estimator, seed: int, report, started: float) -> Evidence:
+    """One run of the method. After Ctrl-C, or in an EstimationError, the evidence of the last estimate."""
+    run = _Run(bound, rows, method, seed)
     try:
-        while state.num_observations < num_rows(arrays):
-            past, chunk = next_chunk(
-                arrays,
-                state.num_observations,
-                method.next_chunk_size(state),
-                round_above=max(state.num_observations, state.tried_at) if method.chunk_growth > 0 else None,
-            )
-            is_last = chunk.stop == num_rows(arrays)
-            state, info = method.update(bound, state, past, chunk, is_last=is_last)
-            if state.num_observations > past.size:
-                run.add(state, info, time.perf_counter() - started)
-                report(run.updates[-1])
+        for snapshot in method.run(bound, rows, jax.random.key(seed)):
+            report(run.add(snapshot, time.perf_counter() - started))
     except KeyboardInterrupt:
-        if not run.updates:
+        if run.last is None:
             raise
-        message = f"stopped after {state.num_observations} of {num_rows(arrays)} observations"
-        warnings.warn(f"{message}; the result is for those.", EvidenceWarning, stacklevel=3)
-        return run.evidence(state, completed=False)
+        warnings.warn(run.stopped(), EvidenceWarning, stacklevel=3)
+        return run.evidence(completed=False)
     except EstimationError as error:
-        if run.updates:
-            error.evidence = run.evidence(state, completed=False)
+        if run.last is not None:
+            error.evidence = run.evidence(completed=False)
         raise
-    return run.evidence(state, completed=True)
+    return run.evidence(completed=True)
 
 
 def _reporter(
@@ -143,64 +133,65 @@ def _reporter(
     return progress_bar(name) if progress else nullcontext(lambda update: None)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
-    """What a run leaves behind, update by update."""
+    """What a run leaves behind, update by update; `last` is the newest snapshot with an estimate."""
 
     bound: BoundModel
-    arrays: Any
-    method: SGAIS
+    rows: Rows
+    method: Estimator
     seed: int
-    updates: list[Update]
-    infos: list[SGAISInfo]
+    updates: list[Update] = field(default_factory=list)
+    last: Snapshot | None = None
+    num_steps: int = 0
 
-    def add(self, state: SGAISState, info: SGAISInfo, seconds: float) -> None:
-        log_evidence, standard_error = self.method.summary(state)
-        steps = len(info.steps) + (self.updates[-1].num_annealing_steps if self.updates else 0)
-        total = num_rows(self.arrays)
-        self.updates.append(
-            Update(state.num_observations, total, log_evidence, standard_error, steps, seconds)
+    def add(self, snapshot: Snapshot, seconds: float) -> Update:
+        """Take in a snapshot. Of several estimates for the same rows the trajectory keeps the newest."""
+        self.num_steps += snapshot.num_steps
+        update = Update(
+            snapshot.num_observations,
+            self.rows.size,
+            snapshot.log_evidence,
+            snapshot.standard_error,
+            self.num_steps,
+            seconds,
+            snapshot.share_done,
         )
-        self.infos.append(info)
+        if snapshot.num_observations:
+            if self.updates and self.updates[-1].num_observations == snapshot.num_observations:
+                self.updates.pop()
+            self.updates.append(update)
+            self.last = snapshot
+        return update
 
-    def evidence(self, state: SGAISState, *, completed: bool) -> Evidence:
-        columns = {
-            name: np.array([asdict(update)[name] for update in self.updates])
-            for name in asdict(self.updates[0])
-        }
-        trajectory = Trajectory(
-            num_observations=columns["num_observations"],
-            log_evidence=columns["log_evidence"],
-            standard_error=columns["standard_error"],
-            num_annealing_steps=np.diff(columns["num_annealing_steps"], prepend=0),
-            seconds=columns["seconds"],
-        )
+    def stopped(self) -> str:
+        """Where the run was stopped, in words."""
         last = self.updates[-1]
-        rows = Rows(self.arrays, 0, state.num_observations)
-        diagnostics, signs = self.method.diagnose(self.bound, state, rows, self.infos)
-        for sentence in signs.values():
+        if last.share_done is None:
+            return f"stopped after {last.num_observations} of {last.total_observations} observations; the result is for those."
+        return f"stopped after {last.num_annealing_steps} steps; the result is what was known by then."
+
+    def evidence(self, *, completed: bool) -> Evidence:
+        """The result, as of the last estimate."""
+        assert self.last is not None
+        last, columns = self.updates[-1], [asdict(update) for update in self.updates]
+        trajectory = {name: np.array([column[name] for column in columns]) for name in TRAJECTORY}
+        trajectory["num_annealing_steps"] = np.diff(trajectory["num_annealing_steps"], prepend=0)
+        diagnosis = self.last.diagnose()
+        for sentence in diagnosis.signs.values():
             warnings.warn(f"{self.bound.name}: {sentence}", DiagnosticWarning, stacklevel=4)
-        params = self.bound.constrain(state.population.positions)
+        params = self.bound.constrain(self.last.positions)
         return Evidence(
             log_evidence=last.log_evidence,
             standard_error=last.standard_error,
             num_observations=last.num_observations,
-            trajectory=trajectory,
+            trajectory=Trajectory(**trajectory),
             posterior={name: np.asarray(values) for name, values in params.items()},
-            log_weights=weights.normalise(state.population.log_weights),
+            log_weights=weights.normalise(self.last.log_weights),
             method=self.method,
             model_name=self.bound.name,
             seed=self.seed,
             seconds=last.seconds,
             completed=completed,
-            diagnostics={**diagnostics, **self._shares(last), "warnings": "; ".join(signs)},
+            diagnostics={**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)},
         )
-
-    def _shares(self, last: Update) -> dict[str, float]:
-        """Which part of the squared standard error stems from where."""
-        refreshed = [
-            update for update, info in zip(self.updates, self.infos, strict=True) if info.is_refreshed
-        ]
-        start, name = (refreshed[-1], "last_refresh") if refreshed else (self.updates[0], "first_chunk")
-        share = min(1.0, start.standard_error**2 / last.standard_error**2) if last.standard_error else 1.0
-        return {f"variance_share_{name}": share, "variance_share_later_chunks": 1.0 - share}

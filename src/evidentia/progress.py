@@ -16,15 +16,16 @@ from rich.text import Text
 
 @dataclass(frozen=True)
 class Update:
-    """What an estimation knows after taking in a chunk.
+    """What an estimation knows after taking in a chunk, or after a step of an estimator that takes all rows at once.
 
     Attributes:
-        num_observations: rows taken in so far.
+        num_observations: rows that the estimate is for; none as long as there is no estimate.
         total_observations: rows there are.
         log_evidence: estimate for the rows so far, in nats.
         standard_error: of `log_evidence`, in nats.
-        num_annealing_steps: annealing steps since the start.
+        num_annealing_steps: annealing steps (a nested sampler's iterations) since the start.
         seconds: time since the start.
+        share_done: of the work, between 0 and 1, for an estimator that takes all rows at once; else None.
     """
 
     num_observations: int
@@ -33,6 +34,13 @@ class Update:
     standard_error: float
     num_annealing_steps: int
     seconds: float
+    share_done: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Of the work that is done, between 0 and 1."""
+        rows = self.num_observations / self.total_observations
+        return rows if self.share_done is None else self.share_done
 
 
 Listener = Callable[[Update], None]
@@ -73,10 +81,10 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
             pace.add(update)
             progress.update(
                 task,
-                completed=update.num_observations,
-                total=update.total_observations,
+                completed=update.share,
+                total=1.0,
                 update=update,
-                rows_per_second=pace.rows_per_second(),
+                share_per_second=pace.share_per_second(),
             )
 
         yield show
@@ -93,10 +101,10 @@ def plain_lines(description: str, console: Console | None = None, every: float =
         nonlocal last
         pace.add(update)
         now = time.monotonic()
-        if now - last >= every or update.num_observations == update.total_observations:
+        if now - last >= every or update.share >= 1.0:
             last = now
             console.print(
-                f"{description}: {describe(update, pace.rows_per_second())}",
+                f"{description}: {describe(update, pace.share_per_second())}",
                 highlight=False,
                 markup=False,
                 soft_wrap=True,
@@ -105,11 +113,15 @@ def plain_lines(description: str, console: Console | None = None, every: float =
     yield show
 
 
-def describe(update: Update, rows_per_second: float) -> str:
+def describe(update: Update, share_per_second: float) -> str:
     """One update in words, for a line of text."""
+    end = _time_left(update, share_per_second)
+    if update.share_done is not None:
+        value = f"{update.log_evidence:,.2f} nats, " if update.num_observations else ""
+        return f"{100 * update.share:.0f}%, {value}{update.num_annealing_steps:,} steps, {end}"
     return (
         f"{update.num_observations:,} rows, {update.log_evidence / update.num_observations:.4f} nats/row, "
-        f"{update.num_annealing_steps:,} steps, {_short(rows_per_second)} rows/s, {_time_left(update, rows_per_second)}"
+        f"{update.num_annealing_steps:,} steps, {_short(share_per_second * update.total_observations)} rows/s, {end}"
     )
 
 
@@ -120,13 +132,19 @@ class _Numbers(ProgressColumn):
         update: Update | None = task.fields.get("update")
         if update is None:
             return Text("compiling ...", style="dim")
+        pace = task.fields["share_per_second"]
+        end = (_time_left(update, pace), "green")
+        if update.share_done is not None:
+            value = f"{update.log_evidence:,.2f} nats" if update.num_observations else ""
+            steps = f" {_short(update.num_annealing_steps):>5} steps "
+            return Text.assemble(f"{100 * update.share:3.0f}% ", (f"{value:>18}", "magenta"), steps, end)
         return Text.assemble(
             (f"{_short(update.num_observations):>5}", "cyan"),
             " rows ",
             (f"{update.log_evidence / update.num_observations:8.4f}", "magenta"),
             "/row ",
-            f"{update.num_annealing_steps:>4} steps {_short(task.fields['rows_per_second']):>5}/s ",
-            (_time_left(update, task.fields["rows_per_second"]), "green"),
+            f"{update.num_annealing_steps:>4} steps {_short(pace * update.total_observations):>5}/s ",
+            end,
         )
 
     def get_table_column(self) -> Column:
@@ -134,26 +152,28 @@ class _Numbers(ProgressColumn):
 
 
 class _Pace:
-    """Rows per second over the newer half of the rows: the first ones cost compilation and annealing from the prior."""
+    """Share done per second over its newer half: the first rows cost compilation and annealing from the prior."""
 
     def __init__(self):
-        self.points = deque([(0, 0.0)])
+        self.points = deque([(0.0, 0.0)])
 
     def add(self, update: Update) -> None:
-        self.points.append((update.num_observations, update.seconds))
-        while self.points[1][0] <= update.num_observations / 2:
+        self.points.append((update.share, update.seconds))
+        while len(self.points) > 2 and self.points[1][0] <= update.share / 2:
             self.points.popleft()
 
-    def rows_per_second(self) -> float:
-        (first_rows, first_seconds), (last_rows, last_seconds) = self.points[0], self.points[-1]
-        return (last_rows - first_rows) / max(last_seconds - first_seconds, 1e-9)
+    def share_per_second(self) -> float:
+        (first_share, first_seconds), (last_share, last_seconds) = self.points[0], self.points[-1]
+        return (last_share - first_share) / max(last_seconds - first_seconds, 1e-9)
 
 
-def _time_left(update: Update, rows_per_second: float) -> str:
-    remaining = update.total_observations - update.num_observations
+def _time_left(update: Update, share_per_second: float) -> str:
+    remaining = 1.0 - update.share
     if remaining <= 0:
         return f"{update.seconds:.1f} s"
-    seconds = round(remaining / rows_per_second)
+    if share_per_second <= 0:
+        return ""
+    seconds = round(remaining / share_per_second)
     hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
     return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
 

@@ -52,6 +52,18 @@ def next_round_number(num_rows: int) -> int:
     )
 
 
+def next_stop(start: int, size: int, total: int, *, round_above: int | None = None) -> int:
+    """The row up to which a chunk of `size` rows from `start` on reaches, where there are `total`.
+
+    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2 or 5 times a power of
+    ten, so that the trajectories of different runs can be compared there.
+    """
+    stop = min(start + size, total)
+    if round_above is not None and stop < total:
+        stop = min(stop, next_round_number(round_above))
+    return stop
+
+
 def fold_rows(
     function: Callable[[Carry, Any, Bool[Array, " block"]], Carry], initial: Carry, rows: Rows
 ) -> Carry:

@@ -1,4 +1,4 @@
-"""Arrays: every container that users have, every mistake they make, and the cutting into chunks."""
+"""Arrays: every container that users have, every mistake they make."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,11 +6,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evidentia.errors import DataError
-from evidentia.stream.arrays import as_arrays, next_chunk
+from evidentia.stream.arrays import as_arrays
 
 
 @pytest.mark.parametrize("container", [list, np.asarray, jnp.asarray, pd.Series, pl.Series, pa.array])
@@ -72,43 +70,3 @@ def test_booleans_become_integers():
 def test_data_that_cannot_be_used_is_refused(data, message):
     with pytest.raises(DataError, match=message):
         as_arrays(data)
-
-
-@given(st.integers(1, 20_000), st.integers(1, 3000), st.booleans())
-def test_chunks_hold_each_row_once_in_order(total, size, is_rounded):
-    arrays, stop = np.zeros(total, np.float32), 0
-    while stop < total:
-        past, chunk = next_chunk(arrays, stop, size, round_above=stop if is_rounded else None)
-        assert (past.start, past.stop, chunk.start) == (0, stop, stop)
-        assert 0 < chunk.size <= size
-        stop = chunk.stop
-    assert stop == total
-
-
-def stops(arrays, size, *, is_rounded):
-    found = [0]
-    while found[-1] < len(arrays):
-        start = found[-1]
-        found.append(
-            next_chunk(arrays, start, size(start), round_above=start if is_rounded else None)[1].stop
-        )
-    return found[1:]
-
-
-def test_chunks_stop_at_round_numbers():
-    found = stops(np.zeros(100_000), lambda n: max(500, n), is_rounded=True)
-    assert found == [500, 1000, 2000, 4000, 5000, 10_000, 20_000, 40_000, 50_000, 100_000]
-
-
-def test_a_chunk_that_reaches_the_end_does_not_stop_before():
-    found = stops(np.zeros(100_000), lambda n: max(500, 4 * n), is_rounded=True)
-    assert found == [500, 1000, 2000, 5000, 10_000, 20_000, 100_000]
-
-
-def test_a_chunk_can_pass_round_numbers_that_were_tried():
-    past, chunk = next_chunk(np.zeros(100_000), 1000, 24_000, round_above=5000)
-    assert (past.stop, chunk.start, chunk.stop) == (1000, 1000, 10_000)
-
-
-def test_chunks_of_one_size_are_equal():
-    assert stops(np.zeros(2300), lambda n: 500, is_rounded=False) == [500, 1000, 1500, 2000, 2300]

@@ -1,7 +1,7 @@
 """Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,12 +13,13 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import diagnostics
 from evidentia.evidence.annealing import Population, StepInfo, anneal, log_evidence_variance
+from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
 from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import refresh
 from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.model import BoundModel
-from evidentia.rows import Rows, joined, next_round_number
+from evidentia.rows import Rows, joined, next_round_number, next_stop
 
 
 class SGAISState(NamedTuple):
@@ -37,11 +38,12 @@ class SGAISState(NamedTuple):
 class SGAISInfo(NamedTuple):
     """What happened in one update, for people.
 
-    The annealing steps; whether the particles were drawn anew, and the Pareto shape of the weights if that took more draws
-    than particles (else NaN).
+    The annealing steps, and the variance of the log evidence after them; whether the particles were drawn anew, and the
+    Pareto shape of the weights if that took more draws than particles (else NaN).
     """
 
     steps: Sequence[StepInfo]
+    variance: float
     is_refreshed: bool
     pareto_shape: float = math.nan
 
@@ -134,13 +136,18 @@ class SGAIS:
         positions = model.sample_prior(key_prior, self.num_particles)
         return SGAISState(Population(key, positions, np.zeros(self.num_particles)), 0)
 
-    def next_chunk_size(self, state: SGAISState) -> int:
-        """Rows that the next update should take in."""
-        if state.proposal is None:
-            return self._annealed_chunk_size(state.num_observations)
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each chunk of `rows`."""
+        return over_chunks(self, model, rows, key)
+
+    def next_stop(self, state: SGAISState, total: int) -> int:
+        """The row up to which the next chunk reaches; growing chunks stop at round numbers."""
+        start, tried_at = state.num_observations, max(state.num_observations, state.tried_at)
         # Drawing anew costs a look at all rows. At round numbers, the last of them with a fifth of the rows, that makes 1.4
         # passes over the data in all.
-        return max(self.chunk_size, 5 * max(state.num_observations, state.tried_at) - state.num_observations)
+        anew = max(self.chunk_size, 5 * tried_at - start)
+        size = self._annealed_chunk_size(start) if state.proposal is None else anew
+        return next_stop(start, size, total, round_above=tried_at if self.chunk_growth > 0 else None)
 
     def update(
         self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows, *, is_last: bool = False
@@ -159,7 +166,7 @@ class SGAIS:
                 return refreshed
             state = state._replace(tried_at=rows.size)
             if not is_last:
-                return state, SGAISInfo((), False)
+                return state, SGAISInfo((), log_evidence_variance(state.population), False)
             # On along the path with the first rows.
             stop = min(chunk.start + self._annealed_chunk_size(state.num_observations), chunk.stop)
             state, is_last = state._replace(proposal=None, tried_at=chunk.start), stop == chunk.stop
@@ -173,7 +180,7 @@ class SGAIS:
             if refreshed is not None:
                 return refreshed
             state = state._replace(tried_at=rows.size)
-        return state, SGAISInfo(steps, False)
+        return state, SGAISInfo(steps, log_evidence_variance(population), False)
 
     def summary(self, state: SGAISState) -> tuple[float, float]:
         """Log evidence of everything seen and its standard error, in nats."""
@@ -183,8 +190,8 @@ class SGAIS:
 
     def diagnose(
         self, model: BoundModel, state: SGAISState, rows: Rows, infos: Sequence[SGAISInfo]
-    ) -> tuple[dict[str, float], dict[str, str]]:
-        """Measured signs of health of a run over `rows` by name, and warnings by a short name.
+    ) -> Diagnosis:
+        """Measured signs of health of a run over `rows`, and which part of the squared standard error stems from where.
 
         The last update says how the state came about: where particles were drawn anew, the path before does not matter.
         """
@@ -194,7 +201,7 @@ class SGAIS:
         measured["num_refreshes"] = sum(info.is_refreshed for info in infos)
         measured["pareto_shape"] = infos[-1].pareto_shape
         find = diagnostics.signs_of_draws if is_refreshed else diagnostics.signs_of_path
-        return measured, find(measured)
+        return Diagnosis({**measured, **_variance_shares(infos)}, find(measured))
 
     def _annealed_chunk_size(self, num_observations: int) -> int:
         return max(self.chunk_size, int(self.chunk_growth * num_observations))
@@ -211,4 +218,13 @@ class SGAIS:
         population = found.draws.population(key, self.num_particles)
         one_batch = len(found.draws.log_weights) == self.num_particles
         shape = math.nan if one_batch else weights.pareto_shape(found.draws.log_weights)
-        return SGAISState(population, rows.size, found.proposal), SGAISInfo(steps, True, shape)
+        info = SGAISInfo(steps, log_evidence_variance(population), True, shape)
+        return SGAISState(population, rows.size, found.proposal), info
+
+
+def _variance_shares(infos: Sequence[SGAISInfo]) -> dict[str, float]:
+    """Which part of the squared standard error stems from where."""
+    refreshed = [info for info in infos if info.is_refreshed]
+    start, name = (refreshed[-1], "last_refresh") if refreshed else (infos[0], "first_chunk")
+    share = min(1.0, start.variance / infos[-1].variance) if infos[-1].variance else 1.0
+    return {f"variance_share_{name}": share, "variance_share_later_chunks": 1.0 - share}

@@ -1,4 +1,4 @@
-"""Data in memory: any container of numbers to checked arrays, and those to chunks."""
+"""Data in memory: any container of numbers to checked arrays."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import DataError
-from evidentia.rows import Rows, next_round_number
 
 
 def as_arrays(data: Any) -> Any:
@@ -50,19 +49,6 @@ def num_rows(arrays: Any) -> int:
 def on_device(arrays: Any) -> Any:
     """The arrays, which all windows of them share, on JAX's default device."""
     return jax.tree.map(jnp.asarray, arrays)
-
-
-def next_chunk(arrays: Any, start: int, size: int, *, round_above: int | None) -> tuple[Rows, Rows]:
-    """The rows before `start` (`past`) and the `size` rows from there on (`chunk`), or as many as there are.
-
-    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2 or 5 times a power of
-    ten, so that the trajectories of different runs can be compared there.
-    """
-    total = num_rows(arrays)
-    stop = min(start + size, total)
-    if round_above is not None and stop < total:
-        stop = min(stop, next_round_number(round_above))
-    return Rows(arrays, 0, start), Rows(arrays, start, stop)
 
 
 def _column_names(table: Any) -> list[str]:
