@@ -66,14 +66,13 @@ def estimate(
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
         >>> evidence = ev.estimate(model, {"x": x, "y": y})  # doctest: +SKIP
     """
-    if method is None:
-        method = SGAIS()
+    chosen: Estimator = SGAIS() if method is None else method
     if not isinstance(model, Model):
         raise ModelError(
             f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
         )
-    if isinstance(method, type) or not isinstance(method, Estimator):
-        raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {method!r}.")
+    if isinstance(chosen, type) or not isinstance(chosen, Estimator):
+        raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {chosen!r}.")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ConfigurationError(f"seed must be an integer from 0 to 2**32 - 1; got {seed!r}.")
     if target_standard_error is not None and not target_standard_error > 0:
@@ -85,13 +84,13 @@ def estimate(
     bound = model.bind(arrays)
     rows = Rows(on_device(arrays), 0, num_rows(arrays))
     with _reporter(progress, bound.name) as report:
-        evidence = _run(bound, rows, method, int(seed), report, started)
+        evidence = _run(bound, rows, chosen, int(seed), report, started)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
-            method = replace(method, num_particles=more)  # type: ignore[type-var]
-            evidence = _run(bound, rows, method, int(seed), report, started)
+            chosen = replace(chosen, num_particles=more)  # type: ignore[type-var]
+            evidence = _run(bound, rows, chosen, int(seed), report, started)
     if target_standard_error is not None and evidence.standard_error > target_standard_error:
         warnings.warn(
-            f"the standard error is {evidence.standard_error:.2g} nats with {method.num_particles:,} particles; "
+            f"the standard error is {evidence.standard_error:.2g} nats with {chosen.num_particles:,} particles; "
             f"target_standard_error={target_standard_error:g} was not reached.",
             EvidenceWarning,
             stacklevel=2,
