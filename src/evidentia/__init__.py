@@ -22,14 +22,16 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import SGAIS
+from evidentia.evidence import AIS, SGAIS, SMC, linear_schedule, sigmoid_schedule
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 
 __version__ = version("evidentia")
 
 __all__ = [
+    "AIS",
     "SGAIS",
+    "SMC",
     "Comparison",
     "ConfigurationError",
     "DataError",
@@ -45,6 +47,8 @@ __all__ = [
     "estimate",
     "gradients",
     "kernels",
+    "linear_schedule",
     "models",
+    "sigmoid_schedule",
     "use_compilation_cache",
 ]

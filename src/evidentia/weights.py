@@ -7,7 +7,7 @@ A log weight of -inf is a particle of weight zero.
 
 import jax
 import numpy as np
-from blackjax.smc.resampling import systematic
+from blackjax.smc import resampling
 from jaxtyping import Array, Float, Int
 from numpy import ndarray
 
@@ -82,13 +82,25 @@ def next_temperature(
     return temperature + high
 
 
-def resample(key: Array, log_weights: LogWeights, count: int | None = None) -> Int[Array, " count"]:
-    """`count` ancestors, by default as many as particles, drawn systematically: i occurs ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉ times.
+SCHEMES = {
+    "systematic": resampling.systematic,
+    "stratified": resampling.stratified,
+    "residual": resampling.residual,
+    "multinomial": resampling.multinomial,
+}
 
-    Source: Carpenter, Clifford, Fearnhead (1999); the scheme is BlackJAX's.
+
+def resample(
+    key: Array, log_weights: LogWeights, count: int | None = None, scheme: str = "systematic"
+) -> Int[Array, " count"]:
+    """`count` ancestors, by default as many as particles, drawn by a scheme of `SCHEMES`.
+
+    Particle i occurs count Wᵢ times on average under each; systematically ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉ times.
+
+    Source: Carpenter, Clifford, Fearnhead (1999); Douc, Cappé (2005), a comparison; the schemes are BlackJAX's.
     """
-    weights = np.exp(normalise(log_weights))
-    return systematic(key, jax.numpy.asarray(weights, jax.numpy.float32), count or len(weights))
+    weights = jax.numpy.asarray(np.exp(normalise(log_weights)), jax.numpy.float32)
+    return SCHEMES[scheme](key, weights, count or len(weights))
 
 
 def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.annealing import Population
 from evidentia.evidence.diagnostics import height_spread
+from evidentia.evidence.population import Population
 from evidentia.gradients import MiniBatch
 from evidentia.kernels import BAOAB
 from evidentia.rows import Rows

@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.annealing import Population
+from evidentia.evidence.population import Population
 from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import covers, is_enough, refresh, weighted_draws
 from evidentia.laplace import laplace_approximation

@@ -1,5 +1,7 @@
 """The estimators of the log evidence, one file each: compositions of weights, gradients and kernels."""
 
+from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
 from evidentia.evidence.sgais import SGAIS
+from evidentia.evidence.smc import SMC
 
-__all__ = ["SGAIS"]
+__all__ = ["AIS", "SGAIS", "SMC", "linear_schedule", "sigmoid_schedule"]

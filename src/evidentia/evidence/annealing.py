@@ -15,18 +15,17 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float
 
 from evidentia import weights
 from evidentia.errors import EstimationError, EvidenceWarning
+from evidentia.evidence.population import Population, resample_particles
 from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC, Scale, posterior_scale
+from evidentia.kernels import METROPOLIS, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.symmetry import relabel
 from evidentia.target import Expansion, Target, log_target, prior_hessian
-
-LAG = 4  # resamplings after which the descendants of one particle are taken to be independent
 
 HARD_BOUNDARY = (
     "moves carried more than 5% of the particles to where rows already taken in have a log-likelihood of -inf: gradients "
@@ -44,8 +43,8 @@ class Annealing(Protocol):
         ...
 
     @property
-    def resample(self) -> bool:
-        """Whether particles are resampled before a move."""
+    def resampling(self) -> str | None:
+        """The scheme by which particles are resampled before a move (`weights.resample`); None for not at all."""
         ...
 
     @property
@@ -59,28 +58,9 @@ class Annealing(Protocol):
         ...
 
     @property
-    def exact_kernel(self) -> HMC | None:
-        """Moves particles where gradients are exact, with Metropolis' correction."""
+    def exact_kernel(self) -> Any:
+        """Moves particles where gradients are exact, with Metropolis' correction; None for `kernel` there too."""
         ...
-
-
-class Population(NamedTuple):
-    """Particles, and what they have found so far.
-
-    `log_evidence` sums the log increments, in float64 on the host; `log_weights` are the weights since the last
-    resampling. `variance` is that of the log evidence up to there, `ancestors` (generations, particles) the particles that
-    these descend from 1, 2, … up to `LAG` resamplings ago, and `counted` the part of the variance that was counted since
-    the oldest of those. `memory` belongs to the gradient estimator.
-    """
-
-    key: Array
-    positions: Float[Array, "particles parameters"]
-    log_weights: Float[np.ndarray, " particles"]
-    log_evidence: float = 0.0
-    variance: float = 0.0
-    ancestors: Int[np.ndarray, "generations particles"] | tuple[()] = ()
-    counted: float = 0.0
-    memory: Any = None
 
 
 class StepInfo(NamedTuple):
@@ -96,102 +76,126 @@ class StepInfo(NamedTuple):
 
 
 def anneal(
-    method: Annealing, model: BoundModel, population: Population, past: Rows, chunk: Rows
+    method: Annealing,
+    model: BoundModel,
+    population: Population,
+    past: Rows,
+    chunk: Rows,
+    *,
+    is_reverse: bool = False,
 ) -> tuple[Population, list[StepInfo]]:
     """Take in a chunk; `past` holds the rows of earlier chunks, which the moves' gradients draw on.
 
+    In reverse the chunk is given back: particles of the posterior of past and chunk become those of the past alone, and
+    the log evidence gains -log p(chunk | past).
+
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
     """
-    temperature, infos = 0.0, []
-    while temperature < 1.0:
-        population, temperature = _reweight(method, model, population, chunk, temperature)
-        info = StepInfo(weights.ess(population.log_weights) / len(population.log_weights))
-        if not method.resample or temperature < 1.0 or info.ess < method.target_ess:
-            population, info = _move(method, model, population, Target(past, chunk, temperature), info)
+    done, infos = 0.0, []
+    while done < 1.0:
+        population, done, info = anneal_step(
+            method, model, population, past, chunk, done, is_reverse=is_reverse
+        )
         infos.append(info)
     return population, infos
 
 
-def log_evidence_variance(population: Population) -> float:
-    """Estimated variance of the log evidence, in nats²: errors count with what they become within `LAG` resamplings.
+def anneal_step(
+    method: Annealing,
+    model: BoundModel,
+    population: Population,
+    past: Rows,
+    chunk: Rows,
+    done: float,
+    *,
+    stop: float | None = None,
+    is_reverse: bool = False,
+) -> tuple[Population, float, StepInfo]:
+    """One step of the path, and how far it is then: the temperature, or 1 - temperature in reverse.
 
-    The stretch since the oldest remembered generation is seen as one, with the variance between its families; older
-    stretches were counted as they were left behind. Source: Olsson and Douc (2019), Bernoulli 25, 1504 (the lag).
+    It reaches to `stop`; without it as far as the effective sample size allows.
     """
-    return max(0.0, population.variance + _families_variance(population) - population.counted)
-
-
-def _families_variance(population: Population, skip: int = 0) -> float:
-    log_weights, ancestors = population.log_weights, population.ancestors
-    generations = len(ancestors) - skip
-    if generations <= 0:
-        return weights.relative_variance(log_weights)
-    return weights.family_variance(log_weights, ancestors[generations - 1])
-
-
-def _resample(population: Population) -> Population:
-    key, key_resample = jax.random.split(population.key)
-    parents = np.asarray(weights.resample(key_resample, population.log_weights))
-    earlier = [ancestors[parents] for ancestors in population.ancestors][: LAG - 1]
-    is_full = len(population.ancestors) == LAG
-    return population._replace(
-        key=key,
-        positions=population.positions[parents],
-        log_weights=np.zeros_like(population.log_weights),
-        variance=log_evidence_variance(population),
-        ancestors=np.stack([parents, *earlier]),
-        counted=_families_variance(population, skip=int(is_full)),
+    population, done, log_weights = _reweight(
+        method, model, population, chunk, done, stop, -1.0 if is_reverse else 1.0
     )
+    info = StepInfo(weights.ess(population.log_weights) / len(population.log_weights))
+    if method.resampling is None or done < 1.0 or info.ess < method.target_ess:
+        target = Target(past, chunk, 1.0 - done if is_reverse else done)
+        population, info = move_particles(method, model, population, log_weights, target, info)
+    return population, done, info
 
 
 def _reweight(
-    method: Annealing, model: BoundModel, population: Population, chunk: Rows, temperature: float
-) -> tuple[Population, float]:
+    method: Annealing,
+    model: BoundModel,
+    population: Population,
+    chunk: Rows,
+    done: float,
+    stop: float | None,
+    sign: float,
+) -> tuple[Population, float, Float[np.ndarray, " particles"]]:
+    """The population at the end of a step, where that is, and the log weights gained since the last move."""
     deviations, offset = log_likelihood_sums(model, population.positions, chunk)
     _check_log_likelihoods(deviations, chunk)
-    if temperature > 0.0 and np.mean(deviations == -np.inf) > 0.05:
-        warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=5)
-    target = method.target_ess * len(deviations)
-    if not method.resample:
-        # As published, the ESS is that of the step alone, whatever weights were carried here.
-        stop = weights.next_temperature(np.zeros_like(deviations), deviations, temperature, target)
-    else:
-        # Falling to half the target in one step is better than evaluating the chunk again after a move.
-        stop = weights.next_temperature(population.log_weights, deviations, temperature, 0.5 * target)
-        if stop < 1.0:
-            stop = weights.next_temperature(population.log_weights, deviations, temperature, target)
-    step = stop - temperature
-    increments = step * deviations
-    log_evidence = population.log_evidence + step * offset
+    if done > 0.0 and np.mean(deviations == -np.inf) > 0.05:
+        warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=6)
+    deviations, offset = sign * deviations, sign * offset
+    # Without resampling the ESS is that of the step alone, whatever weights were carried here, as published.
+    carried = np.zeros_like(deviations) if method.resampling is None else population.log_weights
+    if stop is None:
+        stop = _next_stop(method, carried, deviations, done)
+    increments = (stop - done) * deviations
+    log_evidence = population.log_evidence + (stop - done) * offset
     log_evidence += weights.log_evidence_increment(population.log_weights, increments)
     log_weights = population.log_weights + increments
-    return population._replace(log_weights=log_weights, log_evidence=log_evidence), stop
+    moved = population._replace(log_weights=log_weights, log_evidence=log_evidence)
+    return moved, stop, carried + increments
 
 
-def _move(
-    method: Annealing, model: BoundModel, population: Population, target: Target, info: StepInfo
+def _next_stop(method: Annealing, carried: np.ndarray, deviations: np.ndarray, done: float) -> float:
+    target = method.target_ess * len(deviations)
+    if method.resampling is None:
+        return weights.next_temperature(carried, deviations, done, target)
+    # Falling to half the target in one step is better than evaluating the chunk again after a move.
+    stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
+    return stop if stop == 1.0 else weights.next_temperature(carried, deviations, done, target)
+
+
+def move_particles(
+    method: Annealing,
+    model: BoundModel,
+    population: Population,
+    log_weights: Float[np.ndarray, " particles"],
+    target: Target,
+    info: StepInfo,
 ) -> tuple[Population, StepInfo]:
+    """Particles resampled, if the method says so, and moved under a target.
+
+    `log_weights` are those gained since the last move: with them the particles show the target's centre and scale.
+    """
     # The weighted particles say more of centre and scale than those resampled from them.
-    normalised = np.exp(weights.normalise(population.log_weights))
-    if model.exchangeable and method.resample:  # as published, labels stay as they fall
+    normalised = np.exp(weights.normalise(log_weights))
+    if model.exchangeable and method.resampling is not None:  # as published, labels stay as they fall
         population = population._replace(positions=relabel(model, population.positions, normalised))
     on_host = np.asarray(population.positions, np.float64)
     centre = jnp.asarray(normalised @ on_host, population.positions.dtype)
     prepared = method.gradient.prepare(model, population.memory, target, centre)
     precision = None if prepared.expansion is None else _precision(model, prepared.expansion)
     scale = posterior_scale(on_host, normalised, precision, target.past.size + target.chunk.size)
-    if method.resample:
-        population = _resample(population)
+    if method.resampling is not None:
+        population = resample_particles(population, method.resampling)
     key, key_move = jax.random.split(population.key)
-    if method.exact_kernel is not None and isinstance(prepared.config, FullBatch):
+    is_exact = isinstance(prepared.config, FullBatch)
+    kernel = method.exact_kernel if is_exact and method.exact_kernel is not None else method.kernel
+    if isinstance(kernel, METROPOLIS):
         positions, correlation = exact_move(
-            model, method.exact_kernel, key_move, population.positions, prepared.target, scale
+            model, kernel, key_move, population.positions, prepared.target, scale
         )
         noise, noise_share = 0.0, 0.0
     else:
         positions, noise, noise_share, correlation = move(
             model,
-            method.kernel,
+            kernel,
             prepared.config,
             key_move,
             population.positions,
@@ -205,7 +209,7 @@ def _move(
 
 
 @partial(jax.jit, static_argnames=("model", "kernel"))
-def exact_move(model, kernel: HMC, key, positions, target: Target, scale: Scale):
+def exact_move(model, kernel, key, positions, target: Target, scale: Scale):
     """Move the particles by a kernel that takes the exact log density; also how much of its place a particle remembers."""
     moved = kernel.move(key, positions, log_target(model, target), scale)
     return moved, _largest_correlation(positions, moved)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evidentia.evidence.annealing import Population, StepInfo
+from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.population import Population
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 
@@ -46,13 +47,16 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
     return {"heavy weights": sentence}
 
 
-def signs_of_path(measured: Mapping[str, float]) -> dict[str, str]:
-    """What is wrong with the annealed path, by a short name, each with a sentence that says what to do."""
+def signs_of_path(measured: Mapping[str, float], ess_remedy: str = "resample=True") -> dict[str, str]:
+    """What is wrong with the annealed path, by a short name, each with a sentence that says what to do.
+
+    `ess_remedy` is what helps, beside more particles, where their weights are uneven.
+    """
     found = {}
     if measured["smallest_ess"] < MIN_ESS:
         found["ESS collapsed"] = (
             f"the effective sample size fell to {100 * measured['smallest_ess']:.0f}% of the particles: the log evidence "
-            "rests on a few of them. Take more particles, or resample=True."
+            f"rests on a few of them. Take more particles, or {ess_remedy}."
         )
     if measured["move_correlation"] > MAX_CORRELATION:
         found["moves do not decorrelate"] = (

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.evidence.annealing import Population
+from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.population import Population
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
 
@@ -86,6 +87,19 @@ class Chunked(Protocol):
     def diagnose(self, model: BoundModel, state: Any, rows: Rows, infos: Sequence[Any]) -> Diagnosis:
         """What a run over `rows` showed of its health."""
         ...
+
+
+class PathState(NamedTuple):
+    """The state of an estimator whose particles follow the posterior, and nothing else."""
+
+    population: Population
+    num_observations: int
+
+
+class PathInfo(NamedTuple):
+    """What happened in one update: its annealing steps."""
+
+    steps: Sequence[StepInfo]
 
 
 def over_chunks(method: Chunked, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:

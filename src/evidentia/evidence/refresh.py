@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.annealing import Population
+from evidentia.evidence.population import Population
 from evidentia.evidence.proposal import (
     Particles,
     Proposal,

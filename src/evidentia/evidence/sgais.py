@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import diagnostics
-from evidentia.evidence.annealing import Population, StepInfo, anneal, log_evidence_variance
+from evidentia.evidence.annealing import StepInfo, anneal
 from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
+from evidentia.evidence.population import Population, from_prior, log_evidence_variance
 from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import refresh
 from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
-from evidentia.kernels import BAOAB, HMC, SGHMC
+from evidentia.kernels import BAOAB, HMC, METROPOLIS, SGHMC
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, joined, next_round_number, next_stop
 
@@ -96,7 +96,7 @@ class SGAIS:
     stochastic_gradient: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
-    exact_kernel: HMC | None = field(default_factory=HMC)
+    exact_kernel: Any = field(default_factory=HMC)
 
     def __post_init__(self):
         if self.num_particles < 2:
@@ -111,6 +111,11 @@ class SGAIS:
             )
         if not self.stochastic_gradient:
             object.__setattr__(self, "gradient", FullBatch())
+        if isinstance(self.kernel, METROPOLIS) and not isinstance(self.gradient, FullBatch):
+            raise ConfigurationError(
+                f"kernel must be one that takes gradient estimates; got {self.kernel!r}, which takes exact densities. Give "
+                "it as exact_kernel, or with stochastic_gradient=False."
+            )
 
     @classmethod
     def published(cls) -> "SGAIS":
@@ -132,9 +137,12 @@ class SGAIS:
 
     def init(self, model: BoundModel, key: Array) -> SGAISState:
         """Particles from the prior, with equal weights and a log evidence of zero."""
-        key, key_prior = jax.random.split(key)
-        positions = model.sample_prior(key_prior, self.num_particles)
-        return SGAISState(Population(key, positions, np.zeros(self.num_particles)), 0)
+        return SGAISState(from_prior(model, key, self.num_particles), 0)
+
+    @property
+    def resampling(self) -> str | None:
+        """The scheme by which particles are resampled, if they are."""
+        return "systematic" if self.resample else None
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each chunk of `rows`."""

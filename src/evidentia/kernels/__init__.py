@@ -3,14 +3,30 @@
 A kernel is a small frozen configuration. Its `move(key, positions, gradient, scale)` is pure and compiled by the caller:
 `gradient(key, positions)` estimates the gradient of the log density to leave invariant, one row a particle, and `scale`
 (`Scale`) says how wide that density is. `noise_share(differences, scale)` tells how much of the noise in a step is that of
-the gradient. `HMC` alone takes an exact log density in place of the gradient. A kernel knows no weights and no data.
+the gradient. Those with Metropolis' correction (`METROPOLIS`) take an exact log density in place of the gradient. A kernel
+knows no weights and no data.
 """
 
 from evidentia.kernels.baoab import BAOAB
 from evidentia.kernels.hmc import HMC
+from evidentia.kernels.mala import MALA
+from evidentia.kernels.random_walk import RandomWalk
 from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
 from evidentia.kernels.sgld import SGLD
 from evidentia.kernels.sgnht import SGNHT
 
-__all__ = ["BAOAB", "HMC", "SGHMC", "SGLD", "SGNHT", "Scale", "posterior_scale"]
+METROPOLIS = HMC, MALA, RandomWalk
+
+__all__ = [
+    "BAOAB",
+    "HMC",
+    "MALA",
+    "METROPOLIS",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
+    "RandomWalk",
+    "Scale",
+    "posterior_scale",
+]

@@ -1,18 +1,15 @@
 """Hamiltonian Monte Carlo with Metropolis' correction: exact whatever the shape of the target, for exact gradients."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import blackjax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError
+from evidentia.kernels.metropolis import LogDensity, Positions, repeat
 from evidentia.kernels.scale import Scale
-
-Positions = Float[Array, "particles parameters"]
 
 
 @dataclass(frozen=True)
@@ -45,37 +42,16 @@ class HMC:
                 f"{self.smallest_step} and {self.largest_step}."
             )
 
-    def move(
-        self,
-        key: Array,
-        positions: Positions,
-        log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]],
-        scale: Scale,
-    ) -> Positions:
+    def move(self, key: Array, positions: Positions, log_density: LogDensity, scale: Scale) -> Positions:
         """Positions after the trajectories; `log_density` is that of one particle, which `jax.grad` can differentiate."""
-        step = blackjax.hmc.build_kernel()
+        kernel = blackjax.hmc.build_kernel()
         unit_mass = jnp.ones(positions.shape[1])
 
-        def whitened_density(shift, origin):
-            # From where the particle is: far from zero, differences of whitened coordinates would lose their digits.
-            density = log_density(origin + scale.factor @ shift)
-            return jnp.where(jnp.isnan(density), -jnp.inf, density)
-
-        def begin(origin):
-            return blackjax.hmc.init(jnp.zeros_like(origin), partial(whitened_density, origin=origin))
-
-        def trajectory(key, origin, state):
+        def trajectory(key, state, density):
             key_size, key_step = jax.random.split(key)
             bounds = jnp.log(self.smallest_step), jnp.log(self.largest_step)
             size = jnp.exp(jax.random.uniform(key_size, minval=bounds[0], maxval=bounds[1]))
-            density = partial(whitened_density, origin=origin)
-            state, _ = step(key_step, state, density, size, unit_mass, self.num_steps)
-            # From its new place on; the density and its gradient there are known.
-            return origin + scale.factor @ state.position, state._replace(position=jnp.zeros_like(origin))
+            return kernel(key_step, state, density, size, unit_mass, self.num_steps)
 
-        def one(index, carry):
-            keys = jax.random.split(jax.random.fold_in(key, index), len(positions))
-            return jax.vmap(trajectory)(keys, *carry)
-
-        moved, _ = jax.lax.fori_loop(0, self.num_trajectories, one, (positions, jax.vmap(begin)(positions)))
-        return moved
+        init = blackjax.hmc.init
+        return repeat(self.num_trajectories, key, positions, log_density, scale, init, trajectory)

@@ -1,0 +1,181 @@
+"""Annealed importance sampling: from the prior to the posterior over temperatures, all rows at every step."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float
+from numpy import ndarray
+
+from evidentia.errors import ConfigurationError
+from evidentia.evidence import diagnostics
+from evidentia.evidence.annealing import StepInfo, anneal_step
+from evidentia.evidence.estimator import Diagnosis, Snapshot
+from evidentia.evidence.population import Population, from_prior, log_evidence_variance
+from evidentia.gradients import FullBatch
+from evidentia.kernels import HMC, SGHMC
+from evidentia.model import BoundModel
+from evidentia.rows import Rows
+
+
+def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
+    """Temperatures k / K for k = 0, …, K = `num_steps`.
+
+    Raises:
+        ConfigurationError: fewer than one step.
+
+    Example:
+        >>> linear_schedule(4)
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    if num_steps < 1:
+        raise ConfigurationError(f"num_steps must be at least 1; got {num_steps}.")
+    return np.linspace(0.0, 1.0, num_steps + 1)
+
+
+def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " temperatures"]:
+    """Temperatures close together near 0 and near 1, the more so the larger `delta` (δ).
+
+        λ_k = (s_k - s_0) / (s_K - s_0),    s_k = 1 / (1 + exp(-δ (2k/K - 1))),    k = 0, …, K = `num_steps`
+
+    Raises:
+        ConfigurationError: fewer than one step, or a δ that is not positive.
+
+    Example:
+        >>> sigmoid_schedule(4).round(3)
+        array([0.   , 0.105, 0.5  , 0.895, 1.   ])
+
+    Source: Grosse, Ghahramani, Adams (2015), arXiv:1511.02543, section 5.
+    """
+    if not delta > 0:
+        raise ConfigurationError(f"delta must be positive; got {delta}.")
+    values = 1 / (1 + np.exp(-delta * (2 * linear_schedule(num_steps) - 1)))
+    schedule = (values - values[0]) / (values[-1] - values[0])
+    schedule[-1] = 1.0
+    return schedule
+
+
+@dataclass(frozen=True)
+class AIS:
+    """Annealed importance sampling.
+
+    Each particle walks alone from the prior to the posterior along the geometric path p(θ) p(D | θ)^λ. At the temperatures
+    0 = λ₀ < λ₁ < … < λ_K = 1 it gains weight, and it is moved by a kernel that leaves the new target invariant:
+
+        log wᵢ ← log wᵢ + (λ_k - λ_{k-1}) log p(D | θᵢ),        Ẑ = mean of the wᵢ.
+
+    Every move sees every row, so this is for thousands of rows, not millions. With Metropolis' correction and a fixed
+    schedule Ẑ is unbiased; taking step sizes and temperatures from the particles adds a bias that falls as one over their
+    number. Particles are never resampled: where the posterior is far from the prior, many temperatures are needed.
+    `log_evidence` is corrected for the bias -variance/2 of the logarithm. `AIS.published()` is what SGAIS was compared with.
+
+    Attributes:
+        num_particles: particles M, independent but for the step sizes.
+        target_ess: effective sample size that one step leaves, as a fraction of the particles: it chooses the temperatures.
+            The work grows as 1/√(1 - `target_ess`), and the variance of the log weights falls as its root.
+        schedule: temperatures from 0 to 1 instead: `ev.linear_schedule(K)`, `ev.sigmoid_schedule(K)` or your own.
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`, or `SGHMC` or another without Metropolis' correction, which
+            is then given the exact gradient.
+
+    Raises:
+        ConfigurationError: a field that is out of range.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.AIS(schedule=ev.sigmoid_schedule(200)))  # doctest: +SKIP
+
+    Source: Neal (2001), Statistics and Computing 11, 125; the adaptive temperatures and `published()` are those of Cameron,
+    Eggers, Kroon (2019), Entropy 21(11), 1109, section 3.
+    """
+
+    num_particles: int = 512
+    target_ess: float = 0.995
+    schedule: Sequence[float] | Float[ndarray, " temperatures"] | None = None
+    kernel: Any = field(default_factory=HMC)
+
+    # What the path reads: every gradient exact, and weights that accumulate.
+    gradient = FullBatch()
+    exact_kernel = None
+    resampling = None
+
+    def __post_init__(self):
+        if self.num_particles < 2:
+            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
+        if not 0 < self.target_ess < 1:
+            raise ConfigurationError(
+                f"target_ess is a fraction of the particles between 0 and 1; got {self.target_ess}."
+            )
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", _checked(self.schedule))
+
+    @classmethod
+    def published(cls) -> "AIS":
+        """As in the 2019 paper: 10 particles, an ESS of 5 after a step, 20 SGHMC steps with the exact gradient."""
+        return cls(num_particles=10, target_ess=0.5, kernel=SGHMC())
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each temperature, the last of them with the estimate."""
+        return self.walk(model, rows, from_prior(model, key, self.num_particles))
+
+    def walk(
+        self, model: BoundModel, rows: Rows, population: Population, *, is_reverse: bool = False
+    ) -> Iterator[Snapshot]:
+        """A snapshot after each temperature; in reverse from the posterior to the prior, and of log 1/Z."""
+        nothing = Rows(rows.arrays, rows.start, rows.start)
+        stops = self._stops(is_reverse)
+        temperatures, infos = [], []
+        done = 0.0
+        while done < 1.0:
+            stop = None if stops is None else stops[len(infos)]
+            population, done, info = anneal_step(
+                self, model, population, nothing, rows, done, stop=stop, is_reverse=is_reverse
+            )
+            temperatures.append(done)
+            infos.append(info)
+            yield self._snapshot(rows, population, temperatures, tuple(infos))
+
+    def _stops(self, is_reverse: bool) -> np.ndarray | None:
+        """Where the steps end, as shares of the way."""
+        if self.schedule is None:
+            return None
+        temperatures = np.asarray(self.schedule)
+        return 1.0 - temperatures[-2::-1] if is_reverse else temperatures[1:]
+
+    def _snapshot(
+        self, rows: Rows, population: Population, temperatures: Sequence[float], infos: Sequence[StepInfo]
+    ) -> Snapshot:
+        variance = log_evidence_variance(population)
+        first, last = temperatures[0], temperatures[-1]
+        if self.schedule is not None:
+            share = len(temperatures) / (len(self.schedule) - 1)
+        else:  # steps of a constant ESS grow about as the temperature does
+            share = 1.0 if last == 1.0 else 1.0 - math.log(last) / math.log(first)
+        return Snapshot(
+            population.log_evidence + 0.5 * variance,
+            math.sqrt(variance),
+            num_observations=rows.size if last == 1.0 else 0,
+            num_steps=1,
+            positions=population.positions,
+            log_weights=population.log_weights,
+            share_done=share,
+            diagnose=lambda: _diagnose(infos),
+        )
+
+
+def _diagnose(infos: Sequence[StepInfo]) -> Diagnosis:
+    measured = diagnostics.measure(infos, math.nan)
+    remedy = "more temperatures (a larger target_ess, or a longer schedule)"
+    return Diagnosis(measured, diagnostics.signs_of_path(measured, remedy))
+
+
+def _checked(schedule: Sequence[float] | np.ndarray) -> tuple[float, ...]:
+    """Temperatures as a tuple, so that configurations can be compared; ConfigurationError if they are no schedule."""
+    values = np.asarray(schedule, np.float64)
+    rises = values.ndim == 1 and len(values) > 1 and bool(np.all(np.diff(values) > 0))
+    if not rises or values[0] != 0.0 or values[-1] != 1.0:
+        shown = np.array2string(values, threshold=6, precision=4)
+        raise ConfigurationError(
+            f"schedule must rise from 0 to 1, each temperature above the last; got {shown}."
+        )
+    return tuple(values.tolist())

@@ -1,0 +1,116 @@
+"""Sequential importance resampling: rows one after the other, all that were seen at every move."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxtyping import Array
+
+from evidentia import weights
+from evidentia.errors import ConfigurationError
+from evidentia.evidence import diagnostics
+from evidentia.evidence.annealing import anneal
+from evidentia.evidence.estimator import (
+    Diagnosis,
+    PathInfo,
+    PathState,
+    Snapshot,
+    over_chunks,
+)
+from evidentia.evidence.population import from_prior, log_evidence_variance
+from evidentia.gradients import FullBatch
+from evidentia.kernels import HMC
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, next_stop
+
+
+@dataclass(frozen=True)
+class SMC:
+    """Sequential Monte Carlo over the data: sequential importance resampling with moves.
+
+    Rows are taken in a few at a time. Particles gain the weight p(rows | θᵢ); when the effective sample size falls below its
+    target they are resampled and moved by a kernel that leaves the posterior of all rows seen invariant, so a move costs
+    as much as there are rows, and the whole run about N log N:
+
+        wᵢ ← wᵢ p(yₙ | θᵢ),        log Ẑ ← log Ẑ + log Σ Wᵢ p(yₙ | θᵢ).
+
+    A chunk that would leave less than half the target is taken in over temperatures instead. Ẑ is unbiased up to what is
+    learnt from the particles themselves (step sizes, temperatures), of order 1/M; `log_evidence` is corrected for the bias
+    -variance/2 of the logarithm.
+
+    Attributes:
+        num_particles: particles M.
+        chunk_size: rows taken in at a time. The published algorithm takes one.
+        target_ess: effective sample size, as a fraction of the particles, below which they are resampled and moved.
+        resampling: the scheme, "systematic", "stratified", "residual" or "multinomial".
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`, or one without Metropolis' correction.
+
+    Raises:
+        ConfigurationError: a field that is out of range.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.SMC(chunk_size=1, resampling="stratified"))  # doctest: +SKIP
+
+    Source: Cameron (2020), MSc thesis, Stellenbosch, Algorithm 7; Chopin (2002), Biometrika 89, 539; Del Moral, Doucet,
+    Jasra (2006), Journal of the Royal Statistical Society B 68, 411.
+    """
+
+    num_particles: int = 512
+    chunk_size: int = 10
+    target_ess: float = 0.5
+    resampling: str = "systematic"
+    kernel: Any = field(default_factory=HMC)
+
+    # What the path reads: every gradient is exact.
+    gradient = FullBatch()
+    exact_kernel = None
+
+    def __post_init__(self):
+        if self.num_particles < 2:
+            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
+        if self.chunk_size < 1:
+            raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
+        if not 0 < self.target_ess < 1:
+            raise ConfigurationError(
+                f"target_ess is a fraction of the particles between 0 and 1; got {self.target_ess}."
+            )
+        if self.resampling not in weights.SCHEMES:
+            raise ConfigurationError(
+                f"resampling must be one of {', '.join(weights.SCHEMES)}; got {self.resampling!r}."
+            )
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each chunk of `rows`."""
+        return over_chunks(self, model, rows, key)
+
+    def init(self, model: BoundModel, key: Array) -> PathState:
+        """Particles from the prior, with equal weights and a log evidence of zero."""
+        return PathState(from_prior(model, key, self.num_particles), 0)
+
+    def next_stop(self, state: PathState, total: int) -> int:
+        """The row up to which the next chunk reaches."""
+        return next_stop(state.num_observations, self.chunk_size, total)
+
+    def update(
+        self, model: BoundModel, state: PathState, past: Rows, chunk: Rows, *, is_last: bool = False
+    ) -> tuple[PathState, PathInfo]:
+        """Take in a chunk; `past` holds the rows of earlier chunks.
+
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+        """
+        population, steps = anneal(self, model, state.population, past, chunk)
+        return PathState(population, chunk.stop), PathInfo(steps)
+
+    def summary(self, state: PathState) -> tuple[float, float]:
+        """Log evidence of everything seen and its standard error, in nats."""
+        variance = log_evidence_variance(state.population)
+        return state.population.log_evidence + 0.5 * variance, math.sqrt(variance)
+
+    def diagnose(
+        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[PathInfo]
+    ) -> Diagnosis:
+        """Measured signs of health of a run over `rows`."""
+        spread = diagnostics.height_spread(model, rows, state.population)
+        measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
+        return Diagnosis(measured, diagnostics.signs_of_path(measured, "a smaller chunk_size"))
