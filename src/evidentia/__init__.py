@@ -22,7 +22,7 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import AIS, SGAIS, SMC, linear_schedule, sigmoid_schedule
+from evidentia.evidence import AIS, SGAIS, SMC, Sequential, linear_schedule, sigmoid_schedule
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 
@@ -42,6 +42,7 @@ __all__ = [
     "EvidentiaError",
     "Model",
     "ModelError",
+    "Sequential",
     "Trajectory",
     "compare",
     "estimate",

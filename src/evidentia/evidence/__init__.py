@@ -1,7 +1,8 @@
 """The estimators of the log evidence, one file each: compositions of weights, gradients and kernels."""
 
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
+from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.smc import SMC
 
-__all__ = ["AIS", "SGAIS", "SMC", "linear_schedule", "sigmoid_schedule"]
+__all__ = ["AIS", "SGAIS", "SMC", "Sequential", "linear_schedule", "sigmoid_schedule"]

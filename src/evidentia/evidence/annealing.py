@@ -34,13 +34,8 @@ HARD_BOUNDARY = (
 )
 
 
-class Annealing(Protocol):
-    """The fields of a method that the path reads; `SGAIS` documents them."""
-
-    @property
-    def target_ess(self) -> float:
-        """Effective sample size that reweighting keeps, as a fraction of the particles."""
-        ...
+class Moving(Protocol):
+    """The fields of a method that a move reads; `SGAIS` documents them."""
 
     @property
     def resampling(self) -> str | None:
@@ -60,6 +55,15 @@ class Annealing(Protocol):
     @property
     def exact_kernel(self) -> Any:
         """Moves particles where gradients are exact, with Metropolis' correction; None for `kernel` there too."""
+        ...
+
+
+class Annealing(Moving, Protocol):
+    """The fields of a method that the path reads."""
+
+    @property
+    def target_ess(self) -> float:
+        """Effective sample size that reweighting keeps, as a fraction of the particles."""
         ...
 
 
@@ -136,7 +140,7 @@ def _reweight(
 ) -> tuple[Population, float, Float[np.ndarray, " particles"]]:
     """The population at the end of a step, where that is, and the log weights gained since the last move."""
     deviations, offset = log_likelihood_sums(model, population.positions, chunk)
-    _check_log_likelihoods(deviations, chunk)
+    check_log_likelihoods(deviations, chunk)
     if done > 0.0 and np.mean(deviations == -np.inf) > 0.05:
         warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=6)
     deviations, offset = sign * deviations, sign * offset
@@ -162,7 +166,7 @@ def _next_stop(method: Annealing, carried: np.ndarray, deviations: np.ndarray, d
 
 
 def move_particles(
-    method: Annealing,
+    method: Moving,
     model: BoundModel,
     population: Population,
     log_weights: Float[np.ndarray, " particles"],
@@ -243,7 +247,8 @@ def _precision(model: BoundModel, expansion: Expansion) -> np.ndarray:
     return -np.asarray(hessian, np.float64)
 
 
-def _check_log_likelihoods(deviations: np.ndarray, chunk: Rows) -> None:
+def check_log_likelihoods(deviations: Float[np.ndarray, " particles"], chunk: Rows) -> None:
+    """Raise EstimationError if the log-likelihood is NaN or +inf at a particle, or -inf at all."""
     rows = f"rows {chunk.start} to {chunk.stop - 1}"
     count = len(deviations)
     if bad := int(np.sum(np.isnan(deviations))):

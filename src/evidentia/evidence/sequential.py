@@ -1,0 +1,176 @@
+"""The sequential estimator: the log evidence as a sum of log predictive densities, without weights."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from evidentia import weights
+from evidentia.errors import ConfigurationError
+from evidentia.evidence import diagnostics
+from evidentia.evidence.ais import AIS
+from evidentia.evidence.annealing import StepInfo, check_log_likelihoods, move_particles
+from evidentia.evidence.estimator import (
+    Diagnosis,
+    Estimator,
+    PathInfo,
+    PathState,
+    Snapshot,
+    over_chunks,
+)
+from evidentia.evidence.population import Population, from_prior
+from evidentia.gradients import ControlVariate, MiniBatch
+from evidentia.kernels import BAOAB, HMC, SGHMC
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.target import Target
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """The sequential estimator: particles follow the posterior, and predict each chunk before they see it.
+
+        log Ẑ = Σ log p̂(yₙ | y_<n),        p̂(yₙ | y_<n) = mean over the particles of p(yₙ | θᵢ)
+
+    Chunks of 20 rows up to 80, of a quarter of the rows seen up to 2,000, then of 500. After each the particles are moved
+    under the posterior of all rows seen; they carry no weights, so what the moves fail to correct stays, and the estimate is
+    too low where they lag behind. `SGAIS` weighs them instead and needs far fewer moves; this is what it grew from.
+
+    Attributes:
+        num_particles: particles M.
+        num_moves: moves after each chunk, the first of them with step sizes from the weighted particles.
+        kernel: the move along gradient estimates, as in `SGAIS`.
+        gradient: the gradient, as in `SGAIS`.
+        exact_kernel: the move where the gradient is exact; None for `kernel` always.
+        initial: an estimator for the first rows, whose posterior the particles start from; any goes. The published hybrid
+            takes `ev.NestedSampling()`. None for particles from the prior, whose mean likelihood of the first 20 rows is a
+            poor estimate with more than two or three parameters.
+        initial_rows: how many rows that is.
+
+    Raises:
+        ConfigurationError: a field that is out of range.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.Sequential(initial=ev.NestedSampling()))  # doctest: +SKIP
+
+    Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18 (MaxEnt 2019).
+    """
+
+    num_particles: int = 512
+    num_moves: int = 3
+    kernel: Any = field(default_factory=BAOAB)
+    gradient: Any = field(default_factory=ControlVariate)
+    exact_kernel: Any = field(default_factory=HMC)
+    initial: Estimator | None = field(default_factory=AIS)
+    initial_rows: int = 100
+
+    resampling = None  # what the path reads: particles carry no weights
+
+    def __post_init__(self):
+        if self.num_particles < 2:
+            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
+        if self.num_moves < 1:
+            raise ConfigurationError(f"num_moves must be at least 1; got {self.num_moves}.")
+        if self.initial_rows < 2:
+            raise ConfigurationError(f"initial_rows must be at least 2; got {self.initial_rows}.")
+        if self.initial is not None and (
+            isinstance(self.initial, type) or not isinstance(self.initial, Estimator)
+        ):
+            raise ConfigurationError(
+                f"initial must be a configuration such as NestedSampling(); got {self.initial!r}."
+            )
+
+    @classmethod
+    def published(cls, initial: Estimator | None = None) -> "Sequential":
+        """With the settings of the MaxEnt paper: 10 particles, 20 SGHMC steps, mini-batches of 500 rows.
+
+        Without `initial` it begins with the prior; `initial=ev.NestedSampling.published()` gives the paper's hybrid.
+        """
+        return cls(
+            num_particles=10,
+            num_moves=1,
+            kernel=SGHMC(),
+            gradient=MiniBatch(batch_size=500),
+            exact_kernel=None,
+            initial=initial,
+        )
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each chunk of `rows`."""
+        return over_chunks(self, model, rows, key)
+
+    def init(self, model: BoundModel, key: Array) -> PathState:
+        """Particles from the prior."""
+        return PathState(from_prior(model, key, self.num_particles), 0)
+
+    def next_stop(self, state: PathState, total: int) -> int:
+        """The row up to which the next chunk reaches, as published."""
+        start = state.num_observations
+        if start == 0 and self.initial is not None:
+            return min(self.initial_rows, total)
+        size = 20 if start <= 80 else min(start // 4, 500)
+        return min(start + size, total)
+
+    def update(
+        self, model: BoundModel, state: PathState, past: Rows, chunk: Rows, *, is_last: bool = False
+    ) -> tuple[PathState, PathInfo]:
+        """Predict a chunk, then move the particles with it; `past` holds the rows of earlier chunks.
+
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+        """
+        if state.num_observations == 0 and self.initial is not None:
+            return self._begin(self.initial, model, state, chunk)
+        deviations, offset = log_likelihood_sums(model, state.population.positions, chunk)
+        check_log_likelihoods(deviations, chunk)
+        population = state.population._replace(
+            log_evidence=state.population.log_evidence
+            + offset
+            + weights.log_sum_exp(deviations)
+            - math.log(self.num_particles),
+            variance=state.population.variance + weights.relative_variance(deviations),
+        )
+        info = StepInfo(weights.ess(deviations) / len(deviations))
+        target = 0.5 * len(deviations)
+        # Weights that leave a few particles say nothing of the scale: temper them.
+        share = weights.next_temperature(np.zeros_like(deviations), deviations, 0.0, target)
+        log_weights, infos = share * deviations, []
+        for _ in range(self.num_moves):
+            population, info = move_particles(
+                self, model, population, log_weights, Target(past, chunk, 1.0), info
+            )
+            infos.append(info)
+            log_weights = np.zeros_like(deviations)
+        return PathState(population, chunk.stop), PathInfo(infos)
+
+    def summary(self, state: PathState) -> tuple[float, float]:
+        """Log evidence of everything seen and its standard error, in nats, were the chunks independent."""
+        variance = state.population.variance
+        return state.population.log_evidence + 0.5 * variance, math.sqrt(variance)
+
+    def diagnose(
+        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[PathInfo]
+    ) -> Diagnosis:
+        """Measured signs of health of a run over `rows`."""
+        spread = diagnostics.height_spread(model, rows, state.population)
+        measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
+        return Diagnosis(measured, diagnostics.signs_of_path(measured, "initial=NestedSampling()"))
+
+    def _begin(
+        self, initial: Estimator, model: BoundModel, state: PathState, chunk: Rows
+    ) -> tuple[PathState, PathInfo]:
+        """The state after the first rows, by another estimator."""
+        key, key_run, key_draw = jax.random.split(state.population.key, 3)
+        *_, last = initial.run(model, chunk, key_run)
+        chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
+        population = Population(
+            key,
+            last.positions[chosen],
+            np.zeros(self.num_particles),
+            last.log_evidence - 0.5 * last.standard_error**2,
+            last.standard_error**2,
+        )
+        return PathState(population, chunk.stop), PathInfo([StepInfo(math.nan)] * last.num_steps)
