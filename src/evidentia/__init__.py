@@ -25,6 +25,7 @@ from evidentia.estimate import estimate
 from evidentia.evidence import AIS, SGAIS, SMC, Sequential, linear_schedule, sigmoid_schedule
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
+from evidentia.sandwich import Sandwich, sandwich
 
 __version__ = version("evidentia")
 
@@ -42,6 +43,7 @@ __all__ = [
     "EvidentiaError",
     "Model",
     "ModelError",
+    "Sandwich",
     "Sequential",
     "Trajectory",
     "compare",
@@ -50,6 +52,7 @@ __all__ = [
     "kernels",
     "linear_schedule",
     "models",
+    "sandwich",
     "sigmoid_schedule",
     "use_compilation_cache",
 ]

@@ -4,7 +4,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from evidentia.errors import (
 from evidentia.evidence import SGAIS
 from evidentia.evidence.estimator import Estimator, Snapshot
 from evidentia.model import BoundModel, Model
-from evidentia.progress import Update, progress_bar
+from evidentia.progress import Update, reporter
 from evidentia.result import Evidence, Trajectory
 from evidentia.rows import Rows
 from evidentia.stream.arrays import as_arrays, num_rows, on_device
@@ -83,7 +82,7 @@ def estimate(
         model.check_data(arrays)
     bound = model.bind(arrays)
     rows = Rows(on_device(arrays), 0, num_rows(arrays))
-    with _reporter(progress, bound.name) as report:
+    with reporter(progress, bound.name) as report:
         evidence = _run(bound, rows, chosen, int(seed), report, started)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
             chosen = replace(chosen, num_particles=more)  # type: ignore[type-var]
@@ -122,14 +121,6 @@ def _run(bound: BoundModel, rows: Rows, method: Estimator, seed: int, report, st
             error.evidence = run.evidence(completed=False)
         raise
     return run.evidence(completed=True)
-
-
-def _reporter(
-    progress: bool | Callable[[Update], None], name: str
-) -> AbstractContextManager[Callable[[Update], None]]:
-    if callable(progress):
-        return nullcontext(progress)
-    return progress_bar(name) if progress else nullcontext(lambda update: None)
 
 
 @dataclass

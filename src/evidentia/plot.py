@@ -18,6 +18,9 @@ from evidentia.result import Evidence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+    from evidentia.sandwich import Sandwich
 
 # Okabe and Ito (2008), "Color universal design", without yellow; told apart by line style as well.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
@@ -46,7 +49,7 @@ def plot_evidence(evidence: Evidence, ax: Axes | None = None) -> Axes:
         loc="left",
         fontsize="medium",
     )
-    _plain_numbers(ax)
+    _plain_numbers(ax.yaxis)
     _count_axis(ax, counts)
     return ax
 
@@ -144,6 +147,40 @@ def plot_posterior(
     return ax
 
 
+def plot_sandwich(found: Sandwich, ax: Axes | None = None) -> Axes:
+    """The forward and the reverse estimate with two standard errors, the bounds, and the exact value where it is known.
+
+    Values are in nats from the middle of the bounds, which the label under the axis gives.
+
+    Args:
+        found: what `sandwich` returned.
+        ax: axes to draw into; a new pyplot figure if not given.
+
+    Returns:
+        The axes.
+    """
+    ax = _new_axes(7, 2.6) if ax is None else ax
+    middle = 0.5 * (found.lower + found.upper)
+    ax.axvspan(
+        found.lower - middle, found.upper - middle, color=COLORS[5], alpha=0.25, linewidth=0, label="bounds"
+    )
+    for height, (side, color) in enumerate(((found.reverse, COLORS[1]), (found.forward, COLORS[0]))):
+        value, error = side.log_evidence - middle, 2 * side.standard_error
+        ax.errorbar(value, height, xerr=error, fmt="o", color=color, capsize=4, markersize=6)
+    if found.exact is not None:
+        ax.axvline(found.exact - middle, color="black", linestyle="--", linewidth=1.2, label="exact")
+    ax.set_yticks([0, 1], ["reverse\n(from above)", "forward\n(from below)"])
+    ax.set_ylim(-0.6, 1.6)
+    ax.set_xlabel(f"log evidence (nats from {middle:,.2f})".replace("-", "−"))
+    title = f"{found.model_name}, {found.num_observations:,} simulated observations: gap {found.gap:.2g} nats"
+    ax.set_title(title, loc="left", fontsize="medium", pad=24)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2, frameon=False)
+    _plain_numbers(ax.xaxis)
+    _tidy(ax)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
 def posterior_height(num_scalars: int) -> float:
     """The height in inches at which that many rows of `plot_posterior` are legible."""
     return 1.3 + 0.21 * num_scalars
@@ -168,7 +205,7 @@ def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
         ax.set_ylim(1.5 * factor.min(), max(1.0, 1.5 * factor.max()))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
     else:
-        _plain_numbers(ax)
+        _plain_numbers(ax.yaxis)
 
 
 def _count_axis(ax: Axes, counts: np.ndarray) -> None:
@@ -191,8 +228,8 @@ def _short_count(count: float, _: Any = None) -> str:
     return f"{count:g}"
 
 
-def _plain_numbers(ax: Axes) -> None:
-    ax.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+def _plain_numbers(axis: Axis) -> None:
+    axis.set_major_formatter(ScalarFormatter(useOffset=False))
 
 
 def _tidy(ax: Axes) -> None:

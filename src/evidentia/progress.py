@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -88,6 +88,13 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
             )
 
         yield show
+
+
+def reporter(progress: bool | Listener, name: str) -> AbstractContextManager[Listener]:
+    """What `progress` asks for: True a bar, False silence, a function that function."""
+    if callable(progress):
+        return nullcontext(progress)
+    return progress_bar(name) if progress else nullcontext(lambda update: None)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def next_temperature(
 
     `target` is a number of particles. Returns 1.0 if the whole step keeps at least that many; otherwise λ' by
     bisection. Particles with a log-likelihood of -inf are lost at any step, so where fewer than `target` survive the
-    step is chosen to keep nine tenths of the survivors.
+    step is chosen to keep nine tenths of the survivors, or the share that `target` is if that is more.
     Source: SGAIS, Algorithm 1, line "find Δ such that ESS(Δ) = ESS*".
     """
 
@@ -72,7 +72,7 @@ def next_temperature(
 
     remaining = 1.0 - temperature
     survivors = np.where(log_likelihoods == -np.inf, -np.inf, log_weights)
-    target = min(target, 0.9 * ess(survivors))
+    target = min(target, max(0.9, target / len(log_weights)) * ess(survivors))
     if ess_after(remaining) >= target:
         return 1.0
     low, high = 0.0, remaining

@@ -90,7 +90,7 @@ class AIS:
     """
 
     num_particles: int = 512
-    target_ess: float = 0.995
+    target_ess: float = 0.99
     schedule: Sequence[float] | Float[ndarray, " temperatures"] | None = None
     kernel: Any = field(default_factory=HMC)
 
