@@ -1,0 +1,82 @@
+"""The sequential estimator: its chunks, exact evidences, the hybrid, the published settings, and what is refused."""
+
+import jax
+import numpy as np
+import pytest
+
+import evidentia as ev
+from tests.evidence.test_ais import scores
+from tests.evidence.test_analytic_truths import CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_estimates_agree_with_the_exact_evidence(name):
+    found = scores(name, ev.Sequential(), 500, range(6))
+    assert np.all(np.abs(found) < 4), found
+    assert abs(found.mean()) < 4 / np.sqrt(6), found
+
+
+def test_from_the_prior_it_is_right_with_few_parameters():
+    with pytest.warns(ev.DiagnosticWarning, match="effective sample size fell"):  # of the first chunk
+        found = scores("beta-bernoulli", ev.Sequential(initial=None), 200, range(6))
+    assert np.all(np.abs(found) < 4), found
+
+
+def test_chunks_are_those_of_the_paper():
+    method, start, stops = ev.Sequential.published(), 0, []
+    while start < 4000:
+        state = method.init(_bound(), jax.random.key(0))._replace(num_observations=start)
+        start = method.next_stop(state, 4000)
+        stops.append(start)
+    assert stops[:6] == [20, 40, 60, 80, 100, 125]
+    grown = list(zip(stops[4:-2], np.diff(stops)[4:-1], strict=True))
+    assert all(size == min(stop // 4, 500) for stop, size in grown)
+    assert grown[-1][1] == 500 and stops[-1] == 4000
+
+
+def test_published_settings_lag_behind():
+    """Ten particles without weights from the prior: what is wrong with it is told in the docstring."""
+    model = ev.models.linear_regression(num_features=5)
+    data, _ = model.simulate(1000, 0)
+    with pytest.warns(ev.DiagnosticWarning):
+        evidence = ev.estimate(model, data, method=ev.Sequential.published())
+    assert evidence.log_evidence < model.exact_log_evidence(data) - 3
+
+
+def test_any_estimator_can_begin():
+    model = ev.models.linear_regression(num_features=2)
+    data, _ = model.simulate(300, 0)
+    for initial in (ev.SMC(), ev.SGAIS()):
+        evidence = ev.estimate(model, data, method=ev.Sequential(initial=initial, initial_rows=60))
+        assert evidence.trajectory.num_observations[0] == 60
+        first = {name: array[:60] for name, array in data.items()}
+        for n, exact in ((60, model.exact_log_evidence(first)), (300, model.exact_log_evidence(data))):
+            entry = evidence.trajectory.at(n)
+            assert abs(entry["log_evidence"] - exact) < 4.5 * entry["standard_error"]
+
+
+def test_data_shorter_than_the_initial_rows_are_the_initial_estimator_s():
+    model = ev.models.linear_regression(num_features=1)
+    data, _ = model.simulate(50, 0)
+    evidence = ev.estimate(model, data, method=ev.Sequential())
+    assert list(evidence.trajectory.num_observations) == [50]
+    assert abs(evidence.log_evidence - model.exact_log_evidence(data)) < 4 * evidence.standard_error
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
+        ({"num_moves": 0}, r"num_moves must be at least 1; got 0\."),
+        ({"initial_rows": 1}, r"initial_rows must be at least 2; got 1\."),
+        ({"initial": 5}, r"initial must be a configuration such as NestedSampling\(\); got 5\."),
+    ],
+)
+def test_impossible_fields_are_refused(fields, message):
+    with pytest.raises(ev.ConfigurationError, match=message):
+        ev.Sequential(**fields)
+
+
+def _bound():
+    model = ev.models.linear_regression(num_features=1)
+    return model.bind(model.simulate(2, 0)[0])

@@ -1,0 +1,73 @@
+"""SMC over the data: exact evidences under every resampling scheme, unbiased, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia import weights
+from evidentia.rows import Rows
+from tests.evidence.test_ais import scores
+from tests.evidence.test_analytic_truths import CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_estimates_agree_with_the_exact_evidence(name):
+    found = scores(name, ev.SMC(), 200, range(8))
+    assert np.all(np.abs(found) < 3.5), found
+    assert abs(found.mean()) < 4 / np.sqrt(8), found
+
+
+@pytest.mark.parametrize("scheme", weights.SCHEMES)
+def test_the_mean_of_the_evidence_is_the_evidence(scheme):
+    case = CASES["beta-bernoulli"]
+    data = case.simulate(np.random.default_rng(0), 30)
+    bound, rows = case.explicit.bind(data), Rows(jax.tree.map(jnp.asarray, data), 0, 30)
+    method, ratios = ev.SMC(num_particles=64, chunk_size=3, resampling=scheme), []
+    for seed in range(40):
+        *_, last = method.run(bound, rows, jax.random.key(seed))
+        # Without the correction for the bias of the logarithm.
+        ratios.append(np.exp(last.log_evidence - 0.5 * last.standard_error**2 - case.exact(data)))
+    assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios) / np.sqrt(40)
+    assert np.std(ratios) > 0.05  # else the test would prove nothing
+
+
+def test_rows_are_taken_in_one_by_one_as_published():
+    model = ev.models.linear_regression(num_features=1)
+    data, _ = model.simulate(30, 0)
+    trajectory = ev.estimate(model, data, method=ev.SMC(chunk_size=1)).trajectory
+    assert list(trajectory.num_observations) == list(range(1, 31))
+    for n in (2, 10, 30):
+        exact = model.exact_log_evidence({name: array[:n] for name, array in data.items()})
+        assert abs(trajectory.at(n)["log_evidence"] - exact) < 4 * trajectory.at(n)["standard_error"]
+
+
+def test_ctrl_c_returns_the_rows_so_far():
+    model = ev.models.linear_regression(num_features=1)
+    data, _ = model.simulate(200, 0)
+
+    def interrupt(update):
+        if update.num_observations == 100:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ev.EvidenceWarning, match="stopped after 100 of 200 observations"):
+        evidence = ev.estimate(model, data, method=ev.SMC(), progress=interrupt)
+    assert not evidence.completed and evidence.num_observations == 100
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
+        ({"chunk_size": 0}, r"chunk_size must be at least 1; got 0\."),
+        ({"target_ess": 0.0}, r"target_ess is a fraction of the particles .* got 0\.0\."),
+        (
+            {"resampling": "bootstrap"},
+            r"resampling must be one of systematic, stratified, residual, multinomial; got 'bootstrap'\.",
+        ),
+    ],
+)
+def test_impossible_fields_are_refused(fields, message):
+    with pytest.raises(ev.ConfigurationError, match=message):
+        ev.SMC(**fields)
