@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from estimators_table import print_record, write_page
@@ -98,17 +99,15 @@ def measure(name: str, method: str, num_runs: int, limit: float) -> tuple[list[d
                 stderr=file,
                 start_new_session=True,  # so that processes it starts are stopped with it
             )
+            stopped = ""
             try:
                 process.wait(limit)
-                stopped = ""
             except subprocess.TimeoutExpired:
                 stopped = f"stopped after {limit:g} s"
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-            if stopped:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
         if process.returncode and not stopped:
             lines = errors.read_text().strip().splitlines()
             stopped = f"failed: {lines[-1] if lines else process.returncode}"
@@ -131,9 +130,9 @@ def available(methods: list[str]) -> list[str]:
     return found
 
 
-def measure_all(problems: list[str], methods: list[str], seeds: int, limit: float) -> list[dict]:
-    """One record for each problem and method."""
-    methods, records = available(methods), []
+def measure_all(problems: list[str], methods: list[str], seeds: int, limit: float) -> Iterator[dict]:
+    """One record for each problem and method, as soon as it is there."""
+    methods = available(methods)
     for name in problems:
         truths, stopped = measure(name, TRUTH, 1, 3600)
         if not truths:
@@ -141,9 +140,7 @@ def measure_all(problems: list[str], methods: list[str], seeds: int, limit: floa
         for method in methods:
             runs, stopped = measure(name, method, seeds + 1, limit)
             record = {"problem": name, "method": method, "peer": method in PEERS, "truth": truths[0]}
-            records.append(record | {"runs": runs, "stopped": stopped})
-            print_record(records[-1])
-    return records
+            yield record | {"runs": runs, "stopped": stopped}
 
 
 def main() -> None:
@@ -165,11 +162,16 @@ def main() -> None:
     if arguments.page:
         write_page(page, json.loads(arguments.page.read_text()), arguments.page.name)
         return
-    records = measure_all(arguments.problems, arguments.methods, arguments.seeds, arguments.limit)
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that the process of the moment is stopped too
     today = datetime.date.today().isoformat()
-    results = {"date": today, "machine": describe_machine(), "limit": arguments.limit, "records": records}
     out = arguments.out or FOLDER / "results" / f"estimators-{today}.json"
-    out.write_text(json.dumps(results, indent=1) + "\n")
+    results = {"date": today, "machine": describe_machine(), "limit": arguments.limit, "records": []}
+    for record in measure_all(arguments.problems, arguments.methods, arguments.seeds, arguments.limit):
+        print_record(record)
+        results["records"].append(record)
+        out.write_text(json.dumps(results, indent=1) + "\n")  # after each: an hour's work may be interrupted
     if arguments.out is None:
         write_page(page, results, out.name)
 

@@ -99,8 +99,8 @@ def dynesty(problem: SmallProblem) -> Runner:
 def nautilus(problem: SmallProblem) -> Runner:
     """Importance nested sampling with neural bounds: 2,000 live points, 10,000 effective draws.
 
-    The draws of the exploration are discarded, as nautilus asks for evidences. Its error is one over the root of the
-    effective sample size (Lange 2023, section 2).
+    The draws of the exploration are discarded, as nautilus asks for an unbiased evidence. It reports no error; one over the
+    root of its effective sample size stands for it.
     """
     import nautilus as package
 
