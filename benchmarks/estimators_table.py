@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import textwrap
 from pathlib import Path
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -67,8 +68,12 @@ def _measured(results: dict, source: str) -> str:
     machine, records = results["machine"], results["records"]
     versions = ", ".join(f"{name} {machine[name]}" for name in PACKAGES if name in machine)
     details = [[cells(record)[name] for name in DETAILS] for record in records]
-    return f"""Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]} with Python {machine["python"]}, {versions}. Each cell: root
-mean square error in nats (mean reported standard error), and the median seconds of a run after the first.
+    sentences = (
+        f"Measured on {results['date']} on {machine['cores']} cores of {machine['processor']} with Python "
+        f"{machine['python']}, {versions}. Each cell: root mean square error in nats (mean reported standard error), "
+        "and the median seconds of a run after the first, which compiles."
+    )
+    return f"""{textwrap.fill(sentences, 120, break_on_hyphens=False)}
 
 {_summary(records)}
 Every run, with the first call's compilation and what the peers tell of their likelihood evaluations; a method had
