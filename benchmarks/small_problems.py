@@ -79,7 +79,7 @@ def check_quantiles(problem: SmallProblem, *, num_draws: int = 20_000) -> None:
 def _annealed(model: ev.Model):
     """The truth of many particles annealed from the prior, drawing nothing anew; its error is the spread of 8 runs.
 
-    Nested sampling by nautilus, which shares nothing with it but the likelihood, agrees: see docs/choosing.md.
+    The peers' nested samplers, in the same table, share nothing with it but the likelihood.
     """
 
     def truth(data):

@@ -14,9 +14,9 @@ from small_problems import SmallProblem
 NUM_PARTICLES = 512
 NUM_MOVES = 5  # of HMC at each temperature
 LEAPFROG_STEPS = 4
-STEP_SIZE = (
-    0.3  # in standard deviations: together a quarter of a Gaussian's period, as half of one only reflects it
-)
+# In standard deviations. Four make a quarter of a Gaussian's period; half of one would only reflect it.
+STEP_SIZE = 0.3
+NUM_CHAINS = 4  # of PyMC
 
 
 def blackjax(problem: SmallProblem) -> Runner:
@@ -77,11 +77,12 @@ def pymc(problem: SmallProblem) -> Runner:
         with warnings.catch_warnings(), model:
             warnings.simplefilter("ignore")
             result = package.sample_smc(
-                chains=4, random_seed=seed, progressbar=False, compute_convergence_checks=False
+                chains=NUM_CHAINS, random_seed=seed, progressbar=False, compute_convergence_checks=False
             )
-        # One row for each chain, or an object array of lists where chains took different numbers of stages.
-        stages = result.sample_stats["log_marginal_likelihood"].values
-        estimates = np.array([chain[-1] for chain in stages], float)
+        # Only the last stage of a chain has a number; the shape depends on whether all chains took as many stages.
+        stages = np.hstack(result.sample_stats["log_marginal_likelihood"].values.ravel().tolist())
+        estimates = stages[np.isfinite(stages)].astype(float)
+        assert len(estimates) == NUM_CHAINS, stages
         ratios = np.exp(
             estimates - estimates.max()
         )  # the evidence, not its logarithm, is averaged: it is unbiased
