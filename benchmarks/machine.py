@@ -2,8 +2,11 @@
 
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+PACKAGES = ["evidentia", "jax", "numpyro", "blackjax", "numpy", "dynesty"]
+OPTIONAL_PEERS = ["nautilus-sampler", "ultranest", "pymc"]
 
 
 def describe_machine() -> dict[str, str | int]:
@@ -11,10 +14,17 @@ def describe_machine() -> dict[str, str | int]:
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    packages = ["evidentia", "jax", "numpyro", "blackjax", "numpy", "dynesty"]
     return {
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **{name: version(name) for name in PACKAGES},
+        **{name: found for name in OPTIONAL_PEERS if (found := _version(name)) is not None},
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

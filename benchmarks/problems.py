@@ -57,7 +57,7 @@ def softmax() -> Problem:
     """Softmax regression with 10 features and 4 classes: 44 parameters."""
     model = ev.models.softmax_regression(num_features=10, num_classes=4)
     data, params = model.simulate(ROWS, 0)
-    return Problem("softmax", model, data, _laplace(model, params), 1.0)
+    return Problem("softmax", model, data, laplace_truth(model, params), 1.0)
 
 
 def student_t() -> Problem:
@@ -81,7 +81,7 @@ def student_t() -> Problem:
     x = generator.standard_normal((ROWS, 5), np.float32)
     y = x @ params["weights"] + params["intercept"] + params["scale"] * generator.standard_t(4, ROWS)
     data = {"x": x, "y": y.astype(np.float32)}
-    return Problem("Student-t", model, data, _laplace(model, params), 1.0)
+    return Problem("Student-t", model, data, laplace_truth(model, params), 1.0)
 
 
 def rare() -> Problem:
@@ -102,14 +102,16 @@ def rare() -> Problem:
     y = np.zeros(ROWS, np.float32)
     y[np.argsort(-scores)[:5]] = 1
     start = {"weights": np.zeros(3), "intercept": -5.0}
-    return Problem("rare positives", model, {"x": x, "y": y}, _laplace(model, start, num_draws=2000), 1.5)
+    return Problem(
+        "rare positives", model, {"x": x, "y": y}, laplace_truth(model, start, num_draws=2000), 1.5
+    )
 
 
 def mixture(seed: int) -> Problem:
     """A Gaussian mixture of 5 components in 2 dimensions: 24 free parameters, data from the model's own prior."""
     model = ev.models.gaussian_mixture(num_components=5, num_features=2)
     data, params = model.simulate(ROWS, seed)
-    about_the_mode = _laplace(model, params, copies=5, num_draws=500)
+    about_the_mode = laplace_truth(model, params, copies=5, num_draws=500)
 
     def truth(data):
         if len(data["y"]) > 1000:
@@ -147,14 +149,14 @@ def _table(name, file, features, target, *, standardised=False) -> Problem | Non
     data = {"x": x[order], "y": table.column(target).to_numpy().astype(np.int32)[order]}
     model = ev.models.softmax_regression(num_features=len(features), num_classes=2)
     start = {"weights": np.zeros((len(features), 2)), "intercept": np.zeros(2)}
-    return Problem(name, model, data, _laplace(model, start), 1.5)
+    return Problem(name, model, data, laplace_truth(model, start), 1.5)
 
 
 def _exact(model: ev.Model) -> Truth:
     return lambda data: (model.exact_log_evidence(data), 0.0)
 
 
-def _laplace(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int = 1000) -> Truth:
+def laplace_truth(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int = 1000) -> Truth:
     """Importance sampling about the mode near `params`; with `copies` interchangeable components, their permutations."""
 
     def truth(data):
