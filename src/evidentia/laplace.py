@@ -24,7 +24,7 @@ MAX_HALVINGS = 10  # of one step
 TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
 
 
-class Laplace(NamedTuple):
+class LocalGaussian(NamedTuple):
     """Mode, precision (the negative Hessian of the log-posterior at the mode) and the log of the integral, in nats.
 
     The last is that of likelihood times prior, were it a Gaussian. All in float64 on the host.
@@ -40,7 +40,7 @@ def laplace_approximation(
     rows: Rows,
     start: Float[np.ndarray, " parameters"],
     precision: Float[np.ndarray, "parameters parameters"] | None = None,
-) -> Laplace | None:
+) -> LocalGaussian | None:
     """The mode near `start`, by Newton's method; None if it is not found or the curvature there is not definite.
 
     Steps that do not lead uphill are halved until they do. Where the Hessian is not definite its eigenvalues count with
@@ -102,12 +102,12 @@ def _uphill(model: BoundModel, rows: Rows, here: _Place, step: np.ndarray, dista
     return None
 
 
-def _gaussian(place: _Place, precision: np.ndarray) -> Laplace | None:
+def _gaussian(place: _Place, precision: np.ndarray) -> LocalGaussian | None:
     if not _is_definite(precision):
         return None
     log_determinant = np.linalg.slogdet(precision)[1]
     log_mass = place.log_posterior + 0.5 * (len(precision) * math.log(2 * math.pi) - log_determinant)
-    return Laplace(place.position, precision, float(log_mass))
+    return LocalGaussian(place.position, precision, float(log_mass))
 
 
 def posterior_precision(
@@ -120,7 +120,7 @@ def posterior_precision(
 
 
 def draw_student_t(
-    generator: np.random.Generator, laplace: Laplace, count: int
+    generator: np.random.Generator, laplace: LocalGaussian, count: int
 ) -> Float[np.ndarray, "draws parameters"]:
     """Draws from the multivariate Student t with the mode as its centre and the inverse precision as its scale.
 
@@ -137,7 +137,7 @@ def draw_student_t(
 
 
 def log_student_t(
-    laplace: Laplace, positions: Float[np.ndarray, "draws parameters"]
+    laplace: LocalGaussian, positions: Float[np.ndarray, "draws parameters"]
 ) -> Float[np.ndarray, " draws"]:
     """Log density of `draw_student_t` at positions, in float64."""
     size = len(laplace.mode)
