@@ -22,7 +22,7 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import SGAIS
+from evidentia.evidence import SGAIS, HarmonicMean, Laplace, PriorSampling
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 
@@ -38,8 +38,11 @@ __all__ = [
     "Evidence",
     "EvidenceWarning",
     "EvidentiaError",
+    "HarmonicMean",
+    "Laplace",
     "Model",
     "ModelError",
+    "PriorSampling",
     "Trajectory",
     "compare",
     "estimate",
