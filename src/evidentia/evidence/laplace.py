@@ -22,6 +22,10 @@ from evidentia.model import BoundModel
 from evidentia.rows import Rows
 from evidentia.symmetry import num_orders
 
+NEARLY_EVEN = (
+    0.9  # effective draws as a share of all, from which a heavy tail could add little; the fit of it is noisy
+)
+
 
 @dataclass(frozen=True)
 class Laplace:
@@ -127,8 +131,10 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagn
     problem = None
     if ess < MIN_ESS * count:
         problem = f"the weights of {count:,} draws about the posterior's modes are worth {ess:.1f} draws"
-    elif MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, as where the weights are all alike
-        problem = f"the largest weights of draws about the posterior's modes have a Pareto shape of {shape:.2f}"
+    elif shape > MAX_PARETO_SHAPE and ess < NEARLY_EVEN * count:
+        problem = (
+            f"the largest weights of draws about the posterior's modes have a Pareto shape of {shape:.2f}"
+        )
     signs = {} if problem is None else {
         "heavy weights": f"{problem}: the posterior is far from Gaussians about its modes, and the log evidence may be too "
         "low by more than the standard error says. Use SGAIS(), or other parameters that make the posterior rounder."

@@ -33,12 +33,22 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
     """
     few = evenly_spaced(rows, FEW_ROWS)
     tops = [climb(model, few, start) for start in likely_draws(model, few, key)]
+    guesses = _distinct(model, _newton(model, few, tops))
     if few.size == rows.size:
-        return _distinct(model, [laplace_approximation(model, rows, top, tolerance=TOLERANCE) for top in tops])
-    guesses = _distinct(model, [laplace_approximation(model, few, top) for top in tops])
+        return guesses
     growth = rows.size / few.size
     found = [_at_all_rows(model, rows, guess.mode, growth * guess.precision) for guess in guesses]
     return _distinct(model, found)
+
+
+def _newton(model: BoundModel, rows: Rows, tops: Iterable[np.ndarray]) -> list[LocalGaussian]:
+    """The modes near the tops; what is within a standard deviation of a mode is not searched from again."""
+    modes: list[LocalGaussian] = []
+    for top in tops:
+        if not any(_is_same(model, top, mode) for mode in modes):
+            found = laplace_approximation(model, rows, top, tolerance=TOLERANCE)
+            modes += [] if found is None else [found]
+    return modes
 
 
 def _at_all_rows(model: BoundModel, rows: Rows, start, precision) -> LocalGaussian | None:
@@ -75,16 +85,15 @@ def _distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple
     modes: list[LocalGaussian] = []
     for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
         is_large = not modes or mode.log_mass - modes[0].log_mass > MIN_LOG_MASS
-        if is_large and not any(_is_same(model, mode, other) for other in modes):
+        if is_large and not any(_is_same(model, mode.mode, other) for other in modes):
             modes.append(mode)
     return tuple(modes)
 
 
-def _is_same(model: BoundModel, mode: LocalGaussian, other: LocalGaussian) -> bool:
-    """Whether they are within a standard deviation of each other, with components in the order that is nearest."""
-    position = mode.mode
+def _is_same(model: BoundModel, position: Float[np.ndarray, " parameters"], mode: LocalGaussian) -> bool:
+    """Whether it is within a standard deviation of the mode, with components in the order that is nearest."""
     if model.exchangeable:
-        both = jnp.asarray(np.stack([other.mode, mode.mode]), jnp.float32)
+        both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
         position = np.asarray(relabel(model, both, np.array([1.0, 0.0]))[1], np.float64)
-    step = position - other.mode
-    return bool(step @ other.precision @ step <= 1)
+    step = position - mode.mode
+    return bool(step @ mode.precision @ step <= 1)

@@ -113,7 +113,9 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     problem = None
     if ess < MIN_ESS:
         problem = f"the likelihood rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
-    elif MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, as where the likelihoods are all alike
+    elif (
+        MAX_PARETO_SHAPE < shape < math.inf
+    ):  # infinite: nothing to fit, as where the likelihoods are all alike
         problem = f"the largest likelihoods of draws from the prior have a Pareto shape of {shape:.2f}"
     signs = {} if problem is None else {
         "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by far, and the standard "
