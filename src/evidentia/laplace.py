@@ -105,7 +105,8 @@ def climb(
         return (-place.log_posterior, -place.gradient) if is_finite else (1e300, np.zeros_like(position))
 
     start = np.asarray(start, np.float64)
-    return minimize(depth, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_CLIMB}).x
+    options = {"maxiter": MAX_CLIMB, "ftol": 1e-6}  # of the log-posterior: Newton's method goes on from there
+    return minimize(depth, start, jac=True, method="L-BFGS-B", options=options).x
 
 
 class _Place(NamedTuple):

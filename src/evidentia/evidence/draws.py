@@ -4,7 +4,7 @@ What is held is one batch's likelihood of one block of rows, and the positions a
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,9 +21,12 @@ Weigh = Callable[[Array, int], tuple[Float[Array, "draws parameters"], LogWeight
 
 
 class Draws(NamedTuple):
-    """The draws so far with their log weights in nats, in float64 on the host, and the share done of all of them."""
+    """The draws so far with their log weights in nats, in float64, and the share done of all of them.
 
-    positions: Float[np.ndarray, "draws parameters"]
+    All is on the host, where the draws that come next have their place without a copy.
+    """
+
+    positions: Any  # Float[np.ndarray, "draws parameters"], which JAX takes for an array of its own
     log_weights: LogWeights
     share_done: float
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -119,7 +120,7 @@ class Laplace:
             math.nan,
             num_observations=rows.size,
             num_steps=1,
-            positions=np.concatenate(draws).astype(np.float32),
+            positions=jnp.asarray(np.concatenate(draws), jnp.float32),
             log_weights=np.zeros(self.num_particles),
             share_done=1.0,
             diagnose=lambda: Diagnosis({"ess": math.nan, "pareto_shape": math.nan, "num_modes": len(modes)}),
