@@ -108,8 +108,8 @@ def test_different_numbers_of_observations_are_refused():
 def test_something_else_than_evidence_is_refused():
     with pytest.raises(ev.ConfigurationError, match=r"evidences\['a'\] must be an Evidence.*; got float\."):
         ev.compare({"a": -1234.5})
-    with pytest.raises(ev.ConfigurationError, match=r"finite standard_error; got standard_error=None\."):
-        ev.compare({"a": make_evidence(standard_error=math.nan).to_dict()})
+    with pytest.raises(ev.ConfigurationError, match=r"finite standard_error; got standard_error=inf\."):
+        ev.compare({"a": make_evidence(standard_error=math.inf)})
     with pytest.raises(ev.ConfigurationError, match=r"finite log_evidence; got log_evidence=-inf\."):
         ev.compare({"a": make_evidence(log_evidence=-math.inf)})
 
@@ -123,3 +123,18 @@ def test_prior_probabilities_that_do_not_fit_are_refused():
 def test_prior_probabilities_must_be_positive(bad):
     with pytest.raises(ev.ConfigurationError, match="prior_probabilities must be positive and finite; got"):
         ev.compare(THREE, prior_probabilities={"a": 0.5, "b": bad, "c": 0.5})
+
+
+def test_errors_that_are_not_known_stay_unknown():
+    # Laplace's approximation as it stands has no standard error: NaN, and None once it has been JSON.
+    known, unknown = make_evidence(-10.0, 0.1), make_evidence(-12.0, math.nan)
+    for given in (unknown, json.loads(json.dumps(unknown.to_dict(), allow_nan=False))):
+        comparison = ev.compare({"known": known, "unknown": given})
+        assert comparison.best == "known" and not comparison.is_clear
+        assert "2.00 ± ? nats above unknown" in comparison.conclusion and "not known" in comparison.conclusion
+        assert comparison.probability[0] == pytest.approx(1 / (1 + np.exp(-2.0)))
+        assert np.isnan(comparison.probability_error).all() and np.isnan(comparison.log_bayes_factor_error[1])
+        assert "-12.00 ± ?" in repr(comparison) and "0.119 ± ?" in repr(comparison)
+        stored = comparison.to_dict()["models"]["unknown"]
+        assert stored["standard_error"] is None and stored["log_bayes_factor_error"] is None
+    assert "± ? nats" in repr(unknown) and "± ?" in unknown._repr_html_()

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_t
 import evidentia as ev
 from evidentia import weights as log_weights
 from evidentia.laplace import (
-    Laplace,
+    LocalGaussian,
     degrees_of_freedom,
     draw_student_t,
     laplace_approximation,
@@ -76,7 +76,7 @@ def test_no_mode_where_the_curvature_is_not_definite():
 
 def test_student_t_density_is_scipys_and_draws_follow_it():
     precision = np.array([[4.0, 1.0], [1.0, 2.0]])
-    laplace = Laplace(np.array([1.0, -2.0]), precision, 0.0)
+    laplace = LocalGaussian(np.array([1.0, -2.0]), precision, 0.0)
     draws = draw_student_t(np.random.default_rng(0), laplace, 50_000)
     freedom = degrees_of_freedom(2)
     peer = multivariate_t(laplace.mode, np.linalg.inv(precision), df=freedom)
@@ -88,7 +88,7 @@ def test_student_t_density_is_scipys_and_draws_follow_it():
 
 @pytest.mark.parametrize(("size", "efficiency"), [(1, 0.99), (44, 0.95)])
 def test_draws_about_a_gaussian_are_worth_nearly_their_number(size, efficiency):
-    laplace = Laplace(np.zeros(size), np.eye(size), 0.0)
+    laplace = LocalGaussian(np.zeros(size), np.eye(size), 0.0)
     draws = draw_student_t(np.random.default_rng(0), laplace, 100_000)
     weights = -0.5 * np.sum(draws**2, 1) - log_student_t(laplace, draws)
     assert log_weights.ess(weights) / 100_000 == pytest.approx(efficiency, abs=0.02)

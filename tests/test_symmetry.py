@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.laplace import Laplace, log_student_t
+from evidentia.laplace import LocalGaussian, log_student_t
 from evidentia.symmetry import relabel, reorder, symmetrised
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=2)
@@ -64,7 +64,7 @@ def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
             "means": 5.0 * jnp.arange(6.0).reshape(3, 2),
         }
     )[None]
-    laplace = Laplace(np.asarray(positions[0], np.float64), 100 * np.eye(positions.shape[1]), 0.0)
+    laplace = LocalGaussian(np.asarray(positions[0], np.float64), 100 * np.eye(positions.shape[1]), 0.0)
     density = partial(log_student_t, laplace)
     alone, symmetric = density(np.asarray(positions, np.float64)), symmetrised(bound, density, positions)
     np.testing.assert_allclose(symmetric, alone - np.log(6), atol=1e-6)

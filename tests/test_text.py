@@ -15,7 +15,7 @@ from evidentia import text
         (-12345.6, 321.0, "-12,346 ± 321"),
         (0.5, 1e-9, "0.5000 ± 0.0000"),  # no more than four decimals
         (-3.14159, 0.0, "-3.14 ± 0.00"),
-        (-3.14159, math.nan, "-3.14 ± nan"),
+        (-3.14159, math.nan, "-3.14 ± ?"),
     ],
 )
 def test_an_estimate_is_cut_to_two_digits_of_its_error(value, error, expected):

@@ -22,7 +22,17 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import AIS, SGAIS, SMC, Sequential, linear_schedule, sigmoid_schedule
+from evidentia.evidence import (
+    AIS,
+    SGAIS,
+    SMC,
+    HarmonicMean,
+    Laplace,
+    PriorSampling,
+    Sequential,
+    linear_schedule,
+    sigmoid_schedule,
+)
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
@@ -41,8 +51,11 @@ __all__ = [
     "Evidence",
     "EvidenceWarning",
     "EvidentiaError",
+    "HarmonicMean",
+    "Laplace",
     "Model",
     "ModelError",
+    "PriorSampling",
     "Sandwich",
     "Sequential",
     "Trajectory",

@@ -54,6 +54,11 @@ class Comparison:
             nats = text.with_error(self.log_evidence[0], self.standard_error[0])
             return f"The log evidence of {self.best} is {nats} nats. Nothing to compare it with."
         lead = f"{text.with_error(-self.log_bayes_factor[1], self.log_bayes_factor_error[1])} nats"
+        if math.isnan(self.log_bayes_factor_error[1]):
+            return (
+                f"{self.best} has the highest log evidence, {lead} above {self.names[1]}. How sure that is cannot be said: "
+                "the standard error of an estimate is not known."
+            )
         if not self.is_clear:
             return (
                 f"{self.best} has the highest log evidence, but leads {self.names[1]} by only {lead}: "
@@ -69,7 +74,7 @@ class Comparison:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the best model leads the next by at least two standard errors."""
+        """Whether the best model leads the next by at least two standard errors; not if these are not known."""
         return len(self.names) == 1 or -self.log_bayes_factor[1] >= 2 * self.log_bayes_factor_error[1]
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -93,7 +98,10 @@ class Comparison:
         return text.html_table(*self.cells())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it: the number of observations, and per model a dictionary of its numbers."""
+        """As JSON can hold it: the number of observations, and per model a dictionary of its numbers.
+
+        Errors that are not known become None.
+        """
         columns = (
             "log_evidence",
             "standard_error",
@@ -109,10 +117,14 @@ class Comparison:
             "best": self.best,
             "conclusion": self.conclusion,
             "models": {
-                name: {column: float(getattr(self, column)[i]) for column in columns}
+                name: {column: _or_none(getattr(self, column)[i]) for column in columns}
                 for i, name in enumerate(self.names)
             },
         }
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def compare(
@@ -127,7 +139,8 @@ def compare(
         Var p̂ᵢ = p̂ᵢ² ((1 - p̂ᵢ)² sᵢ² + Σ_{j≠i} p̂ⱼ² sⱼ²),
 
     never more than pᵢ (1 - pᵢ), the variance of a yes or no. Once errors exceed about one nat, look at the log Bayes
-    factor and its error instead.
+    factor and its error instead. Where one standard error is not known (NaN, or None in a dictionary), as that of Laplace's
+    approximation, neither are those of the probabilities, nor of the log Bayes factors that rest on it.
 
     Args:
         evidences: the models' evidence by name, each an `Evidence` or what its `to_dict` returned.
@@ -196,8 +209,16 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
     return {name: np.array(values, np.float64) for name, values in columns.items()}
 
 
+def _is_unknown(evidence: Any, value: Any) -> bool:
+    """Whether a standard error is said not to be known: NaN, of which JSON makes None."""
+    is_none = isinstance(evidence, Mapping) and "standard_error" in evidence and value is None
+    return is_none or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
 def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> float:
     value = evidence.get(column) if isinstance(evidence, Mapping) else getattr(evidence, column, None)
+    if column == "standard_error" and _is_unknown(evidence, value):
+        return math.nan
     if isinstance(value, int | float | np.number) and math.isfinite(value):
         return float(value)
     given = f"{column}={value}" if isinstance(evidence, Evidence | Mapping) else type(evidence).__name__

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import minimize
 
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
@@ -22,9 +23,10 @@ from evidentia.target import Target, expand, log_target, prior_hessian
 MAX_STEPS = 50  # of Newton's method
 MAX_HALVINGS = 10  # of one step
 TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
+MAX_CLIMB = 300  # steps of L-BFGS
 
 
-class Laplace(NamedTuple):
+class LocalGaussian(NamedTuple):
     """Mode, precision (the negative Hessian of the log-posterior at the mode) and the log of the integral, in nats.
 
     The last is that of likelihood times prior, were it a Gaussian. All in float64 on the host.
@@ -34,18 +36,24 @@ class Laplace(NamedTuple):
     precision: Float[np.ndarray, "parameters parameters"]
     log_mass: float
 
+    def draw(self, generator: np.random.Generator, count: int) -> Float[np.ndarray, "draws parameters"]:
+        """Independent draws of the Gaussian, float64."""
+        return self.mode + _steps(generator, self, count)
+
 
 def laplace_approximation(
     model: BoundModel,
     rows: Rows,
     start: Float[np.ndarray, " parameters"],
     precision: Float[np.ndarray, "parameters parameters"] | None = None,
-) -> Laplace | None:
+    tolerance: float = TOLERANCE,
+) -> LocalGaussian | None:
     """The mode near `start`, by Newton's method; None if it is not found or the curvature there is not definite.
 
     Steps that do not lead uphill are halved until they do. Where the Hessian is not definite its eigenvalues count with
     their absolute values, so that a step leads away from a saddle. A `precision` that is about right (that of fewer rows,
-    scaled) saves Hessians: it is used for as long as each step leaves a quarter of the way at most.
+    scaled) saves Hessians: it is used for as long as each step leaves a quarter of the way at most. The squared distance to
+    the mode, in posterior standard deviations, is below the `tolerance` at the end; a log mass may be off by half of that.
 
     Source: Nocedal and Wright (2006), Numerical Optimization, sections 3.1 and 3.3 (sufficient increase, line search);
     Dauphin et al. (2014), Advances in Neural Information Processing Systems 27, Algorithm 1 (saddles).
@@ -64,7 +72,7 @@ def laplace_approximation(
         distance = float(here.gradient @ step)
         if not np.isfinite(distance):
             return None
-        if distance < TOLERANCE:
+        if distance < tolerance:
             if precision is None or not is_current:
                 precision = posterior_precision(model, rows, here.position)
             return _gaussian(here, precision)
@@ -78,6 +86,27 @@ def laplace_approximation(
             here, is_current = there, False
             metric = metric if left < distance / 4 else None
     return None
+
+
+def climb(
+    model: BoundModel, rows: Rows, start: Float[np.ndarray, " parameters"]
+) -> Float[np.ndarray, " parameters"]:
+    """Uphill on the log-posterior from anywhere that it is finite, towards a mode.
+
+    Far from a mode, as draws of the prior are, Newton's steps are of no use where the log-posterior is not concave or has a
+    likelihood that overflows: of twelve starts of a Poisson regression one arrives; by this way all do.
+
+    Source: Zhu, Byrd, Lu, Nocedal (1997), ACM Transactions on Mathematical Software 23, 550 (L-BFGS-B; SciPy's).
+    """
+
+    def depth(position):
+        place = _look(model, rows, position)
+        is_finite = np.isfinite(place.log_posterior) and np.isfinite(place.gradient).all()
+        return (-place.log_posterior, -place.gradient) if is_finite else (1e300, np.zeros_like(position))
+
+    start = np.asarray(start, np.float64)
+    options = {"maxiter": MAX_CLIMB, "ftol": 1e-6}  # of the log-posterior: Newton's method goes on from there
+    return minimize(depth, start, jac=True, method="L-BFGS-B", options=options).x
 
 
 class _Place(NamedTuple):
@@ -102,12 +131,12 @@ def _uphill(model: BoundModel, rows: Rows, here: _Place, step: np.ndarray, dista
     return None
 
 
-def _gaussian(place: _Place, precision: np.ndarray) -> Laplace | None:
+def _gaussian(place: _Place, precision: np.ndarray) -> LocalGaussian | None:
     if not _is_definite(precision):
         return None
     log_determinant = np.linalg.slogdet(precision)[1]
     log_mass = place.log_posterior + 0.5 * (len(precision) * math.log(2 * math.pi) - log_determinant)
-    return Laplace(place.position, precision, float(log_mass))
+    return LocalGaussian(place.position, precision, float(log_mass))
 
 
 def posterior_precision(
@@ -120,24 +149,27 @@ def posterior_precision(
 
 
 def draw_student_t(
-    generator: np.random.Generator, laplace: Laplace, count: int
+    generator: np.random.Generator, laplace: LocalGaussian, count: int
 ) -> Float[np.ndarray, "draws parameters"]:
     """Draws from the multivariate Student t with the mode as its centre and the inverse precision as its scale.
 
     Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors with heavier ones, and
     lighter the more parameters there are, where heavy tails would put most draws too far out.
     """
-    size = len(laplace.mode)
-    freedom = degrees_of_freedom(size)
-    normal = generator.standard_normal((count, size))
+    freedom = degrees_of_freedom(len(laplace.mode))
+    steps = _steps(generator, laplace, count)
     stretch = np.sqrt(generator.chisquare(freedom, count) / freedom)
-    # precision = R Rᵀ, so R⁻ᵀ z has the inverse precision as its covariance.
-    steps = np.linalg.solve(np.linalg.cholesky(laplace.precision).T, normal.T).T
     return laplace.mode + steps / stretch[:, None]
 
 
+def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> np.ndarray:
+    normal = generator.standard_normal((count, len(gaussian.mode)))
+    # precision = R Rᵀ, so R⁻ᵀ z has the inverse precision as its covariance.
+    return np.linalg.solve(np.linalg.cholesky(gaussian.precision).T, normal.T).T
+
+
 def log_student_t(
-    laplace: Laplace, positions: Float[np.ndarray, "draws parameters"]
+    laplace: LocalGaussian, positions: Float[np.ndarray, "draws parameters"]
 ) -> Float[np.ndarray, " draws"]:
     """Log density of `draw_student_t` at positions, in float64."""
     size = len(laplace.mode)

@@ -23,6 +23,7 @@ from evidentia.numpyro_model import Params, Prior, Program, Site
 
 Batch = Any  # a pytree of arrays with observations on the leading axis
 LogLikelihood = Callable[[Params, Batch], Float[Array, " batch"]]
+SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +37,7 @@ class BoundModel:
         num_parameters: the length of the unconstrained vector.
         parameter_shapes: the constrained shape of each parameter, by name.
         pointwise: the log-likelihood of each row as a function of the constrained parameters.
+        sample_posterior: the model's, or None: exact draws of the constrained parameters given data.
     """
 
     name: str
@@ -43,6 +45,7 @@ class BoundModel:
     parameter_shapes: dict[str, tuple[int, ...]]
     pointwise: LogLikelihood
     exchangeable: tuple[str, ...]
+    sample_posterior: SamplePosterior | None
     _sites: dict[str, Site]
     _program: Program  # samples the prior
     _rows: Mapping[str, Any]  # a few rows to call the program with, which may use their shapes
@@ -116,6 +119,9 @@ class Model:
         check_data: raises DataError for data (as NumPy arrays) that the model cannot use, such as labels out of range.
         simulate: `data, params = simulate(num_observations, seed)`, with parameters drawn from the prior.
         exact_log_evidence: the exact log evidence of data in nats, where it is known.
+        sample_posterior: `params = sample_posterior(data, num_draws, seed)`, exact independent draws from the posterior
+            given data (as NumPy arrays), where that can be done: constrained values by name, each with draws on its leading
+            axis. Estimators that need draws from the posterior take these in place of a Markov chain.
 
     Raises:
         ModelError: the prior is not made of NumPyro distributions, or the log-likelihood is not a function.
@@ -136,6 +142,7 @@ class Model:
     check_data: Callable[[Any], None] | None = None
     simulate: Callable[[int, int], tuple[Any, dict[str, np.ndarray]]] | None = None
     exact_log_evidence: Callable[[Any], float] | None = None
+    sample_posterior: SamplePosterior | None = None
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
@@ -220,6 +227,7 @@ class Model:
             _rows=rows,
             pointwise=self.log_likelihood,
             exchangeable=tuple(self.exchangeable),
+            sample_posterior=self.sample_posterior,
         )
         model_checks.check_result(bound, few)
         model_checks.check_result(bound, more)

@@ -110,7 +110,7 @@ class Evidence:
 
     Attributes:
         log_evidence: estimate of log p(D), in nats.
-        standard_error: of `log_evidence`, in nats, as the method knows it.
+        standard_error: of `log_evidence`, in nats, as the method knows it; NaN if it does not, shown as "± ?".
         num_observations: rows that the estimate is for.
         trajectory: the estimate after each update.
         posterior: constrained parameters by name, each (particles, ...).

@@ -29,6 +29,13 @@ MAX_SWEEPS = 10  # of relabelling towards the mean that the last sweep left
 FULL_SUM = 5  # components up to which all orders are summed; beyond, the identity and the swaps of two
 
 
+def num_orders(model: BoundModel) -> int:
+    """K! for K interchangeable components: the copies of each mode; one without such components."""
+    if not model.exchangeable:
+        return 1
+    return math.factorial(model.parameter_shapes[model.exchangeable[0]][0])
+
+
 @partial(jax.jit, static_argnames="model")
 def reorder(
     model: BoundModel,

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 
 def with_error(value: float, error: float) -> str:
-    """An estimate with its error, cut to two significant digits of the error.
+    """An estimate with its error, cut to two significant digits of the error; '± ?' where the error is not known (NaN).
 
     Example:
-        >>> with_error(-1234567.891, 0.1234)
-        '-1,234,567.89 ± 0.12'
+        >>> with_error(-1234567.891, 0.1234), with_error(-31.41592, math.nan)
+        ('-1,234,567.89 ± 0.12', '-31.42 ± ?')
     """
     digits = decimals(error)
+    if math.isnan(error):
+        return f"{value:,.{digits}f} ± ?"
     return f"{value:,.{digits}f} ± {error:,.{digits}f}"
 
 
@@ -33,7 +35,7 @@ def probability(value: float, error: float) -> str:
         return "> 0.999"
     if value < 0.0005:
         return "< 0.001"
-    return f"{value:.3f} ± {error:.3f}"
+    return f"{value:.3f} ± ?" if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 
 def duration(seconds: float) -> str:

@@ -22,6 +22,11 @@ def log_sum_exp(log_weights: LogWeights) -> float:
     return float(largest + np.log(np.sum(np.exp(log_weights - largest))))
 
 
+def log_mean(log_weights: LogWeights) -> float:
+    """Log of the mean weight: of independent importance weights, the log evidence in nats."""
+    return log_sum_exp(log_weights) - float(np.log(len(log_weights)))
+
+
 def normalise(log_weights: LogWeights) -> LogWeights:
     """Log weights that sum to one on the natural scale."""
     return log_weights - log_sum_exp(log_weights)
@@ -113,4 +118,5 @@ def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
     """
     from arviz import psislw  # it loads much
 
-    return float(psislw(log_weights[np.isfinite(log_weights)])[1])
+    with np.errstate(over="ignore"):  # in candidates of the fit that it then gives no weight
+        return float(psislw(log_weights[np.isfinite(log_weights)])[1])

@@ -15,7 +15,7 @@ from evidentia.evidence.proposal import (
     with_moments,
     with_more_rows,
 )
-from evidentia.laplace import Laplace
+from evidentia.laplace import LocalGaussian
 from evidentia.rows import Rows
 
 
@@ -46,9 +46,9 @@ def particles():
 def test_draws_follow_the_density():
     precision = np.array([[4.0, 1.0], [1.0, 2.0]])
     near, far = np.zeros(2), np.array([5.0, 5.0])
-    first = Proposal((Laplace(near, precision, 0.0), Laplace(far, precision, 4.0)))
+    first = Proposal((LocalGaussian(near, precision, 0.0), LocalGaussian(far, precision, 4.0)))
     np.testing.assert_allclose(first.shares, np.array([1, np.exp(2)]) / (1 + np.exp(2)))
-    second = Proposal((Laplace(near, precision / 2, 0.0), Laplace(far, precision / 2, 0.0)))
+    second = Proposal((LocalGaussian(near, precision / 2, 0.0), LocalGaussian(far, precision / 2, 0.0)))
     draws = np.asarray(first.draw(jax.random.key(0), 50_000), np.float64)
     assert abs(np.mean(draws[:, 0] > 2.5) - first.shares[1]) < 5 * np.sqrt(0.25 / 50_000)
     ratios = np.exp(second.log_density(draws) - first.log_density(draws))

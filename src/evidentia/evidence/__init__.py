@@ -1,8 +1,21 @@
 """The estimators of the log evidence, one file each: compositions of weights, gradients and kernels."""
 
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
+from evidentia.evidence.harmonic_mean import HarmonicMean
+from evidentia.evidence.laplace import Laplace
+from evidentia.evidence.prior_sampling import PriorSampling
 from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.smc import SMC
 
-__all__ = ["AIS", "SGAIS", "SMC", "Sequential", "linear_schedule", "sigmoid_schedule"]
+__all__ = [
+    "AIS",
+    "SGAIS",
+    "SMC",
+    "HarmonicMean",
+    "Laplace",
+    "PriorSampling",
+    "Sequential",
+    "linear_schedule",
+    "sigmoid_schedule",
+]

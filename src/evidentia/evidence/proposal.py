@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.laplace import Laplace, draw_student_t, laplace_approximation, log_student_t
+from evidentia.laplace import LocalGaussian, draw_student_t, laplace_approximation, log_student_t
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
 
@@ -39,7 +39,7 @@ class Particles(NamedTuple):
 class Proposal(NamedTuple):
     """A mixture of Student t's, one about each mode."""
 
-    modes: tuple[Laplace, ...]
+    modes: tuple[LocalGaussian, ...]
 
     @property
     def shares(self) -> Float[np.ndarray, " modes"]:
@@ -103,20 +103,20 @@ def with_moments(proposal: Proposal, particles: Particles) -> Proposal:
     size = 1 / np.sum(particles.share**2)
     covariance = size * (deviations.T @ (deviations * particles.share[:, None]))
     covariance = (covariance + known * np.linalg.inv(largest.precision)) / (size + known)
-    matched = Laplace(particles.mean, np.linalg.inv(covariance), largest.log_mass)
+    matched = LocalGaussian(particles.mean, np.linalg.inv(covariance), largest.log_mass)
     return Proposal((*proposal.modes, matched))
 
 
-def _from_particles(model, rows, particles, key) -> list[Laplace | None]:
+def _from_particles(model, rows, particles, key) -> list[LocalGaussian | None]:
     count = min(NUM_STARTS, MAX_SEARCHED // rows.size)
     chosen = jax.random.choice(key, len(particles.share), (count,), p=jnp.asarray(particles.share))
     starts = particles.positions[np.asarray(chosen)]
     return [laplace_approximation(model, rows, start) for start in starts]
 
 
-def _distinct(found: list[Laplace | None]) -> tuple[Laplace, ...]:
+def _distinct(found: list[LocalGaussian | None]) -> tuple[LocalGaussian, ...]:
     """Modes at more than a standard deviation from each other, the largest first; None and the smallest are left out."""
-    modes: list[Laplace] = []
+    modes: list[LocalGaussian] = []
     for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
         steps = [mode.mode - other.mode for other in modes]
         is_new = all(step @ other.precision @ step > 1 for step, other in zip(steps, modes, strict=True))

@@ -19,7 +19,8 @@ def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
 
         weights_j ~ N(0, 1),    intercept ~ N(0, 1),    y_i ~ N(x_iᵀ weights + intercept, σ²)
 
-    Data are `{"x": (n, num_features), "y": (n,)}`. `exact_log_evidence(data)` is known for this model.
+    Data are `{"x": (n, num_features), "y": (n,)}`. `exact_log_evidence(data)` is known for this model, and
+    `sample_posterior(data, num_draws, seed)` is exact.
 
     Args:
         num_features: the columns of x.
@@ -52,6 +53,7 @@ def _model(num_features, noise_scale):
         check_data=partial(check_arrays, shapes={"x": (num_features,), "y": ()}),
         simulate=partial(_simulate, num_features=num_features, noise_scale=noise_scale),
         exact_log_evidence=partial(_exact_log_evidence, noise_scale=noise_scale),
+        sample_posterior=partial(_sample_posterior, noise_scale=noise_scale),
     )
 
 
@@ -75,8 +77,27 @@ def _simulate(num_observations, seed, *, num_features, noise_scale):
 def _exact_log_evidence(data, *, noise_scale):
     """The log density of y ~ N(0, σ² I + X Xᵀ), X with a column of ones, by the d × d precision matrix A = I + XᵀX/σ².
 
-    With m = A⁻¹ Xᵀy/σ² it is -½ [n log 2πσ² + log |A| + (|y|² - yᵀX m)/σ²]. All sums are in float64.
+    With m = A⁻¹ Xᵀy/σ² it is -½ [n log 2πσ² + log |A| + (|y|² - yᵀX m)/σ²].
     """
+    precision, projection, square = _sufficient(data, noise_scale)
+    fitted = projection @ np.linalg.solve(precision, projection)
+    log_determinant = np.linalg.slogdet(precision)[1]
+    constant = data["x"].shape[0] * np.log(2 * np.pi * noise_scale**2)
+    return float(-0.5 * (constant + log_determinant + square - fitted))
+
+
+def _sample_posterior(data, num_draws, seed, *, noise_scale):
+    """Draws of N(m, A⁻¹), in the letters of `_exact_log_evidence`."""
+    precision, projection, _ = _sufficient(data, noise_scale)
+    normal = np.random.default_rng(seed).standard_normal((num_draws, len(projection)))
+    # A = R Rᵀ, so R⁻ᵀ z has the covariance A⁻¹.
+    steps = np.linalg.solve(np.linalg.cholesky(precision).T, normal.T).T
+    draws = np.linalg.solve(precision, projection) + steps
+    return {"weights": draws[:, :-1], "intercept": draws[:, -1]}
+
+
+def _sufficient(data, noise_scale):
+    """A = I + XᵀX/σ², Xᵀy/σ² and |y|²/σ², with all sums in float64."""
     rows, size = data["x"].shape[0], data["x"].shape[1] + 1
     gram = np.zeros((size + 1, size + 1))  # of [x, 1, y]
     for start in range(0, rows, ROWS_AT_ONCE):
@@ -84,9 +105,4 @@ def _exact_log_evidence(data, *, noise_scale):
         block = np.column_stack([x, np.ones(len(x)), y])
         gram += block.T @ block
     gram /= noise_scale**2
-    precision = np.eye(size) + gram[:size, :size]
-    fitted = gram[:size, size] @ np.linalg.solve(precision, gram[:size, size])
-    log_determinant = np.linalg.slogdet(precision)[1]
-    return float(
-        -0.5 * (rows * np.log(2 * np.pi * noise_scale**2) + log_determinant + gram[size, size] - fitted)
-    )
+    return np.eye(size) + gram[:size, :size], gram[:size, size], gram[size, size]

@@ -1,0 +1,69 @@
+"""Independent draws, in batches: how estimators that take all rows at once show progress and can be stopped.
+
+What is held is one batch's likelihood of one block of rows, and the positions and log weights of all draws so far.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.errors import EstimationError
+from evidentia.rows import Rows
+
+BATCH_SIZE = 256, 4096  # draws in a batch, at least and at most,
+MAX_EVALUATIONS = 500_000_000  # so that rows times draws are no more: seconds for a regression
+
+LogWeights = Float[np.ndarray, " draws"]
+Weigh = Callable[[Array, int], tuple[Float[Array, "draws parameters"], LogWeights]]
+
+
+class Draws(NamedTuple):
+    """The draws so far with their log weights in nats, in float64, and the share done of all of them.
+
+    All is on the host, where the draws that come next have their place without a copy.
+    """
+
+    positions: Any  # Float[np.ndarray, "draws parameters"], which JAX takes for an array of its own
+    log_weights: LogWeights
+    share_done: float
+
+
+def in_batches(weigh: Weigh, count: int, rows: Rows, key: Array) -> Iterator[Draws]:
+    """`count` draws; after each batch those so far.
+
+    `weigh(key, size)` returns the positions and the log weights of that many new draws, which know `rows`.
+
+    Raises EstimationError, which names the rows, if a log weight is NaN.
+    """
+    positions, log_weights, done = None, np.empty(count), 0
+    size = batch_size(count, rows)
+    while done < count:
+        new, stop = min(size, count - done), min(done + size, count)
+        found, log_weights[done:stop] = weigh(jax.random.fold_in(key, done), new)
+        check_log_likelihoods(log_weights[done:stop], rows)
+        if positions is None:
+            positions = np.empty((count, found.shape[1]), np.float32)
+        positions[done:stop] = found
+        done = stop
+        yield Draws(positions[:done], log_weights[:done], done / count)
+
+
+def batch_size(count: int, rows: Rows) -> int:
+    """Draws in a batch, such that the batches are of about equal size."""
+    least, most = BATCH_SIZE
+    wanted = min(max(MAX_EVALUATIONS // rows.size, least), most)
+    num_batches = -(-count // wanted)
+    return -(-count // num_batches)
+
+
+def check_log_likelihoods(log_likelihoods: LogWeights, rows: Rows) -> None:
+    """Raise EstimationError, which names the rows, if the log-likelihood is NaN (or +inf, said as NaN) at a draw."""
+    if bad := int(np.sum(np.isnan(log_likelihoods))):
+        raise EstimationError(
+            f"the log-likelihood of rows {rows.start} to {rows.stop - 1} is NaN or +inf at {bad} of "
+            f"{len(log_likelihoods)} draws; it must be finite, or -inf where the parameters rule the data out. Check the "
+            "likelihood for overflow, log(0) - log(0), or parameters outside their support."
+        )

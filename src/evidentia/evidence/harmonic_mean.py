@@ -1,0 +1,154 @@
+"""The harmonic mean of the likelihood over the posterior: the estimator that one should not use."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.evidence.chains import chain_draws
+from evidentia.evidence.draws import check_log_likelihoods, in_batches
+from evidentia.evidence.estimator import Diagnosis, Snapshot
+from evidentia.evidence.prior_sampling import check_num_particles
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, log_likelihood_sums
+
+MAX_RHAT = 1.05  # of the chains' log-likelihoods
+UNUSABLE = (
+    "the harmonic mean rests on draws of low likelihood that hardly ever occur: its variance is infinite for most models, "
+    "the log evidence is typically far too high and the standard error cannot be trusted, however many the draws. Use "
+    "SGAIS(), or Laplace() where the posterior has few modes."
+)
+
+
+@dataclass(frozen=True)
+class HarmonicMean:
+    """The harmonic mean of the likelihood over M draws from the posterior:
+
+        θᵢ ~ p(θ | D),        1/Ẑ = (1/M) Σ 1 / p(D | θᵢ).
+
+    Consistent, and wrong all the same with any number of draws that one can wait for: the sum is that of the prior's volume
+    over the likelihood, most of it from where the posterior has no draws. So the log evidence is typically far too high, by
+    more the wider the prior is beside the posterior, and it hardly notices the prior. It is here because it is in use, and
+    to be compared with. A DiagnosticWarning says so each time.
+
+    Draws are exact where the model has `sample_posterior`; otherwise they are those of four NUTS chains, tuned over 500
+    steps each, and the standard error takes the autocorrelation of 1 / p(D | θᵢ) into account (ArviZ' effective sample
+    size). There is no correction for the bias of the logarithm: that would need the variance.
+
+    Attributes:
+        num_particles: draws M; for Markov chains rounded up to a multiple of four.
+
+    Raises:
+        ConfigurationError: `num_particles` is not an integer of at least 2.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.HarmonicMean())  # doctest: +SKIP
+
+    Source: Newton and Raftery (1994), Journal of the Royal Statistical Society B 56, 3; Neal's comment there, and Neal
+    (2008), "The harmonic mean of the likelihood: worst Monte Carlo method ever"; Cameron (2020), MSc thesis, chapter 3.
+    """
+
+    num_particles: int = 4000
+
+    def __post_init__(self):
+        check_num_particles(self.num_particles)
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each batch of draws, all of them for all `rows`.
+
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite wherever a chain could start.
+        """
+        is_exact = model.sample_posterior is not None
+        return self._independent(model, rows, key) if is_exact else self._chains(model, rows, key)
+
+    def _independent(self, model, rows, key) -> Iterator[Snapshot]:
+        data = jax.tree.map(lambda leaf: np.asarray(leaf[rows.start : rows.stop]), rows.arrays)
+
+        def weigh(key, size):
+            params = model.sample_posterior(data, size, int(jax.random.bits(key)))
+            positions = jax.vmap(model.unconstrain)(jax.tree.map(jnp.asarray, dict(params)))
+            return positions, _log_likelihoods(model, positions, rows)
+
+        for draws in in_batches(weigh, self.num_particles, rows, key):
+            log_evidence, standard_error = log_harmonic_mean(draws.log_weights)
+            yield _snapshot(draws.positions, log_evidence, standard_error, rows, draws.share_done)
+
+    def _chains(self, model, rows, key) -> Iterator[Snapshot]:
+        positions = np.empty((0, 0, model.num_parameters))
+        log_likelihoods = np.empty((0, 0))
+        for new in chain_draws(model, rows, self.num_particles, key):
+            flat = jnp.asarray(new.reshape(-1, model.num_parameters), jnp.float32)
+            found = _log_likelihoods(model, flat, rows).reshape(new.shape[:2])
+            is_first = not positions.size
+            positions = new if is_first else np.concatenate([positions, new], axis=1)
+            log_likelihoods = found if is_first else np.concatenate([log_likelihoods, found], axis=1)
+            flat = positions.reshape(-1, model.num_parameters).astype(np.float32)
+            share_done = min(1.0, log_likelihoods.size / self.num_particles)
+            yield _snapshot(flat, *_of_chains(log_likelihoods), rows, share_done, log_likelihoods)
+
+
+def log_harmonic_mean(
+    log_likelihoods: Float[np.ndarray, " draws"], ess: float | None = None
+) -> tuple[float, float]:
+    """The estimate from the log-likelihoods of draws from the posterior and its standard error, in nats.
+
+    Args:
+        log_likelihoods: of the draws.
+        ess: how many independent draws these are worth for the mean of 1/L; their number if not given.
+
+    Example:
+        >>> log_harmonic_mean(np.array([-3.0, -3.0]))
+        (-3.0, 0.0)
+    """
+    count = len(log_likelihoods)
+    variance = weights.relative_variance(-log_likelihoods) * count / (count if ess is None else ess)
+    return -weights.log_mean(-log_likelihoods), math.sqrt(max(0.0, variance))
+
+
+def _of_chains(log_likelihoods: Float[np.ndarray, "chains draws"]) -> tuple[float, float]:
+    import arviz  # it loads much
+
+    count = log_likelihoods.size
+    ess = float(arviz.ess(np.exp(np.min(log_likelihoods) - log_likelihoods), method="mean"))
+    # NaN for fewer than four draws a chain: nothing is known then.
+    return log_harmonic_mean(log_likelihoods.reshape(-1), min(ess, count) if not math.isnan(ess) else ess)
+
+
+def _log_likelihoods(model, positions, rows) -> Float[np.ndarray, " draws"]:
+    deviations, offset = log_likelihood_sums(model, positions, rows)
+    check_log_likelihoods(deviations, rows)
+    return deviations + offset
+
+
+def _snapshot(positions, log_evidence, standard_error, rows, share_done, chains=None) -> Snapshot:
+    return Snapshot(
+        log_evidence,
+        standard_error,
+        num_observations=rows.size,
+        num_steps=1,
+        positions=positions,
+        log_weights=np.zeros(len(positions)),
+        share_done=share_done,
+        diagnose=lambda: _diagnose(chains),
+    )
+
+
+def _diagnose(log_likelihoods: Float[np.ndarray, "chains draws"] | None) -> Diagnosis:
+    """`log_likelihoods` of chains, None for independent draws."""
+    signs = {"infinite variance": UNUSABLE}
+    if log_likelihoods is None:
+        return Diagnosis({}, signs)
+    import arviz
+
+    rhat = float(arviz.rhat(log_likelihoods))
+    if rhat > MAX_RHAT:
+        signs["chains differ"] = (
+            f"the log-likelihoods of the {len(log_likelihoods)} Markov chains differ (r-hat {rhat:.2f}): they have not come to "
+            "the same part of the posterior. Take more particles; several modes need another method."
+        )
+    return Diagnosis({"rhat": rhat}, signs)

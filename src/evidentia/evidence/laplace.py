@@ -1,0 +1,143 @@
+"""Laplace's approximation of the evidence, corrected by importance sampling."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.errors import EstimationError
+from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
+from evidentia.evidence.draws import in_batches
+from evidentia.evidence.estimator import Diagnosis, Snapshot
+from evidentia.evidence.modes import find_modes
+from evidentia.evidence.prior_sampling import check_num_particles
+from evidentia.evidence.proposal import Proposal
+from evidentia.evidence.refresh import MIN_ESS, log_ratio
+from evidentia.laplace import LocalGaussian
+from evidentia.model import BoundModel
+from evidentia.rows import Rows
+from evidentia.symmetry import num_orders
+
+NEARLY_EVEN = (
+    0.9  # effective draws as a share of all, from which a heavy tail could add little; the fit of it is noisy
+)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Importance sampling from Student t's about the posterior's modes, or Laplace's approximation as it stands.
+
+    Modes θ̂ₖ of the posterior, with precisions Aₖ (the negative Hessians there, on the unconstrained scale, where the
+    prior's Jacobian counts), are found from likely draws of the prior. Laplace's approximation is the integral of the
+    Gaussians about them,
+
+        Ẑ = Σₖ p(D | θ̂ₖ) p(θ̂ₖ) (2π)^(d/2) |Aₖ|^(-1/2),
+
+    times K! where K components are interchangeable. It is off by about 1/n for n rows where the posterior is becoming a
+    Gaussian, by an unknown amount elsewhere, and has no standard error: that is NaN. Importance sampling takes the
+    Gaussians' heavier-tailed relatives q as the proposal and is exact but for its standard error,
+
+        θᵢ ~ q,        Ẑ = (1/M) Σ p(D | θᵢ) p(θᵢ) / q(θᵢ).
+
+    What it cannot see is a mode that no start led to. A DiagnosticWarning says where the weights are too uneven: the
+    posterior is far from Gaussians about its modes (skewed, on an edge, with many modes). `log_evidence` is corrected for
+    the bias -variance/2 of the logarithm of an unbiased estimate, as `SGAIS` does, unless the effective sample size is low.
+    The cheapest choice for models with one mode and up to some hundreds of parameters, and a check for the others.
+
+    Attributes:
+        num_particles: draws M, of the Student t's, or of the Gaussians without importance sampling.
+        importance_sampling: False for Laplace's approximation as it stands.
+
+    Raises:
+        ConfigurationError: `num_particles` is not an integer of at least 2.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.Laplace())  # doctest: +SKIP
+
+    Source: Tierney and Kadane (1986), Journal of the American Statistical Association 81, 82; Geweke (1989), Econometrica
+    57, 1317 (importance sampling from a multivariate t).
+    """
+
+    num_particles: int = 1024
+    importance_sampling: bool = True
+
+    def __post_init__(self):
+        check_num_particles(self.num_particles)
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each batch of draws, all of them for all `rows`.
+
+        Raises EstimationError if no mode is found, or if the log-likelihood is NaN or +inf at a draw.
+        """
+        key_modes, key_draws = jax.random.split(key)
+        modes = find_modes(model, rows, key_modes)
+        if not modes:
+            raise EstimationError(
+                f"no mode of the posterior of rows {rows.start} to {rows.stop - 1} was found: wherever the search ended, its "
+                "density rises on, is flat in a direction, or is not finite. Use SGAIS(), which needs no mode; or give each "
+                "parameter a prior that holds it, and check that the log-likelihood is smooth and finite where the prior is."
+            )
+        if self.importance_sampling:
+            yield from self._weighted(model, rows, modes, key_draws)
+        else:
+            yield self._as_it_stands(model, rows, modes, key_draws)
+
+    def _weighted(self, model, rows, modes, key) -> Iterator[Snapshot]:
+        proposal = Proposal(modes)
+
+        def weigh(key, size):
+            positions = proposal.draw(key, size)
+            deviations, offset = log_ratio(model, rows, proposal, positions)
+            return positions, deviations + offset
+
+        for draws in in_batches(weigh, self.num_particles, rows, key):
+            log_weights = draws.log_weights
+            is_even = weights.ess(log_weights) >= MIN_ESS * len(log_weights)
+            variance = weights.relative_variance(log_weights)
+            yield Snapshot(
+                weights.log_mean(log_weights) + (0.5 * variance if is_even else 0.0),
+                math.sqrt(max(0.0, variance)),
+                num_observations=rows.size,
+                num_steps=1,
+                positions=draws.positions,
+                log_weights=log_weights,
+                share_done=draws.share_done,
+                diagnose=lambda log_weights=log_weights: _diagnose(log_weights, len(modes)),
+            )
+
+    def _as_it_stands(self, model, rows, modes: tuple[LocalGaussian, ...], key) -> Snapshot:
+        log_masses = np.array([mode.log_mass for mode in modes])
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        counts = generator.multinomial(self.num_particles, np.exp(weights.normalise(log_masses)))
+        draws = [mode.draw(generator, count) for mode, count in zip(modes, counts, strict=True)]
+        return Snapshot(
+            weights.log_sum_exp(log_masses) + math.log(num_orders(model)),
+            math.nan,
+            num_observations=rows.size,
+            num_steps=1,
+            positions=jnp.asarray(np.concatenate(draws), jnp.float32),
+            log_weights=np.zeros(self.num_particles),
+            share_done=1.0,
+            diagnose=lambda: Diagnosis({"ess": math.nan, "pareto_shape": math.nan, "num_modes": len(modes)}),
+        )
+
+
+def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagnosis:
+    ess, shape, count = weights.ess(log_weights), weights.pareto_shape(log_weights), len(log_weights)
+    problem = None
+    if ess < MIN_ESS * count:
+        problem = f"the weights of {count:,} draws about the posterior's modes are worth {ess:.1f} draws"
+    elif shape > MAX_PARETO_SHAPE and ess < NEARLY_EVEN * count:
+        problem = (
+            f"the largest weights of draws about the posterior's modes have a Pareto shape of {shape:.2f}"
+        )
+    signs = {} if problem is None else {
+        "heavy weights": f"{problem}: the posterior is far from Gaussians about its modes, and the log evidence may be too "
+        "low by more than the standard error says. Use SGAIS(), or other parameters that make the posterior rounder."
+    }  # fmt: skip
+    return Diagnosis({"ess": ess, "pareto_shape": shape, "num_modes": num_modes}, signs)

@@ -1,0 +1,125 @@
+"""Prior sampling: the mean likelihood of draws from the prior."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
+from evidentia.evidence.draws import Draws, in_batches
+from evidentia.evidence.estimator import Diagnosis, Snapshot
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, log_likelihood_sums
+
+MIN_ESS = 100.0  # effective draws below which the spread of the weights is not known either
+
+
+@dataclass(frozen=True)
+class PriorSampling:
+    """The mean likelihood of M draws from the prior, also called likelihood weighting:
+
+        θᵢ ~ p(θ),        Ẑ = (1/M) Σ p(D | θᵢ).
+
+    Unbiased, and of no use where the posterior is much narrower than the prior, so for most data: M must be many times the
+    ratio of their volumes, which grows as n^(d/2) with n rows and d parameters. With fewer draws than that none falls into
+    the posterior and the log evidence is far too low in nearly every run, which the standard error does not see; rare runs
+    that are far too high make up for it. A DiagnosticWarning says so where the effective sample size is under 100 draws or
+    the largest likelihoods have a Pareto shape above 0.7. Without a warning the estimate can be trusted.
+
+    `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate, as `SGAIS` does, where
+    the effective sample size is 100 draws or more: below, the variance is not known.
+
+    Attributes:
+        num_particles: draws M. The posterior that is returned consists of them, weighted by their likelihood.
+
+    Raises:
+        ConfigurationError: `num_particles` is not an integer of at least 2.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.PriorSampling(num_particles=1_000_000))  # doctest: +SKIP
+
+    Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3; Kass and Raftery (1995), Journal of the American
+    Statistical Association 90, section 4.2.
+    """
+
+    num_particles: int = 10_000
+
+    def __post_init__(self):
+        check_num_particles(self.num_particles)
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each batch of draws, all of them for all `rows`.
+
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or -inf at all.
+        """
+
+        def weigh(key, size):
+            positions = model.sample_prior(key, size)
+            deviations, offset = log_likelihood_sums(model, positions, rows)
+            return positions, deviations + offset
+
+        for draws in in_batches(weigh, self.num_particles, rows, key):
+            is_possible = np.max(draws.log_weights) > -np.inf
+            if not is_possible and draws.share_done == 1.0:
+                raise EstimationError(
+                    f"the log-likelihood of rows {rows.start} to {rows.stop - 1} is -inf at all {self.num_particles} draws: "
+                    "under every parameter value drawn the data are impossible. Widen the prior, take more particles, or "
+                    "check the data against the model."
+                )
+            yield _snapshot(draws, rows) if is_possible else _nothing_yet(draws)
+
+
+def check_num_particles(num_particles: int) -> None:
+    """Raise ConfigurationError unless it is an integer of at least 2."""
+    if not isinstance(num_particles, int | np.integer) or num_particles < 2:
+        raise ConfigurationError(f"num_particles must be an integer of at least 2; got {num_particles!r}.")
+
+
+def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[float, float]:
+    """The estimate from the log-likelihoods of draws from the prior, without a correction, and its standard error, in nats.
+
+    Example:
+        >>> log_mean_likelihood(np.array([-3.0, -3.0, -3.0]))
+        (-3.0, 0.0)
+    """
+    return weights.log_mean(log_likelihoods), math.sqrt(max(0.0, weights.relative_variance(log_likelihoods)))
+
+
+def _snapshot(draws: Draws, rows: Rows) -> Snapshot:
+    log_evidence, standard_error = log_mean_likelihood(draws.log_weights)
+    is_credible = weights.ess(draws.log_weights) >= MIN_ESS
+    return Snapshot(
+        log_evidence + (0.5 * standard_error**2 if is_credible else 0.0),
+        standard_error,
+        num_observations=rows.size,
+        num_steps=1,
+        positions=draws.positions,
+        log_weights=draws.log_weights,
+        share_done=draws.share_done,
+        diagnose=lambda: _diagnose(draws.log_weights),
+    )
+
+
+def _nothing_yet(draws: Draws) -> Snapshot:
+    return Snapshot(math.nan, math.nan, 0, 1, draws.positions, draws.log_weights, draws.share_done)
+
+
+def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
+    ess, shape = weights.ess(log_weights), weights.pareto_shape(log_weights)
+    problem = None
+    if ess < MIN_ESS:
+        problem = f"the likelihood rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
+    elif (
+        MAX_PARETO_SHAPE < shape < math.inf
+    ):  # infinite: nothing to fit, as where the likelihoods are all alike
+        problem = f"the largest likelihoods of draws from the prior have a Pareto shape of {shape:.2f}"
+    signs = {} if problem is None else {
+        "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by far, and the standard "
+        "error cannot be trusted. Use SGAIS(), or Laplace() where the posterior has few modes; many times more particles "
+        "help only where the posterior is little narrower than the prior."
+    }  # fmt: skip
+    return Diagnosis({"ess": ess, "pareto_shape": shape}, signs)

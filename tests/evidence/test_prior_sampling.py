@@ -1,0 +1,122 @@
+"""Prior sampling: unbiased, honest where the posterior is near the prior, and loud where it is not."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.evidence import draws
+from evidentia.evidence.prior_sampling import log_mean_likelihood
+from tests.evidence.test_analytic_truths import CASES
+
+METHOD = ev.PriorSampling(num_particles=4000)
+
+
+def problem(name, num_observations=30):
+    case = CASES[name]
+    data = case.simulate(np.random.default_rng(1), num_observations)
+    return case.explicit, data, case.exact(data)
+
+
+@pytest.mark.parametrize("name", ["gamma-poisson", "normal-inverse-gamma"])
+def test_estimates_agree_with_the_exact_evidence(name):
+    # As in test_analytic_truths: each failure happens by chance once in 10⁴ cases.
+    model, data, exact = problem(name, 10)
+    runs = [ev.estimate(model, data, method=METHOD, seed=seed) for seed in range(10)]
+    scores = np.array([(run.log_evidence - exact) / run.standard_error for run in runs])
+    assert np.all(np.abs(scores) < 4.5) and abs(scores.mean()) < 4 / np.sqrt(10), scores
+
+
+def test_the_standard_error_is_what_repeats_vary_by():
+    model, data, exact = problem("beta-bernoulli")
+    repeats = 60
+    runs = [ev.estimate(model, data, method=METHOD, seed=seed) for seed in range(repeats)]
+    scores = np.array([(run.log_evidence - exact) / run.standard_error for run in runs])
+    # Of 60 independent scores: the mean within 4 / √60, the deviation within 4 / √120 of one.
+    assert abs(scores.mean()) < 4 / np.sqrt(repeats), scores.mean()
+    assert abs(scores.std() - 1) < 4 / np.sqrt(2 * repeats), scores.std()
+
+
+def test_the_posterior_is_the_draws_weighted_by_their_likelihood():
+    model, data, _ = problem("beta-bernoulli")
+    evidence = ev.estimate(model, data, method=METHOD)
+    ones, n = data["y"].sum(), len(data["y"])
+    mean = np.exp(evidence.log_weights) @ evidence.posterior["p"]
+    truth = dist.Beta(2.0 + ones, 1.0 + n - ones)
+    assert abs(mean - truth.mean) < 4 * np.sqrt(truth.variance / evidence.ess)
+
+
+def test_a_posterior_far_from_the_prior_is_said_loudly():
+    model, data, exact = problem("linear", 500)
+    with pytest.warns(
+        ev.DiagnosticWarning, match=r"effective draws of 4,000 .* Use SGAIS\(\), or Laplace\(\)"
+    ):
+        runs = [ev.estimate(model, data, method=METHOD, seed=seed) for seed in range(5)]
+    assert all(run.diagnostics["ess"] < 100 for run in runs)
+    assert np.median([run.log_evidence for run in runs]) < exact  # a single one may be far too high
+
+
+def test_batches_change_nothing_but_the_draws(monkeypatch):
+    monkeypatch.setattr(draws, "BATCH_SIZE", (256, 300))
+    model, data, exact = problem("gamma-poisson")
+    updates = []
+    evidence = ev.estimate(model, data, method=METHOD, progress=updates.append)
+    assert [update.share_done for update in updates] == pytest.approx(np.arange(1, 15) * 286 / 4000, abs=2e-3)
+    assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+    assert evidence.num_particles == 4000 and len(evidence.trajectory) == 1
+    same = ev.estimate(model, data, method=METHOD)
+    assert same.log_evidence == evidence.log_evidence
+    assert ev.estimate(model, data, method=METHOD, seed=1).log_evidence != evidence.log_evidence
+
+
+def test_ctrl_c_leaves_the_estimate_of_the_batches_so_far(monkeypatch):
+    monkeypatch.setattr(draws, "BATCH_SIZE", (256, 300))
+    model, data, exact = problem("gamma-poisson")
+
+    def interrupt(update):
+        if update.share_done > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ev.EvidenceWarning, match="stopped after 7 steps"):
+        evidence = ev.estimate(model, data, method=METHOD, progress=interrupt)
+    assert not evidence.completed and evidence.num_particles == 7 * 286
+    assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+
+
+def uniform_width(threshold):
+    return ev.Model(
+        {"m": dist.Uniform(0, 1)}, lambda params, y: jnp.where(params["m"] > threshold, 0.0, -jnp.inf) + 0 * y
+    )
+
+
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+def test_likelihoods_of_zero_count_as_zero():
+    y = np.zeros(5, np.float32)
+    evidence = ev.estimate(uniform_width(0.75), y, method=METHOD)
+    assert abs(evidence.log_evidence - np.log(0.25)) < 4.5 * evidence.standard_error
+
+
+def test_data_that_are_impossible_or_not_a_number_are_errors():
+    method = ev.PriorSampling(num_particles=100)
+    y = np.zeros(5, np.float32)
+    with pytest.raises(ev.EstimationError, match="rows 0 to 4 is -inf at all 100 draws"):
+        ev.estimate(uniform_width(0.9999), y, method=method)
+    broken = ev.Model(
+        {"m": dist.Normal(0, 1)}, lambda params, y: jnp.where(params["m"] > 2, jnp.nan, params["m"]) + 0 * y
+    )
+    with pytest.raises(ev.EstimationError, match=r"rows 0 to 4 is NaN or \+inf at \d of 100 draws"):
+        ev.estimate(broken, y, method=method)
+
+
+@pytest.mark.parametrize("method", [ev.PriorSampling, ev.HarmonicMean, ev.Laplace])
+@pytest.mark.parametrize("given", [1, 0, 10.5, "many"])
+def test_the_number_of_particles_is_checked(method, given):
+    with pytest.raises(ev.ConfigurationError, match=f"num_particles must be an integer .*; got {given!r}"):
+        method(num_particles=given)
+
+
+def test_the_mean_of_likelihoods_is_taken_on_their_own_scale():
+    log_evidence, error = log_mean_likelihood(np.array([-1e6, -1e6 + np.log(3)]))
+    assert log_evidence == pytest.approx(-1e6 + np.log(2), abs=1e-9)
+    assert error == pytest.approx(0.5 / np.sqrt(2))  # a mean of 1 and 3: a deviation of 1 beside 2
