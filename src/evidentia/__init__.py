@@ -22,7 +22,7 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import SGAIS
+from evidentia.evidence import SGAIS, NestedSampling
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 
@@ -40,6 +40,7 @@ __all__ = [
     "EvidentiaError",
     "Model",
     "ModelError",
+    "NestedSampling",
     "Trajectory",
     "compare",
     "estimate",

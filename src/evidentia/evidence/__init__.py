@@ -1,5 +1,6 @@
 """The estimators of the log evidence, one file each: compositions of weights, gradients and kernels."""
 
+from evidentia.evidence.nested_sampling import NestedSampling
 from evidentia.evidence.sgais import SGAIS
 
-__all__ = ["SGAIS"]
+__all__ = ["SGAIS", "NestedSampling"]

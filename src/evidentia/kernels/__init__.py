@@ -4,13 +4,33 @@ A kernel is a small frozen configuration. Its `move(key, positions, gradient, sc
 `gradient(key, positions)` estimates the gradient of the log density to leave invariant, one row a particle, and `scale`
 (`Scale`) says how wide that density is. `noise_share(differences, scale)` tells how much of the noise in a step is that of
 the gradient. `HMC` alone takes an exact log density in place of the gradient. A kernel knows no weights and no data.
+
+The moves of nested sampling, `ReflectingSGHMC`, `ConstrainedWalk` and `Rejection`, keep to a `Region` of high likelihood:
+`move(key, points, region, factor)`.
 """
 
 from evidentia.kernels.baoab import BAOAB
+from evidentia.kernels.constrained_walk import ConstrainedWalk
 from evidentia.kernels.hmc import HMC
+from evidentia.kernels.reflecting import ReflectingSGHMC
+from evidentia.kernels.region import Points, Region
+from evidentia.kernels.rejection import Rejection
 from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
 from evidentia.kernels.sgld import SGLD
 from evidentia.kernels.sgnht import SGNHT
 
-__all__ = ["BAOAB", "HMC", "SGHMC", "SGLD", "SGNHT", "Scale", "posterior_scale"]
+__all__ = [
+    "BAOAB",
+    "HMC",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
+    "ConstrainedWalk",
+    "Points",
+    "ReflectingSGHMC",
+    "Region",
+    "Rejection",
+    "Scale",
+    "posterior_scale",
+]
