@@ -22,7 +22,7 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import SGAIS, NestedSampling
+from evidentia.evidence import SGAIS, NestedSampling, OnlineNestedSampling
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 
@@ -41,6 +41,7 @@ __all__ = [
     "Model",
     "ModelError",
     "NestedSampling",
+    "OnlineNestedSampling",
     "Trajectory",
     "compare",
     "estimate",

@@ -39,9 +39,10 @@ from evidentia.rows import Rows, fold_rows, log_likelihood_sums
 from evidentia.target import gradient_sum, log_target
 
 AT_ONCE = 16  # of this many live points one is removed in an iteration
-NUM_ITERATIONS = 16  # on the device between two looks at the result; the prior mass shrinks by a factor of about e
+NUM_ITERATIONS = (
+    16  # on the device between two looks at the result; the prior mass shrinks by a factor of about e
+)
 GAIN = 0.5  # how fast the logarithm of the step length follows the share of steps taken
-LARGEST_STEP = 1.0  # in units of the live points' covariance
 FEW = 8  # live points below which their covariance says nothing
 MAX_STUCK = 0.5  # share of the moves that end where they began
 
@@ -147,7 +148,9 @@ def climb(
     spread = positions if count >= FEW else model.sample_prior(key_spread, 256)
     while True:
         spread = positions if count >= FEW else spread
-        scale = posterior_scale(np.asarray(spread, np.float64), np.full(len(spread), 1 / len(spread)), None, 1)
+        scale = posterior_scale(
+            np.asarray(spread, np.float64), np.full(len(spread), 1 / len(spread)), None, 1
+        )
         key, key_block = jax.random.split(key)
         offset = float(np.min(log_likelihoods[np.isfinite(log_likelihoods)])) / rows.size
         result = _iterate(
@@ -164,9 +167,7 @@ def climb(
         left = math.exp(min(log_rest + float(np.max(log_likelihoods)) - found.log_evidence, 700.0))
         iterations = [Iteration(*map(float, row)) for row in np.asarray(shown)]
         is_stuck = float(np.mean([iteration.stuck for iteration in iterations])) > MAX_STUCK
-        yield Stage(
-            removed, live, total, variance * total.information, 1 / (1 + left), iterations, is_stuck
-        )
+        yield Stage(removed, live, total, variance * total.information, 1 / (1 + left), iterations, is_stuck)
         if is_stuck or left < method.remaining:
             return
 
@@ -217,7 +218,7 @@ def _iterate(
         shown = jnp.stack([jnp.mean(acceptance), stuck, jnp.exp(log_step)])
         live = jax.tree.map(lambda leaf, new: leaf.at[lowest].set(new), live, moved)
         log_step = log_step + GAIN * (jnp.mean(acceptance) - kernel.target_acceptance)
-        return (live, jnp.minimum(log_step, math.log(LARGEST_STEP))), (removed, shown)
+        return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
 
     live = Points(positions, region.log_likelihood(positions), labels)
     keys = jax.random.split(key, NUM_ITERATIONS)

@@ -27,6 +27,7 @@ class ConstrainedWalk:
     num_steps: int = 50
 
     target_acceptance: ClassVar[float] = 0.4
+    largest_step: ClassVar[float] = 1.0
     is_adaptive: ClassVar[bool] = True
 
     def __post_init__(self):

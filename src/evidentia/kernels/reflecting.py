@@ -39,6 +39,7 @@ class ReflectingSGHMC:
     learning_rate: float | None = None
 
     target_acceptance: ClassVar[float] = 0.8
+    largest_step: ClassVar[float] = 0.7
     is_adaptive: ClassVar[bool] = True
 
     def __post_init__(self):

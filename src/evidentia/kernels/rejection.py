@@ -27,6 +27,7 @@ class Rejection:
     max_draws: int = 100_000
 
     target_acceptance: ClassVar[float] = 0.0
+    largest_step: ClassVar[float] = 1.0
     is_adaptive: ClassVar[bool] = False
 
     def __post_init__(self):
