@@ -39,9 +39,8 @@ from evidentia.rows import Rows, fold_rows, log_likelihood_sums
 from evidentia.target import gradient_sum, log_target
 
 AT_ONCE = 16  # of this many live points one is removed in an iteration
-NUM_ITERATIONS = (
-    16  # on the device between two looks at the result; the prior mass shrinks by a factor of about e
-)
+MAX_ITERATIONS = 16  # on the device between two looks; fewer with few points, whose mass shrinks fast
+RECENT = 16  # iterations that tell whether moves still get anywhere
 GAIN = 0.5  # how fast the logarithm of the step length follows the share of steps taken
 FEW = 8  # live points below which their covariance says nothing
 MAX_STUCK = 0.5  # share of the moves that end where they began
@@ -137,49 +136,46 @@ def climb(
     """
     count = len(positions)
     num_removed = max(1, count // AT_ONCE)
-    steps = np.tile(log_shrinkages(count, num_removed, method.shrinkage), NUM_ITERATIONS)
-    steps_and_next = np.r_[steps, steps[0]]
+    num_iterations = min(MAX_ITERATIONS, max(1, count // 2))
+    steps = np.tile(log_shrinkages(count, num_removed, method.shrinkage), num_iterations)
+    iterations: list[Iteration] = []
     variance = variance_of_log_mass(count, num_removed)
     key, key_labels, key_spread = jax.random.split(key, 3)
     labels, log_step = jax.random.uniform(key_labels, (count,)), jnp.zeros(())
     log_likelihoods, found, log_mass = _log_likelihoods(model, positions, rows), Integral(), 0.0
     _check(log_likelihoods, rows)
-    # Where the live points are too few to show their spread, steps are in units of what it was at first.
-    spread = positions if count >= FEW else model.sample_prior(key_spread, 256)
+    # Where the live points are too few to show how wide they lie, steps are in units of the prior's width.
+    wide = None if count >= FEW else model.sample_prior(key_spread, 256)
     while True:
-        spread = positions if count >= FEW else spread
-        scale = posterior_scale(
-            np.asarray(spread, np.float64), np.full(len(spread), 1 / len(spread)), None, 1
-        )
+        factor = _factor(positions if wide is None else wide)
         key, key_block = jax.random.split(key)
-        offset = float(np.min(log_likelihoods[np.isfinite(log_likelihoods)])) / rows.size
-        result = _iterate(
-            model, method.kernel, prior.config, num_removed, key_block, positions, labels, log_step,
-            scale.factor, prior.target, prior.expansion, rows, jnp.float32(offset),
+        positions, labels, log_step, dead, shown = _iterate(
+            model, method.kernel, prior.config, num_removed, jax.random.split(key_block, num_iterations), positions, labels, log_step, factor,
+            prior.target, prior.expansion, rows, _offset(log_likelihoods, rows),
         )  # fmt: skip
-        positions, labels, log_step, dead, shown = result
-        widths, log_rest = log_widths(log_mass, steps_and_next, method.quadrature)
+        widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], method.quadrature)
+        log_mass += float(np.sum(steps))
         removed = WeightedPoints(dead, _log_likelihoods(model, dead, rows), widths)
-        log_likelihoods, log_mass = _log_likelihoods(model, positions, rows), log_mass + float(np.sum(steps))
+        log_likelihoods = _log_likelihoods(model, positions, rows)
         live = WeightedPoints(positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
         found = found.add(removed)
         total = found.add(live)
         left = math.exp(min(log_rest + float(np.max(log_likelihoods)) - found.log_evidence, 700.0))
-        iterations = [Iteration(*map(float, row)) for row in np.asarray(shown)]
-        is_stuck = float(np.mean([iteration.stuck for iteration in iterations])) > MAX_STUCK
-        yield Stage(removed, live, total, variance * total.information, 1 / (1 + left), iterations, is_stuck)
+        iterations += [Iteration(*map(float, row)) for row in np.asarray(shown)]
+        is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
+        news = iterations[-num_iterations:]
+        yield Stage(removed, live, total, variance * total.information, 1 / (1 + left), news, is_stuck)
         if is_stuck or left < method.remaining:
             return
 
 
 def diagnose(method: Method, iterations: Sequence[Iteration], information: float, stuck_at: str) -> Diagnosis:
     """Measured signs of health; `stuck_at` says in words where a run was given up, empty if it was not."""
-    recent = iterations[-NUM_ITERATIONS:]
     measured = {
         "information": information,
         "num_iterations": float(len(iterations)),
-        "acceptance": float(np.mean([iteration.acceptance for iteration in recent])),
-        "stuck_moves": float(np.mean([iteration.stuck for iteration in recent])),
+        "acceptance": _mean(iterations, "acceptance"),
+        "stuck_moves": _mean(iterations, "stuck"),
     }
     if not stuck_at:
         return Diagnosis(measured)
@@ -199,7 +195,7 @@ def diagnose(method: Method, iterations: Sequence[Iteration], information: float
 
 @partial(jax.jit, static_argnames=("model", "kernel", "gradient", "num_removed"))
 def _iterate(
-    model, kernel, gradient, num_removed, key, positions, labels, log_step, factor, target, expansion, rows, offset
+    model, kernel, gradient, num_removed, keys, positions, labels, log_step, factor, target, expansion, rows, offset
 ):  # fmt: skip
     """Iterations on the device: the live points after them, and the points removed in their order."""
     region = _region(model, gradient, target, expansion, rows, offset)
@@ -221,7 +217,6 @@ def _iterate(
         return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
 
     live = Points(positions, region.log_likelihood(positions), labels)
-    keys = jax.random.split(key, NUM_ITERATIONS)
     (live, log_step), (removed, shown) = jax.lax.scan(iterate, (live, log_step), keys)
     return live.positions, live.labels, log_step, removed.reshape(-1, positions.shape[1]), shown
 
@@ -236,16 +231,12 @@ def _region(model, gradient, target, expansion, rows, offset) -> Region:
 
         return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
 
-    if isinstance(gradient, FullBatch):
-        exact = jax.vmap(jax.value_and_grad(log_target(model, target)))
+    is_exact = isinstance(gradient, FullBatch)
+    exact = jax.vmap(jax.value_and_grad(log_target(model, target)))
+    estimator = gradient.estimator(model, target, expansion)
 
-        def log_density(key, positions):
-            return exact(positions)
-    else:
-        estimator = gradient.estimator(model, target, expansion)
-
-        def log_density(key, positions):
-            return None, estimator(key, positions)
+    def log_density(key, positions):
+        return exact(positions) if is_exact else (None, estimator(key, positions))
 
     def draw(key, count):
         return model.sample_prior(key, count)
@@ -254,6 +245,20 @@ def _region(model, gradient, target, expansion, rows, offset) -> Region:
         return gradient_sum(model, positions, rows)
 
     return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, draw)
+
+
+def _mean(iterations: Sequence[Iteration], name: str) -> float:
+    return float(np.mean([getattr(iteration, name) for iteration in iterations[-RECENT:]]))
+
+
+def _factor(positions) -> Float[Array, "parameters parameters"]:
+    count = len(positions)
+    return posterior_scale(np.asarray(positions, np.float64), np.full(count, 1 / count), None, 1).factor
+
+
+def _offset(log_likelihoods: np.ndarray, rows: Rows) -> Array:
+    """The log-likelihood of a row at a typical live point, without which sums in 32 bits are small and keep their digits."""
+    return jnp.float32(np.median(log_likelihoods[np.isfinite(log_likelihoods)]) / rows.size)
 
 
 def _log_likelihoods(model: BoundModel, positions, rows: Rows) -> Float[np.ndarray, " points"]:

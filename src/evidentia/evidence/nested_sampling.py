@@ -67,7 +67,7 @@ class NestedSampling:
         return cls(num_particles=2, kernel=kernel, quadrature="rectangle")
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after every 16 iterations, with the live points' share of the evidence in the estimate."""
+        """A snapshot after every few iterations, with the live points' share of the evidence in the estimate."""
         key_prior, key_climb = jax.random.split(key)
         positions = model.sample_prior(key_prior, self.num_particles)
         nothing = Rows(rows.arrays, rows.start, rows.start)
@@ -82,7 +82,7 @@ class NestedSampling:
                 math.sqrt(stage.variance),
                 rows.stop - rows.start,
                 len(stage.iterations),
-                positions=jnp.concatenate([part.positions for part in points]),
+                positions=jnp.asarray(np.concatenate([part.positions for part in points])),
                 log_weights=np.concatenate([part.log_weights for part in points]),
                 share_done=stage.share_found,
                 diagnose=partial(self._diagnose, stage, tuple(iterations)),

@@ -40,7 +40,9 @@ class ConstrainedWalk:
         """Points after `num_steps` steps, and the share of its steps that each has taken; `factor` is h L."""
 
         def log_density(key, positions):
-            return region.log_density(key, positions)[0]
+            values, _ = region.log_density(key, positions)
+            assert values is not None  # a density that is known, not only its gradient
+            return values
 
         def step(index, carry):
             here, value, taken = carry
