@@ -22,7 +22,6 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
-from evidentia.evidence import (
     AIS,
     SGAIS,
     SMC,
@@ -33,6 +32,7 @@ from evidentia.evidence import (
     linear_schedule,
     sigmoid_schedule,
 )
+from evidentia.evidence import AIS, HarmonicMean, Laplace, NestedSampling, OnlineNestedSampling, PriorSampling, SGAIS, SMC, Sequential, linear_schedule, sigmoid_schedule
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
@@ -41,8 +41,6 @@ __version__ = version("evidentia")
 
 __all__ = [
     "AIS",
-    "SGAIS",
-    "SMC",
     "Comparison",
     "ConfigurationError",
     "DataError",
@@ -55,7 +53,11 @@ __all__ = [
     "Laplace",
     "Model",
     "ModelError",
+    "NestedSampling",
+    "OnlineNestedSampling",
     "PriorSampling",
+    "SGAIS",
+    "SMC",
     "Sandwich",
     "Sequential",
     "Trajectory",

@@ -3,6 +3,8 @@
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
 from evidentia.evidence.harmonic_mean import HarmonicMean
 from evidentia.evidence.laplace import Laplace
+from evidentia.evidence.nested_sampling import NestedSampling
+from evidentia.evidence.online_nested_sampling import OnlineNestedSampling
 from evidentia.evidence.prior_sampling import PriorSampling
 from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
@@ -14,6 +16,8 @@ __all__ = [
     "SMC",
     "HarmonicMean",
     "Laplace",
+    "NestedSampling",
+    "OnlineNestedSampling",
     "PriorSampling",
     "Sequential",
     "linear_schedule",

@@ -5,12 +5,19 @@ A kernel is a small frozen configuration. Its `move(key, positions, gradient, sc
 (`Scale`) says how wide that density is. `noise_share(differences, scale)` tells how much of the noise in a step is that of
 the gradient. Those with Metropolis' correction (`METROPOLIS`) take an exact log density in place of the gradient. A kernel
 knows no weights and no data.
+
+The moves of nested sampling, `ReflectingSGHMC`, `ConstrainedWalk` and `Rejection`, keep to a `Region` of high likelihood:
+`move(key, points, region, factor)`.
 """
 
 from evidentia.kernels.baoab import BAOAB
+from evidentia.kernels.constrained_walk import ConstrainedWalk
 from evidentia.kernels.hmc import HMC
 from evidentia.kernels.mala import MALA
 from evidentia.kernels.random_walk import RandomWalk
+from evidentia.kernels.reflecting import ReflectingSGHMC
+from evidentia.kernels.region import Points, Region
+from evidentia.kernels.rejection import Rejection
 from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
 from evidentia.kernels.sgld import SGLD
@@ -26,7 +33,12 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "ConstrainedWalk",
+    "Points",
     "RandomWalk",
+    "ReflectingSGHMC",
+    "Region",
+    "Rejection",
     "Scale",
     "posterior_scale",
 ]

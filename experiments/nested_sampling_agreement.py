@@ -1,0 +1,147 @@
+"""Do nested samplers agree with each other, and with annealed importance sampling? The two figures of the appendix.
+
+    python experiments/nested_sampling_agreement.py                 # about 15 minutes on 2 cores
+    python experiments/nested_sampling_agreement.py --quick --out somewhere
+
+On rows simulated from a one-dimensional mixture of three Gaussians (9 parameters):
+
+  rejection   reflecting against rejection nested sampling, which is exact and slow, from 20 to 250 rows;
+  annealing   nested sampling against annealed importance sampling, from 20 to 1000 rows in steps of 20.
+
+Each writes its runs as JSON and a figure as PNG. Error bars are two standard errors of the mean of the runs, from what the
+runs report.
+
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import evidentia as ev
+from evidentia.kernels import Rejection
+from evidentia.plot import COLORS
+from evidentia.rows import Rows
+
+MODEL = ev.models.gaussian_mixture(num_components=3, num_features=1)
+DATA_SEED, NUM_ROWS = 5, 1000
+REFLECTING = ev.NestedSampling(remaining=0.1)
+REJECTION = ev.NestedSampling(num_particles=8, kernel=Rejection(max_draws=10**7), remaining=0.1)
+
+
+def runs(name, method, bound, arrays, size, num_runs):
+    """Results of several runs over the first `size` rows; a window of the same arrays, so that nothing compiles anew."""
+    found = []
+    for seed in range(num_runs):
+        started = time.perf_counter()
+        *_, end = method.run(bound, Rows(arrays, 0, size), jax.random.key(seed))
+        found.append(
+            {
+                "method": name,
+                "num_observations": size,
+                "seed": seed,
+                "log_evidence": float(end.log_evidence),
+                "standard_error": float(end.standard_error),
+                "seconds": round(time.perf_counter() - started, 2),
+                "signs": list(end.diagnose().signs),
+            }
+        )
+    print(f"{size:5} rows, {name}: {mean_and_error(found)}", flush=True)
+    return found
+
+
+def mean_and_error(found):
+    """Mean of the runs, and its standard error from what they report."""
+    variance = np.mean([run["standard_error"] ** 2 for run in found]) / len(found)
+    return float(np.mean([run["log_evidence"] for run in found])), float(np.sqrt(variance))
+
+
+def compare(methods, sizes, num_runs):
+    """All runs of two methods at each number of rows."""
+    data, _ = MODEL.simulate(NUM_ROWS, DATA_SEED)
+    bound, arrays = MODEL.bind(data), jax.tree.map(jnp.asarray, data)
+    return [
+        run
+        for size in sizes
+        for name, method in methods.items()
+        for run in runs(name, method, bound, arrays, size, num_runs)
+    ]
+
+
+def summarise(found, name):
+    """Numbers of rows, means and their standard errors of one method."""
+    sizes = sorted({run["num_observations"] for run in found})
+    of_size = [[r for r in found if (r["num_observations"], r["method"]) == (size, name)] for size in sizes]
+    means, errors = np.array([mean_and_error(part) for part in of_size]).T
+    return np.array(sizes), means, errors
+
+
+def draw(found, path):
+    """Log evidence per row of both methods, and below how far the second is from the first."""
+    import matplotlib.pyplot as plt
+
+    first, second = dict.fromkeys(run["method"] for run in found)
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 6), sharex=True, layout="constrained")
+    sizes, means, errors = summarise(found, first)
+    _, other_means, other_errors = summarise(found, second)
+    shift = 0.12 * np.min(np.diff(sizes)) if len(sizes) > 1 else 0.0
+    for name, at, mean, error, color, marker in (
+        (first, sizes - shift, means, errors, COLORS[0], "o"),
+        (second, sizes + shift, other_means, other_errors, COLORS[1], "s"),
+    ):
+        top.errorbar(
+            at, mean / sizes, 2 * error / sizes, fmt=marker, color=color, markersize=4, capsize=2, label=name
+        )
+    top.set_ylabel("log evidence per row (nats)")
+    top.legend(frameon=False)
+    difference = other_means - means
+    bottom.axhline(0, color=COLORS[6], linewidth=1)
+    bottom.errorbar(
+        sizes,
+        difference,
+        2 * np.hypot(errors, other_errors),
+        fmt="s",
+        color=COLORS[1],
+        markersize=4,
+        capsize=2,
+    )
+    bottom.set_ylabel(f"{second} minus\n{first} (nats)")
+    bottom.set_xlabel("number of rows")
+    for axes in (top, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    scores = difference / np.hypot(errors, other_errors)
+    print(f"differences in standard errors: mean {scores.mean():.2f}, root mean square {np.std(scores):.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="two runs at three numbers of rows: a minute")
+    parser.add_argument("--skip-ais", action="store_true", help="only the first figure")
+    parser.add_argument("--out", type=Path, default=Path("results/nested_sampling_agreement"))
+    arguments = parser.parse_args()
+    if not arguments.skip_ais and not hasattr(ev, "AIS"):
+        sys.exit("this version of evidentia has no ev.AIS: run with --skip-ais")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    num_runs = 2 if arguments.quick else 5
+    reflecting = "reflecting nested sampling"
+    methods = {reflecting: REFLECTING, "rejection nested sampling": REJECTION}
+    figures = {"rejection": (methods, (20, 60, 100) if arguments.quick else (20, 50, 100, 150, 200, 250))}
+    if not arguments.skip_ais:
+        methods = {reflecting: ev.NestedSampling(num_particles=64), "annealed importance sampling": ev.AIS()}
+        figures["annealing"] = (methods, (20, 100, 200) if arguments.quick else range(20, 1001, 20))
+    for name, (methods, sizes) in figures.items():
+        found = compare(methods, sizes, num_runs)
+        (arguments.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        draw(found, arguments.out / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Online nested sampling: Bayesian updating chunk by chunk, each by a nested sampler that starts where the last ended."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.errors import ConfigurationError
+from evidentia.evidence.annealing import Population
+from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
+from evidentia.evidence.nested import FEW, Iteration, Stage, check_fields, climb, diagnose
+from evidentia.evidence.prior_mass import Quadrature, Shrinkage, WeightedPoints
+from evidentia.evidence.reservoir import WeightedReservoir
+from evidentia.gradients import FullBatch, Prepared
+from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection, posterior_scale
+from evidentia.model import BoundModel
+from evidentia.rows import Rows, next_stop
+from evidentia.target import Target
+
+
+class OnlineNestedState(NamedTuple):
+    """What the next update needs; the population's particles, of equal weight, are the next chunk's live points."""
+
+    population: Population
+    num_observations: int
+
+
+class OnlineNestedInfo(NamedTuple):
+    """What happened in one update, for people: the iterations, the chunk's information H in nats, and how it ended."""
+
+    steps: Sequence[Iteration]
+    information: float
+    is_stuck: bool
+
+
+@dataclass(frozen=True)
+class OnlineNestedSampling:
+    """Bayesian updating with nested sampling: log p(D) = Σ_k log p(chunk_k | rows before).
+
+    Each term is the evidence of a chunk under the posterior of the rows before it, taken as the prior. Nested sampling
+    gives it, with moves that keep that posterior inside the contour of the chunk's likelihood: their gradients may come from
+    mini-batches of the rows before. The points removed, weighted, are the posterior of the rows so far. While they come,
+    M of them are kept by weighted reservoir sampling (Chao 1982), and are the live points of the next chunk.
+
+    The squared standard error is Σ_k H_k / M, H_k the information of chunk k, with what the carried points add.
+
+    Attributes:
+        num_particles: live points M, at least 8, in each chunk.
+        chunk_size: rows in a chunk, at least.
+        chunk_growth: rows in a chunk as a share of the rows seen, once that is more than `chunk_size`.
+        kernel: where new points come from: `kernels.ReflectingSGHMC` or `kernels.ConstrainedWalk`, which looks at all rows
+            before whatever the gradient.
+        gradient: the gradient of the posterior of the rows before: `gradients.FullBatch`, with which the steps are
+            corrected and so exact, `gradients.ControlVariate` or `gradients.MiniBatch`.
+        quadrature, shrinkage, remaining: as for `NestedSampling`.
+
+    Example:
+        >>> ev.estimate(model, data, method=ev.OnlineNestedSampling(chunk_size=1000))  # doctest: +SKIP
+
+    Source: Cameron (2020), MSc thesis, Stellenbosch, section 4.3; Chao (1982), Biometrika 69, 653; Skilling (2006), Bayesian
+    Analysis 1, 833.
+    """
+
+    num_particles: int = 256
+    chunk_size: int = 100
+    chunk_growth: float = 1.0
+    kernel: Any = field(default_factory=ReflectingSGHMC)
+    gradient: Any = field(default_factory=FullBatch)
+    quadrature: Quadrature = "trapezoid"
+    shrinkage: Shrinkage = "geometric"
+    remaining: float = 0.01
+
+    def __post_init__(self):
+        check_fields(self)
+        if self.num_particles < FEW:
+            raise ConfigurationError(
+                f"num_particles must be at least {FEW}, to show how wide the posterior is; got {self.num_particles}."
+            )
+        if self.chunk_size < 1:
+            raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
+        if self.chunk_growth < 0:
+            raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
+        if isinstance(self.kernel, Rejection):
+            raise ConfigurationError(
+                "kernel must move points: the posterior of the rows before a chunk cannot be drawn from; got "
+                f"{self.kernel!r}, and needs kernels.ReflectingSGHMC() or kernels.ConstrainedWalk()."
+            )
+
+    def init(self, model: BoundModel, key: Array) -> OnlineNestedState:
+        """Live points from the prior, with a log evidence of zero."""
+        key, key_prior = jax.random.split(key)
+        positions = model.sample_prior(key_prior, self.num_particles)
+        return OnlineNestedState(Population(key, positions, np.zeros(self.num_particles)), 0)
+
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+        """A snapshot after each chunk of `rows`."""
+        return over_chunks(self, model, rows, key)
+
+    def next_stop(self, state: OnlineNestedState, total: int) -> int:
+        """The row up to which the next chunk reaches; growing chunks stop at round numbers."""
+        size = max(self.chunk_size, int(self.chunk_growth * state.num_observations))
+        above = state.num_observations if self.chunk_growth > 0 else None
+        return next_stop(state.num_observations, size, total, round_above=above)
+
+    def update(
+        self, model: BoundModel, state: OnlineNestedState, past: Rows, chunk: Rows, *, is_last: bool = False
+    ) -> tuple[OnlineNestedState, OnlineNestedInfo]:
+        """Take in a chunk; `past` holds the rows of earlier chunks, which the moves' gradients draw on.
+
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a live point or -inf at all.
+        """
+        population = state.population
+        key, key_climb, key_noise, key_reservoir = jax.random.split(population.key, 4)
+        prior, memory = self._prepare(model, population, past, chunk, key_noise)
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(key_reservoir)))
+        reservoir, iterations = WeightedReservoir(self.num_particles), []
+        stage: Stage | None = None
+        for stage in climb(self, model, prior, chunk, population.positions, key_climb):
+            _offer(reservoir, generator, stage.removed)
+            iterations.extend(stage.iterations)
+        assert stage is not None  # a run has one stage at least
+        _offer(reservoir, generator, stage.live)
+        population = population._replace(
+            key=key,
+            positions=jnp.asarray(np.stack(reservoir.items)),
+            log_evidence=population.log_evidence + stage.integral.log_evidence,
+            variance=population.variance + stage.variance,
+            memory=memory,
+        )
+        info = OnlineNestedInfo(tuple(iterations), stage.integral.information, stage.is_stuck)
+        return OnlineNestedState(population, state.num_observations + chunk.size), info
+
+    def summary(self, state: OnlineNestedState) -> tuple[float, float]:
+        """Log evidence of everything seen and its standard error, in nats."""
+        return state.population.log_evidence, math.sqrt(state.population.variance)
+
+    def diagnose(
+        self, model: BoundModel, state: OnlineNestedState, rows: Rows, infos: Sequence[OnlineNestedInfo]
+    ) -> Diagnosis:
+        """Measured signs of health of a run over `rows`; the information is the sum of the chunks'."""
+        stuck = [index for index, info in enumerate(infos) if info.is_stuck]
+        last = infos[stuck[0]] if stuck else infos[-1]
+        where = f"early in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
+        return diagnose(self, last.steps, sum(info.information for info in infos), where)
+
+    def _prepare(self, model: BoundModel, population: Population, past: Rows, chunk: Rows, key: Array):
+        """The posterior of the past as the chunk's prior, and what its gradient remembers."""
+        target = Target(past, Rows(past.arrays, past.stop, past.stop), 1.0)
+        positions = np.asarray(population.positions, np.float64)
+        centre = jnp.asarray(positions.mean(0), population.positions.dtype)
+        prior = self.gradient.prepare(model, population.memory, target, centre)
+        if isinstance(self.kernel, ConstrainedWalk):
+            prior = Prepared(FullBatch(), None, target, None)
+        if isinstance(prior.config, FullBatch):
+            return prior, prior.memory
+        scale = posterior_scale(positions, np.full(len(positions), 1 / len(positions)), None, past.size)
+        noise = _noise(
+            model, prior.config, key, population.positions[:32], prior.target, prior.expansion, scale.factor
+        )
+        return prior, self.gradient.adapt(prior.memory, float(noise))
+
+
+def _offer(reservoir: WeightedReservoir, generator: np.random.Generator, points: WeightedPoints) -> None:
+    for position, log_weight in zip(np.asarray(points.positions), points.log_weights, strict=True):
+        reservoir.offer(generator, position, log_weight)
+
+
+@partial(jax.jit, static_argnames=("model", "gradient"))
+def _noise(model, gradient, key, positions, target, expansion, factor) -> Float[Array, ""]:
+    """Half the mean square of the difference between two estimates of the gradient, in whitened coordinates."""
+    estimator = gradient.estimator(model, target, expansion)
+    key_first, key_second = jax.random.split(key)
+    differences = estimator(key_first, positions) - estimator(key_second, positions)
+    return 0.5 * jnp.mean((differences @ factor) ** 2)

@@ -1,0 +1,65 @@
+"""A random walk inside a likelihood contour."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from evidentia.errors import ConfigurationError
+from evidentia.kernels.region import Points, Region
+
+
+@dataclass(frozen=True)
+class ConstrainedWalk:
+    """Metropolis' random walk on the prior, refused at the likelihood contour.
+
+    `num_steps` times, with L Lᵀ the covariance of the live points and a length h that follows the share of steps taken,
+
+        θ' = θ + h L N(0, 1);      inside the contour: θ ← θ' with probability min(1, p(θ') / p(θ))
+
+    It needs no gradients, and many more steps than `ReflectingSGHMC` for the same distance.
+
+    Source: Skilling (2006), Bayesian Analysis 1, 833, section 4.
+    """
+
+    num_steps: int = 50
+
+    target_acceptance: ClassVar[float] = 0.4
+    largest_step: ClassVar[float] = 1.0
+    is_adaptive: ClassVar[bool] = True
+
+    def __post_init__(self):
+        if self.num_steps < 1:
+            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+
+    def move(
+        self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
+    ) -> tuple[Points, Float[Array, " points"]]:
+        """Points after `num_steps` steps, and the share of its steps that each has taken; `factor` is h L."""
+
+        def log_density(key, positions):
+            values, _ = region.log_density(key, positions)
+            assert values is not None  # a density that is known, not only its gradient
+            return values
+
+        def step(index, carry):
+            here, value, taken = carry
+            key_step, key_accept, key_density = jax.random.split(jax.random.fold_in(key_steps, index), 3)
+            there = here.positions + jax.random.normal(key_step, here.positions.shape) @ factor.T
+            log_likelihoods, value_there = region.log_likelihood(there), log_density(key_density, there)
+            accept = jnp.log(jax.random.uniform(key_accept, value.shape)) < value_there - value
+            accept &= region.holds(log_likelihoods, here.labels)
+            here = Points(
+                jnp.where(accept[:, None], there, here.positions),
+                jnp.where(accept, log_likelihoods, here.log_likelihoods),
+                here.labels,
+            )
+            return here, jnp.where(accept, value_there, value), taken + accept
+
+        key_density, key_steps, key_labels = jax.random.split(key, 3)
+        carry = points, log_density(key_density, points.positions), jnp.zeros(len(points.labels))
+        moved, _, taken = jax.lax.fori_loop(0, self.num_steps, step, carry)
+        labels = region.relabel(key_labels, moved.log_likelihoods)
+        return moved._replace(labels=labels), taken / self.num_steps
