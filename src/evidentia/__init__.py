@@ -22,17 +22,19 @@ from evidentia.errors import (
     ModelError,
 )
 from evidentia.estimate import estimate
+from evidentia.evidence import (
     AIS,
     SGAIS,
     SMC,
     HarmonicMean,
     Laplace,
+    NestedSampling,
+    OnlineNestedSampling,
     PriorSampling,
     Sequential,
     linear_schedule,
     sigmoid_schedule,
 )
-from evidentia.evidence import AIS, HarmonicMean, Laplace, NestedSampling, OnlineNestedSampling, PriorSampling, SGAIS, SMC, Sequential, linear_schedule, sigmoid_schedule
 from evidentia.model import Model
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
@@ -41,6 +43,8 @@ __version__ = version("evidentia")
 
 __all__ = [
     "AIS",
+    "SGAIS",
+    "SMC",
     "Comparison",
     "ConfigurationError",
     "DataError",
@@ -56,8 +60,6 @@ __all__ = [
     "NestedSampling",
     "OnlineNestedSampling",
     "PriorSampling",
-    "SGAIS",
-    "SMC",
     "Sandwich",
     "Sequential",
     "Trajectory",

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError
-from evidentia.evidence.annealing import Population
 from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
 from evidentia.evidence.nested import FEW, Iteration, Stage, check_fields, climb, diagnose
+from evidentia.evidence.population import Population
 from evidentia.evidence.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.reservoir import WeightedReservoir
 from evidentia.gradients import FullBatch, Prepared
