@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from evidentia import evidence
 from evidentia.cli import output
 from evidentia.cli.models import check_name, model_for
 from evidentia.cli.run import CompilationCache, check_seed, estimate_each, keep_compiled_programs
 from evidentia.cli.table import read_table
 from evidentia.demo import Candidate
 from evidentia.errors import ConfigurationError, EstimationError
-from evidentia.evidence import SGAIS
 
 
 class Method(StrEnum):
@@ -21,9 +21,28 @@ class Method(StrEnum):
 
     SGAIS = "sgais"
     PUBLISHED = "sgais-published"
+    SMC = "smc"
+    AIS = "ais"
+    NESTED = "nested-sampling"
+    ONLINE_NESTED = "online-nested-sampling"
+    SEQUENTIAL = "sequential"
+    LAPLACE = "laplace"
+    PRIOR = "prior-sampling"
+    HARMONIC = "harmonic-mean"
 
 
-CONFIGURATIONS = {Method.SGAIS: SGAIS, Method.PUBLISHED: SGAIS.published}
+CONFIGURATIONS = {
+    Method.SGAIS: evidence.SGAIS,
+    Method.PUBLISHED: evidence.SGAIS.published,
+    Method.SMC: evidence.SMC,
+    Method.AIS: evidence.AIS,
+    Method.NESTED: evidence.NestedSampling,
+    Method.ONLINE_NESTED: evidence.OnlineNestedSampling,
+    Method.SEQUENTIAL: evidence.Sequential,
+    Method.LAPLACE: evidence.Laplace,
+    Method.PRIOR: evidence.PriorSampling,
+    Method.HARMONIC: evidence.HarmonicMean,
+}
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -70,10 +89,11 @@ def command(
     ] = None,
     method: Annotated[
         Method,
-        typer.Option(metavar="METHOD", help="sgais, or sgais-published: the paper's, less exact."),
+        typer.Option(metavar="METHOD", help="sgais, or one of those named below."),
     ] = Method.SGAIS,
     num_particles: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Default: 512; 10 as published.")
+        int | None,
+        typer.Option(metavar="COUNT", help="Particles, draws or live points. Default: the method's."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="SEED", help="The same seed, the same numbers.")] = 0,
     out: Annotated[
@@ -89,6 +109,10 @@ def command(
     MODEL is linear, softmax or mixture, or your own: path/to/file.py:name,
     where the name is an evidentia.Model or a NumPyro function. It is given
     the features as x and the target as y; without --target, all columns as y.
+
+    METHOD is sgais, for any number of rows; for some thousand smc, ais,
+    nested-sampling, online-nested-sampling, sequential or laplace; to compare
+    with, sgais-published, prior-sampling or harmonic-mean.
     """
     check_seed(seed)
     options = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}
@@ -105,7 +129,7 @@ def command(
 
     candidate = Candidate(the_model.name, the_model, data)
     evidences, stopped = estimate_each([candidate], method=the_method, seed=seed, quiet=quiet)
-    for evidence in evidences.values():
+    for found in evidences.values():
         results = output.Results(
             title=f"{the_model.name}: {file.name}",
             evidences=evidences,
@@ -117,7 +141,7 @@ def command(
         if as_json:
             output.print_json(results.to_dict())
         else:
-            output.show_evidence(evidence, table.notes())
+            output.show_evidence(found, table.notes())
             if out is not None:
                 output.show_written(out)
     if isinstance(stopped, EstimationError) and not in_order:

@@ -13,7 +13,7 @@ from evidentia.compilation import use_compilation_cache
 from evidentia.demo import Candidate
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.estimate import estimate
-from evidentia.evidence import SGAIS
+from evidentia.evidence.estimator import Estimator
 from evidentia.result import Evidence
 
 CompilationCache = Annotated[
@@ -27,7 +27,7 @@ CompilationCache = Annotated[
 
 
 def estimate_each(
-    candidates: Sequence[Candidate], *, method: SGAIS, seed: int, quiet: bool, plain: bool = False
+    candidates: Sequence[Candidate], *, method: Estimator, seed: int, quiet: bool, plain: bool = False
 ) -> tuple[dict[str, Evidence], BaseException | None]:
     """Estimate the evidence of each candidate.
 
