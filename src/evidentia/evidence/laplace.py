@@ -47,7 +47,7 @@ class Laplace:
     What it cannot see is a mode that no start led to. A DiagnosticWarning says where the weights are too uneven: the
     posterior is far from Gaussians about its modes (skewed, on an edge, with many modes). `log_evidence` is corrected for
     the bias -variance/2 of the logarithm of an unbiased estimate, as `SGAIS` does, unless the effective sample size is low.
-    The cheapest choice for models with one mode and up to some hundreds of parameters, and a check for the others.
+    The cheapest choice for models with one mode and some dozens of parameters, and a check for the other estimators.
 
     Attributes:
         num_particles: draws M, of the Student t's, or of the Gaussians without importance sampling.
