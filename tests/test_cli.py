@@ -16,6 +16,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.cli import main
+from evidentia.cli.estimate import CONFIGURATIONS
 
 
 @pytest.fixture
@@ -178,6 +179,19 @@ def test_published_method(run, linear):
     assert code == 0
     (evidence,) = json.loads(out)["evidences"].values()
     assert evidence["num_particles"] == 10
+
+
+def test_every_estimator_has_a_name():
+    named = {type(make()) for make in CONFIGURATIONS.values()}
+    assert named == {getattr(ev, name) for name in ev.__all__ if hasattr(getattr(ev, name), "run")}
+
+
+def test_another_method(run, linear):
+    words = ("-m", "linear", "-t", "y", "--features", "a", "--method", "laplace", "--json")
+    code, out, err = run("estimate", linear[0], *words)
+    assert (code, err) == (0, "")
+    (evidence,) = json.loads(out)["evidences"].values()
+    assert evidence["method"]["type"] == "Laplace" and evidence["standard_error"] < 0.1
 
 
 def test_real_data(run, shared_data):

@@ -102,6 +102,26 @@ def test_a_target_that_is_met_changes_nothing():
     assert evidence.num_particles == 64
 
 
+def test_a_target_where_no_error_is_known_is_reported():
+    method = ev.Laplace(importance_sampling=False)
+    with pytest.warns(ev.EvidenceWarning, match=r"the standard error is not known with 1,024 particles"):
+        evidence = ev.estimate(MODEL, data(300), method=method, target_standard_error=0.1)
+    assert np.isnan(evidence.standard_error)
+
+
+def test_ctrl_c_returns_what_was_known_by_then():
+    def interrupt(update):
+        if update.num_annealing_steps >= 30:
+            raise KeyboardInterrupt
+
+    with pytest.warns(
+        ev.EvidenceWarning, match="stopped after [0-9]+ steps; the result is what was known by then"
+    ):
+        evidence = ev.estimate(MODEL, data(100), method=ev.NestedSampling(), progress=interrupt)
+    assert not evidence.completed and np.isfinite(evidence.log_evidence)
+    assert evidence.num_observations == 100 and len(evidence.trajectory) == 1
+
+
 def test_a_target_out_of_reach_is_reported(monkeypatch):
     monkeypatch.setattr(sys.modules["evidentia.estimate"], "MAX_PARTICLES", 128)
     method = ev.SGAIS(num_particles=64, refresh=False)

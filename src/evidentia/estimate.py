@@ -49,11 +49,13 @@ def estimate(
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another follows with as many more particles
             as that takes, up to `MAX_PARTICLES`; where that is not enough an EvidenceWarning says so.
-        progress: True for a bar on standard error, or a function that is called with an `Update` after each chunk.
+        progress: True for a bar on standard error, or a function that is called with an `Update` after each chunk, or after
+            each step of a method that takes all rows at once.
 
     Returns:
-        The log evidence with its standard error, its trajectory over the data, and the posterior. After Ctrl-C, the
-        result for the rows taken in so far, with `completed=False`.
+        The log evidence with its standard error, its trajectory over the data, and the posterior. After Ctrl-C, with
+        `completed=False`, the result for the rows taken in so far, or what a method that takes all rows at once knew by
+        then. Where that is nothing, as on the way of `AIS`, the KeyboardInterrupt goes on.
 
     Raises:
         DataError, ModelError: what cannot be used, and what is needed instead.
@@ -87,9 +89,10 @@ def estimate(
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
             chosen = replace(chosen, num_particles=more)  # type: ignore[type-var]
             evidence = _run(bound, rows, chosen, int(seed), report, started)
-    if target_standard_error is not None and evidence.standard_error > target_standard_error:
+    if target_standard_error is not None and not evidence.standard_error <= target_standard_error:
+        known = "not known" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
         warnings.warn(
-            f"the standard error is {evidence.standard_error:.2g} nats with {chosen.num_particles:,} particles; "
+            f"the standard error is {known} with {chosen.num_particles:,} particles; "
             f"target_standard_error={target_standard_error:g} was not reached.",
             EvidenceWarning,
             stacklevel=2,
@@ -99,7 +102,7 @@ def estimate(
 
 def _more_particles(evidence: Evidence, target: float | None) -> int | None:
     """How many particles would bring the standard error, which falls as their root, to the target; None if no more."""
-    if target is None or evidence.standard_error <= target:
+    if target is None or not evidence.standard_error > target:  # nor where it is not known
         return None
     wanted = math.ceil(1.2 * evidence.method.num_particles * (evidence.standard_error / target) ** 2)
     return min(wanted, MAX_PARTICLES) if evidence.method.num_particles < MAX_PARTICLES else None

@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia import weights
-from evidentia.errors import EstimationError, EvidenceWarning
+from evidentia.errors import EvidenceWarning
+from evidentia.evidence.checks import check_defined, check_possible
 from evidentia.evidence.population import Population, resample_particles
 from evidentia.gradients import FullBatch
 from evidentia.kernels import METROPOLIS, Scale, posterior_scale
@@ -140,7 +141,8 @@ def _reweight(
 ) -> tuple[Population, float, Float[np.ndarray, " particles"]]:
     """The population at the end of a step, where that is, and the log weights gained since the last move."""
     deviations, offset = log_likelihood_sums(model, population.positions, chunk)
-    check_log_likelihoods(deviations, chunk)
+    check_defined(deviations, chunk)
+    check_possible(deviations, chunk)
     if done > 0.0 and np.mean(deviations == -np.inf) > 0.05:
         warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=6)
     deviations, offset = sign * deviations, sign * offset
@@ -245,20 +247,3 @@ def _precision(model: BoundModel, expansion: Expansion) -> np.ndarray:
     """The negative Hessian of the log-posterior at the expansion's centre, in float64."""
     hessian = expansion.hessian + prior_hessian(model, expansion.centre)
     return -np.asarray(hessian, np.float64)
-
-
-def check_log_likelihoods(deviations: Float[np.ndarray, " particles"], chunk: Rows) -> None:
-    """Raise EstimationError if the log-likelihood is NaN or +inf at a particle, or -inf at all."""
-    rows = f"rows {chunk.start} to {chunk.stop - 1}"
-    count = len(deviations)
-    if bad := int(np.sum(np.isnan(deviations))):
-        raise EstimationError(
-            f"the log-likelihood of {rows} is NaN or +inf at {bad} of {count} particles; it must be finite, or -inf "
-            "where the parameters rule the data out. Check the likelihood for overflow, log(0) - log(0), or parameters "
-            "outside their support."
-        )
-    if np.all(deviations == -np.inf):
-        raise EstimationError(
-            f"the log-likelihood of {rows} is -inf at all {count} particles: under every parameter value drawn the "
-            "data are impossible. Widen the prior, use more particles, or check the data against the model."
-        )

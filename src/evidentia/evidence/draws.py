@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import EstimationError
+from evidentia.evidence.checks import check_defined
 from evidentia.rows import Rows
 
 BATCH_SIZE = 256, 4096  # draws in a batch, at least and at most,
@@ -43,7 +43,7 @@ def in_batches(weigh: Weigh, count: int, rows: Rows, key: Array) -> Iterator[Dra
     while done < count:
         new, stop = min(size, count - done), min(done + size, count)
         found, log_weights[done:stop] = weigh(jax.random.fold_in(key, done), new)
-        check_log_likelihoods(log_weights[done:stop], rows)
+        check_defined(log_weights[done:stop], rows, "draws")
         if positions is None:
             positions = np.empty((count, found.shape[1]), np.float32)
         positions[done:stop] = found
@@ -57,13 +57,3 @@ def batch_size(count: int, rows: Rows) -> int:
     wanted = min(max(MAX_EVALUATIONS // rows.size, least), most)
     num_batches = -(-count // wanted)
     return -(-count // num_batches)
-
-
-def check_log_likelihoods(log_likelihoods: LogWeights, rows: Rows) -> None:
-    """Raise EstimationError, which names the rows, if the log-likelihood is NaN (or +inf, said as NaN) at a draw."""
-    if bad := int(np.sum(np.isnan(log_likelihoods))):
-        raise EstimationError(
-            f"the log-likelihood of rows {rows.start} to {rows.stop - 1} is NaN or +inf at {bad} of "
-            f"{len(log_likelihoods)} draws; it must be finite, or -inf where the parameters rule the data out. Check the "
-            "likelihood for overflow, log(0) - log(0), or parameters outside their support."
-        )

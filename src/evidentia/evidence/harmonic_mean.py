@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.evidence.chains import chain_draws
-from evidentia.evidence.draws import check_log_likelihoods, in_batches
+from evidentia.evidence.checks import check_defined
+from evidentia.evidence.draws import in_batches
 from evidentia.evidence.estimator import Diagnosis, Snapshot
 from evidentia.evidence.prior_sampling import check_num_particles
 from evidentia.model import BoundModel
@@ -121,7 +122,7 @@ def _of_chains(log_likelihoods: Float[np.ndarray, "chains draws"]) -> tuple[floa
 
 def _log_likelihoods(model, positions, rows) -> Float[np.ndarray, " draws"]:
     deviations, offset = log_likelihood_sums(model, positions, rows)
-    check_log_likelihoods(deviations, rows)
+    check_defined(deviations, rows, "draws")
     return deviations + offset
 
 

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.errors import ConfigurationError
+from evidentia.evidence.checks import check_defined, check_possible
 from evidentia.evidence.estimator import Diagnosis
 from evidentia.evidence.prior_mass import (
     Integral,
@@ -143,7 +144,8 @@ def climb(
     key, key_labels, key_spread = jax.random.split(key, 3)
     labels, log_step = jax.random.uniform(key_labels, (count,)), jnp.zeros(())
     log_likelihoods, found, log_mass = _log_likelihoods(model, positions, rows), Integral(), 0.0
-    _check(log_likelihoods, rows)
+    check_defined(log_likelihoods, rows, "live points")
+    check_possible(log_likelihoods, rows, "live points")
     # Where the live points are too few to show how wide they lie, steps are in units of the prior's width.
     wide = None if count >= FEW else model.sample_prior(key_spread, 256)
     while True:
@@ -264,18 +266,3 @@ def _offset(log_likelihoods: np.ndarray, rows: Rows) -> Array:
 def _log_likelihoods(model: BoundModel, positions, rows: Rows) -> Float[np.ndarray, " points"]:
     deviations, offset = log_likelihood_sums(model, positions, rows)
     return deviations + offset
-
-
-def _check(log_likelihoods: np.ndarray, rows: Rows) -> None:
-    where, count = f"rows {rows.start} to {rows.stop - 1}", len(log_likelihoods)
-    if bad := int(np.sum(np.isnan(log_likelihoods))):
-        raise EstimationError(
-            f"the log-likelihood of {where} is NaN or +inf at {bad} of {count} live points; it must be finite, or -inf "
-            "where the parameters rule the data out. Check the likelihood for overflow, log(0) - log(0), or parameters "
-            "outside their support."
-        )
-    if np.all(log_likelihoods == -np.inf):
-        raise EstimationError(
-            f"the log-likelihood of {where} is -inf at all {count} live points: under every parameter value drawn the data "
-            "are impossible. Widen the prior, use more live points (num_particles), or check the data against the model."
-        )

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.errors import ConfigurationError
+from evidentia.evidence.checks import check_possible
 from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
 from evidentia.evidence.draws import Draws, in_batches
 from evidentia.evidence.estimator import Diagnosis, Snapshot
@@ -63,13 +64,9 @@ class PriorSampling:
             return positions, deviations + offset
 
         for draws in in_batches(weigh, self.num_particles, rows, key):
+            if draws.share_done == 1.0:
+                check_possible(draws.log_weights, rows, "draws")
             is_possible = np.max(draws.log_weights) > -np.inf
-            if not is_possible and draws.share_done == 1.0:
-                raise EstimationError(
-                    f"the log-likelihood of rows {rows.start} to {rows.stop - 1} is -inf at all {self.num_particles} draws: "
-                    "under every parameter value drawn the data are impossible. Widen the prior, take more particles, or "
-                    "check the data against the model."
-                )
             yield _snapshot(draws, rows) if is_possible else _nothing_yet(draws)
 
 

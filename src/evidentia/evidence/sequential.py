@@ -13,7 +13,8 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import diagnostics
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.annealing import StepInfo, check_log_likelihoods, move_particles
+from evidentia.evidence.annealing import StepInfo, move_particles
+from evidentia.evidence.checks import check_defined, check_possible
 from evidentia.evidence.estimator import (
     Diagnosis,
     Estimator,
@@ -125,7 +126,8 @@ class Sequential:
         if state.num_observations == 0 and self.initial is not None:
             return self._begin(self.initial, model, state, chunk)
         deviations, offset = log_likelihood_sums(model, state.population.positions, chunk)
-        check_log_likelihoods(deviations, chunk)
+        check_defined(deviations, chunk)
+        check_possible(deviations, chunk)
         population = state.population._replace(
             log_evidence=state.population.log_evidence
             + offset
