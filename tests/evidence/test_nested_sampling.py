@@ -46,9 +46,10 @@ def test_rejection_reflection_and_walk_agree_on_a_mixture():
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     data, _ = model.simulate(20, 5)
     kernels = ReflectingSGHMC(), ConstrainedWalk(), Rejection()
+    # Rejection takes long at the end, so all stop early: the live points then hold up to a tenth of the evidence.
     methods = [
-        ev.NestedSampling(num_particles=count, kernel=k)
-        for count, k in zip((64, 64, 16), kernels, strict=True)
+        ev.NestedSampling(num_particles=count, kernel=kernel, remaining=0.1)
+        for count, kernel in zip((64, 64, 4), kernels, strict=True)
     ]
     means, variances = zip(
         *[
@@ -117,7 +118,7 @@ def test_a_region_too_small_for_the_kernel_is_said():
         ev.estimate(model, data, method=ev.NestedSampling(num_particles=16, kernel=Rejection(max_draws=1000)))
 
 
-@pytest.mark.parametrize("level", [0.0, -np.inf])
+@pytest.mark.parametrize("level", [-2.0, -np.inf])
 def test_plateaus_do_not_stop_it(level):
     # L = 1 for m > 1 and e^level elsewhere: Z = P(m > 1) + e^level P(m < 1).
     model = ev.Model(
@@ -128,8 +129,8 @@ def test_plateaus_do_not_stop_it(level):
     exact = np.log(0.158655 + np.exp(level) * 0.841345)
     ends = [run(FEW, model, data, seed) for seed in range(4)]
     errors = np.array([end.log_evidence for end in ends]) - exact
-    # The information is that of the step, -log Z, and nothing is uncertain where there is no step.
-    assert np.all(np.abs(errors) < 1e-6 + 4.5 * np.sqrt(-exact / 64))
+    # With L = 1 at the top, the information is at most -log Z.
+    assert np.all(np.abs(errors) < 4.5 * np.sqrt(-exact / 64))
 
 
 def test_snapshots_say_how_far_it_is():

@@ -41,7 +41,9 @@ def moved(kernel, radius, start, step=0.7):
     region = ball(radius)
     points = Points(start, region.log_likelihood(start), jnp.full(len(start), 0.7))
     factor = step * jnp.diag(jnp.std(start, axis=0))
-    return jax.jit(lambda key, points: kernel.move(key, points, region, factor))(jax.random.key(1), points)
+    return jax.jit(lambda key, points: kernel.move(key, points, region, factor)[:2])(
+        jax.random.key(1), points
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
@@ -79,10 +81,12 @@ def test_a_reflection_goes_back_where_it_came_from():
     points = Points(start, region.log_likelihood(start), jnp.ones(200))
     kernel = ReflectingSGHMC(num_steps=1, friction=1e-6)
     factor = jnp.diag(jnp.asarray([0.2, 0.0, 0.0]))
-    there, taken = jax.jit(partial(kernel.move, region=region, factor=factor))(jax.random.key(0), points)
+    move = jax.jit(partial(kernel.move, region=region, factor=factor))
+    there, taken, free = move(jax.random.key(0), points)
     x = np.asarray(there.positions)[:, 0]
     assert np.all(taken == 1.0)
     reflected = np.isclose(x, 0.9, atol=1e-6)
+    np.testing.assert_array_equal(free, ~reflected)
     assert np.all(x[~reflected] <= 1.0) and 0.2 < reflected.mean() < 0.45  # P(N(0, 1) > 0.5) = 0.31
 
 
@@ -95,7 +99,7 @@ def test_labels_put_points_on_a_plateau_into_an_order():
     start = draws_in(1.0, count=2000)
     for kernel in KERNELS:
         points = Points(start, jnp.zeros(2000), jnp.full(2000, 0.7))
-        there, _ = jax.jit(partial(kernel.move, region=flat, factor=0.3 * jnp.eye(3)))(
+        there, *_ = jax.jit(partial(kernel.move, region=flat, factor=0.3 * jnp.eye(3)))(
             jax.random.key(0), points
         )
         assert np.all(there.positions != start)

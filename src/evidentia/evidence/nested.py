@@ -44,7 +44,7 @@ MAX_ITERATIONS = 16  # on the device between two looks; fewer with few points, w
 RECENT = 16  # iterations that tell whether moves still get anywhere
 GAIN = 0.5  # how fast the logarithm of the step length follows the share of steps taken
 FEW = 8  # live points below which their covariance says nothing
-MAX_STUCK = 0.5  # share of the moves that end where they began
+MAX_STUCK = 0.5  # share of the moves that come nowhere
 
 
 class Method(Protocol):
@@ -79,8 +79,8 @@ class Method(Protocol):
 class Iteration(NamedTuple):
     """What an iteration shows of its moves.
 
-    The share of steps taken (for rejection, of draws), the share of points that ended where they began, and the step length
-    in units of the live points' spread.
+    The share of steps taken (for rejection, of draws), the share of points that came nowhere, for every step was refused or
+    reflected, and the step length in units of the live points' spread.
     """
 
     acceptance: float
@@ -130,8 +130,8 @@ def climb(
 ) -> Iterator[Stage]:
     """Stages of a run over the log-likelihood of `rows`, from live points drawn from the density that `prior` describes.
 
-    Ends when what the live points may still add is less than the share `remaining` of the evidence, or when most moves
-    end where they began.
+    Ends when what the live points may still add is less than the share `remaining` of the evidence, or when most moves come
+    nowhere.
 
     Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all.
     """
@@ -188,7 +188,7 @@ def diagnose(method: Method, iterations: Sequence[Iteration], information: float
     if method.kernel.is_adaptive and getattr(method.kernel, "learning_rate", None) is None:
         advice = "Take more live points (num_particles), more steps (num_steps of the kernel), or SGAIS()."
     sentence = (
-        f"{100 * measured['stuck_moves']:.0f}% of the last moves ended where they began: the region inside the contour has "
+        f"{100 * measured['stuck_moves']:.0f}% of the last moves came nowhere: the region inside the contour has "
         f"shrunk below what {type(method.kernel).__name__} can enter. The run stopped {stuck_at}; the log evidence is what "
         f"was found by then, and may be far too low. {advice}"
     )
@@ -211,11 +211,14 @@ def _iterate(
         contour = region._replace(threshold=live.log_likelihoods[lowest[-1]], label=live.labels[lowest[-1]])
         starts = jax.random.choice(key_starts, survivors, (num_removed,), replace=False)
         copies = jax.tree.map(lambda leaf: leaf[starts], live)
-        moved, acceptance = kernel.move(key_move, copies, contour, jnp.exp(log_step) * factor)
-        stuck = jnp.mean(jnp.all(moved.positions == copies.positions, axis=1))
+        moved, acceptance, free = kernel.move(key_move, copies, contour, jnp.exp(log_step) * factor)
+        stuck = jnp.mean(free == 0)
         shown = jnp.stack([jnp.mean(acceptance), stuck, jnp.exp(log_step)])
         live = jax.tree.map(lambda leaf, new: leaf.at[lowest].set(new), live, moved)
-        log_step = log_step + GAIN * (jnp.mean(acceptance) - kernel.target_acceptance)
+        excess = jnp.minimum(
+            jnp.mean(acceptance) - kernel.target_acceptance, jnp.mean(free) - kernel.target_free
+        )
+        log_step = log_step + GAIN * excess
         return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
 
     live = Points(positions, region.log_likelihood(positions), labels)

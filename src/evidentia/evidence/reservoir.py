@@ -55,7 +55,8 @@ class WeightedReservoir:
         is_over, threshold = _overweight(weights, self._others, self.size)
         self._others += float(weights[~is_over].sum())
         self._is_over[held] = is_over[:-1]
-        probabilities = np.where(is_over, 1.0, weights / threshold)
+        probabilities = np.ones(len(weights))
+        probabilities[~is_over] = weights[~is_over] / threshold
         if generator.random() < probabilities[-1]:
             place = self._leaving(generator, held, (1 - probabilities[:-1]) / probabilities[-1])
             self.items[place], self._log_weights[place], self._is_over[place] = item, log_weight, is_over[-1]

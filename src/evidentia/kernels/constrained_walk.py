@@ -27,6 +27,7 @@ class ConstrainedWalk:
     num_steps: int = 50
 
     target_acceptance: ClassVar[float] = 0.4
+    target_free: ClassVar[float] = 0.0
     largest_step: ClassVar[float] = 1.0
     is_adaptive: ClassVar[bool] = True
 
@@ -36,8 +37,8 @@ class ConstrainedWalk:
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
-    ) -> tuple[Points, Float[Array, " points"]]:
-        """Points after `num_steps` steps, and the share of its steps that each has taken; `factor` is h L."""
+    ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
+        """Points after `num_steps` steps, and twice the share of its steps that each has taken; `factor` is h L."""
 
         def log_density(key, positions):
             values, _ = region.log_density(key, positions)
@@ -62,4 +63,4 @@ class ConstrainedWalk:
         carry = points, log_density(key_density, points.positions), jnp.zeros(len(points.labels))
         moved, _, taken = jax.lax.fori_loop(0, self.num_steps, step, carry)
         labels = region.relabel(key_labels, moved.log_likelihoods)
-        return moved._replace(labels=labels), taken / self.num_steps
+        return moved._replace(labels=labels), taken / self.num_steps, taken / self.num_steps

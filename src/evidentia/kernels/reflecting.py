@@ -26,7 +26,8 @@ class ReflectingSGHMC:
     prior inside the contour is kept. A particle that turned at the contour without this step beyond it would not keep it.
 
     By default there is no `learning_rate`. The steps are taken in the coordinates in which the live points have a unit
-    covariance, with a length that follows the share of steps that are refused. The kick is divided in two halves around
+    covariance, with a length that follows the shares of steps that are refused
+    and reflected. The kick is divided in two halves around
     the drift and the noise is N(0, 1 - (1 - α)²), so that where the log density is known (as that of a prior is)
     Metropolis' correction makes each step exact.
 
@@ -39,6 +40,7 @@ class ReflectingSGHMC:
     learning_rate: float | None = None
 
     target_acceptance: ClassVar[float] = 0.8
+    target_free: ClassVar[float] = 0.3
     largest_step: ClassVar[float] = 0.7
     is_adaptive: ClassVar[bool] = True
 
@@ -54,8 +56,10 @@ class ReflectingSGHMC:
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
-    ) -> tuple[Points, Float[Array, " points"]]:
-        """Points after `num_steps` steps, and the share of its steps that each has taken.
+    ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
+        """Points after `num_steps` steps, the share of its steps that each has taken, and that without a reflection.
+
+        Reflections alone bring a point nowhere: off a contour much smaller than a step they lead back to where it was.
 
         `factor` times a standard normal vector is the length of one step; with a `learning_rate` it is not used.
         """
@@ -70,11 +74,11 @@ class ReflectingSGHMC:
             return values if is_corrected else jnp.zeros(len(positions)), gradients @ factor
 
         def step(index, carry):
-            here, velocities, value, force, taken = carry
+            here, velocities, value, force, taken, free = carry
             key_noise, key_density, key_accept = jax.random.split(jax.random.fold_in(key_steps, index), 3)
             velocities = (1 - self.friction) * velocities
             velocities = velocities + noise * jax.random.normal(key_noise, velocities.shape)
-            there, turned, inside = _drift(region, here, velocities + first * force, factor)
+            there, turned, is_free, inside = _drift(region, here, velocities + first * force, factor)
             value_there, force_there = density(key_density, there.positions)
             arrived = turned + last * force_there
             log_ratio = value_there - value
@@ -83,19 +87,19 @@ class ReflectingSGHMC:
             log_ratio = jnp.where(jnp.isfinite(force_there).all(1), log_ratio, -jnp.inf)
             accept = inside & (jnp.log(jax.random.uniform(key_accept, value.shape)) < log_ratio)
             state = (there, arrived, value_there, force_there), (here, -velocities, value, force)
-            return *_select(accept, *state), taken + accept
+            return *_select(accept, *state), taken + accept, free + (accept & is_free)
 
         key_velocities, key_density, key_steps, key_labels = jax.random.split(key, 4)
         velocities = jax.random.normal(key_velocities, points.positions.shape)
-        taken = jnp.zeros(len(points.labels))
-        carry = points, velocities, *density(key_density, points.positions), taken
-        moved, _, _, _, taken = jax.lax.fori_loop(0, self.num_steps, step, carry)
+        none = jnp.zeros(len(points.labels))
+        carry = points, velocities, *density(key_density, points.positions), none, none
+        moved, _, _, _, taken, free = jax.lax.fori_loop(0, self.num_steps, step, carry)
         labels = region.relabel(key_labels, moved.log_likelihoods)
-        return moved._replace(labels=labels), taken / self.num_steps
+        return moved._replace(labels=labels), taken / self.num_steps, free / self.num_steps
 
 
 def _drift(region: Region, here: Points, velocities: Positions, factor):
-    """Where the points drift to, their velocities there, and which of them end inside."""
+    """Where the points drift to, their velocities there, which of them met no contour, and which end inside."""
 
     def drift(positions, velocities) -> Points:
         there = positions + velocities @ factor.T
@@ -112,7 +116,7 @@ def _drift(region: Region, here: Points, velocities: Positions, factor):
 
     # With a single particle the gradient is computed only where it is needed.
     there, velocities = jax.lax.cond(jnp.all(inside), lambda: (there, velocities), reflect)
-    return there, velocities, region.holds(there.log_likelihoods, there.labels)
+    return there, velocities, inside, region.holds(there.log_likelihoods, there.labels)
 
 
 def _select(condition: Bool[Array, " points"], chosen, other):

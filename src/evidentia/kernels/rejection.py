@@ -27,6 +27,7 @@ class Rejection:
     max_draws: int = 100_000
 
     target_acceptance: ClassVar[float] = 0.0
+    target_free: ClassVar[float] = 0.0
     largest_step: ClassVar[float] = 1.0
     is_adaptive: ClassVar[bool] = False
 
@@ -36,8 +37,8 @@ class Rejection:
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
-    ) -> tuple[Points, Float[Array, " points"]]:
-        """New points in place of those given, and for each one over the draws that it took; 0 for one not found.
+    ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
+        """New points in place of those given, and twice, for each, one over the draws that it took; 0 for one not found.
 
         `factor` is not used. The draws are counted as if shared by all points alike.
         """
@@ -65,4 +66,5 @@ class Rejection:
         found, batches = jnp.zeros((), int), jnp.zeros((), int)
         points, found, batches = jax.lax.while_loop(is_searching, search, (points, found, batches))
         is_new = jnp.arange(count) < found
-        return points, jnp.where(is_new, found / (batches * BATCH), 0.0)
+        acceptance = jnp.where(is_new, found / (batches * BATCH), 0.0)
+        return points, acceptance, acceptance
