@@ -322,7 +322,7 @@ def table(tmp_path):
         ("good", (*LABEL, "--features", "x,"), "must be names of columns with commas between"),
         ("good", (*LABEL, "--features", "x,x"), "--features names x more than once"),
         ("good", (*LABEL, "--features", "x,label"), "--features must not name the target"),
-        ("good", (*LABEL, "--num-particles", "1"), "num_particles must be at least 2; got 1"),
+        ("good", (*LABEL, "--num-particles", "1"), "num_particles must be an integer of at least 2; got 1"),
         ("good", (*LABEL, "--seed", "-1"), "--seed must be an integer from 0 to"),
         ("good", (*LABEL, "--noise-scale", "2"), "--noise-scale belongs to --model linear"),
         ("good", (*LABEL, "--method", "nested"), "nested"),

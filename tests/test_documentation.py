@@ -4,7 +4,13 @@ import re
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/index.md", "docs/start.md", "docs/models.md", "docs/methods/reference-estimators.md"]
+PAGES = [
+    "README.md",
+    "docs/index.md",
+    "docs/start.md",
+    "docs/models.md",
+    "docs/methods/reference-estimators.md",
+]
 
 
 def examples(page: str) -> str:

@@ -73,3 +73,18 @@ def test_time_left_forgets_the_slow_start():
     every = partial(plain_lines, every=0.0)
     lines = shown(every, False, given=given).splitlines()
     assert "100k rows/s, 0:05 left" in lines[4]
+
+
+def test_a_method_that_takes_all_rows_shows_its_share_and_no_absurd_time():
+    def given():
+        yield Update(0, 1000, float("nan"), float("nan"), 1, 2.0, 1e-300)
+        yield Update(1000, 1000, -1234.567, 0.1, 250, 5.0, 0.5)
+        yield Update(1000, 1000, -1250.0, 0.1, 500, 10.0, 1.0)
+
+    every = partial(plain_lines, every=0.0)
+    first, second, last = shown(every, False, given=given).splitlines()
+    assert first == "five noise features: 0%, 1 steps, "
+    assert second == "five noise features: 50%, -1,234.57 nats, 250 steps, 0:03 left"
+    assert last == "five noise features: 100%, -1,250.00 nats, 500 steps, 10.0 s"
+    bar = shown(progress_bar, True, given=given).replace("\r", "\n").split("\n")
+    assert any("100%" in line and "-1,250.00 nats" in line and "500 steps" in line for line in bar)

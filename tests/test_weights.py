@@ -131,3 +131,8 @@ def test_pareto_shape_of_pareto_weights(shape):
     assert np.mean(found) == pytest.approx(
         shape, abs=4.5 * (1 + shape) / np.sqrt(190 * 20) + 10 / 200 * abs(0.5 - shape)
     )
+
+
+def test_the_relative_variance_of_equal_weights_is_zero_and_of_none_unknown():
+    assert all(weights.relative_variance(np.zeros(count)) < 1e-15 for count in range(2, 100))
+    assert np.isnan(weights.relative_variance(np.full(3, -np.inf)))

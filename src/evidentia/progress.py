@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+MAX_SECONDS = 1e6  # of time left that are shown
+
 
 @dataclass(frozen=True)
 class Update:
@@ -178,7 +180,7 @@ def _time_left(update: Update, share_per_second: float) -> str:
     remaining = 1.0 - update.share
     if remaining <= 0:
         return f"{update.seconds:.1f} s"
-    if share_per_second <= 0:
+    if remaining > MAX_SECONDS * share_per_second:
         return ""
     seconds = round(remaining / share_per_second)
     hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60

@@ -40,9 +40,13 @@ def ess(log_weights: LogWeights) -> float:
 
 
 def relative_variance(log_weights: LogWeights) -> float:
-    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its logarithm, in nats²."""
-    count = len(log_weights)
-    return (count / ess(log_weights) - 1) / count
+    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its logarithm, in nats².
+
+    NaN if every weight is zero.
+    """
+    count, effective = len(log_weights), ess(log_weights)
+    # Rounding must not make it negative where all weights are equal; NaN where there is no weight.
+    return max((count / effective - 1) / count, 0.0) if effective else float("nan")
 
 
 def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"]) -> float:

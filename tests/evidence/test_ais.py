@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
@@ -35,9 +36,10 @@ def test_every_kernel_finds_the_evidence(kernel):
     assert np.all(np.abs(found) < 4), found
 
 
-@pytest.mark.parametrize(
-    "schedule", [ev.linear_schedule(100), ev.sigmoid_schedule(50), [0, 0.01, 0.1, 0.5, 1]]
-)
+GEOMETRIC = np.r_[0, np.geomspace(1e-3, 1, 30)]
+
+
+@pytest.mark.parametrize("schedule", [ev.linear_schedule(100), ev.sigmoid_schedule(50), GEOMETRIC])
 def test_a_schedule_is_followed(schedule):
     model = ev.models.linear_regression(num_features=1)
     data, _ = model.simulate(50, 0)
@@ -68,6 +70,21 @@ def test_the_posterior_is_that_of_the_model():
     mean = (2 + ones) / 103
     spread = np.sqrt(mean * (1 - mean) / 104)
     assert abs(weights @ draws - mean) < 4 * spread / np.sqrt(evidence.ess)
+
+
+def test_draws_that_the_data_rule_out_from_the_start_are_no_boundary_that_moves_crossed():
+    """y = 0 with a mean that must be above -0.5: 31% of the prior is impossible, and no warning blames the moves."""
+    model = ev.Model(
+        {"m": dist.Normal(0, 1)},
+        lambda params, batch: jnp.where(
+            params["m"] > -0.5, dist.Normal(params["m"], 1).log_prob(batch["y"]), -jnp.inf
+        ),
+    )
+    evidence = ev.estimate(model, {"y": np.zeros(2)}, method=ev.AIS())
+    draws = np.linspace(-0.5, 12, 200_001)
+    density = np.exp(-0.5 * 3 * draws**2) / (2 * np.pi) ** 1.5
+    exact = np.log(np.sum(density) * (draws[1] - draws[0]))
+    assert abs(evidence.log_evidence - exact) < 4 * evidence.standard_error
 
 
 def test_published_is_that_of_the_paper():
@@ -123,7 +140,13 @@ def test_sigmoid_steps_are_shorter_at_the_ends():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ev.AIS(num_particles=1), r"num_particles must be at least 2; got 1\."),
+        (lambda: ev.AIS(num_particles=1), r"num_particles must be an integer of at least 2; got 1\."),
+        (lambda: ev.AIS(num_particles=10.5), r"num_particles must be an integer of at least 2; got 10\.5\."),
+        (
+            lambda: ev.AIS(kernel=ev.kernels.Rejection()),
+            r"kernel must be one of kernels\.HMC\(\), .* got Rejection",
+        ),
+        (lambda: ev.AIS(kernel=ev.kernels.HMC), r"kernel must be one of kernels\.HMC\(\), .* got <class"),
         (lambda: ev.AIS(target_ess=1.0), r"target_ess is a fraction of the particles .* got 1\.0\."),
         (
             lambda: ev.AIS(schedule=[0, 0.5, 0.5, 1]),
@@ -131,7 +154,7 @@ def test_sigmoid_steps_are_shorter_at_the_ends():
         ),
         (lambda: ev.AIS(schedule=[0.1, 1]), r"schedule must rise from 0 to 1"),
         (lambda: ev.AIS(schedule=[0.0]), r"schedule must rise from 0 to 1"),
-        (lambda: ev.linear_schedule(0), r"num_steps must be at least 1; got 0\."),
+        (lambda: ev.linear_schedule(0), r"num_steps must be an integer of at least 1; got 0\."),
         (lambda: ev.sigmoid_schedule(10, 0.0), r"delta must be positive; got 0\.0\."),
     ],
 )

@@ -97,3 +97,7 @@ def test_the_harmonic_mean_is_taken_on_its_own_scale():
     log_evidence, error = log_harmonic_mean(np.array([-1e6, -1e6 + np.log(3)]))
     assert log_evidence == pytest.approx(-1e6 + np.log(1.5), abs=1e-9)  # the harmonic mean of 1 and 3
     assert log_harmonic_mean(np.array([0.0, np.log(3)]), ess=0.5)[1] == pytest.approx(2 * error)
+
+
+def test_an_error_that_is_not_known_is_not_zero():
+    assert np.isnan(log_harmonic_mean(np.array([-3.0, -5.0, -9.0]), ess=float("nan"))[1])

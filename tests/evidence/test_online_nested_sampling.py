@@ -78,9 +78,9 @@ def test_the_same_seed_repeats_and_another_differs():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
-        ({"num_particles": 7}, r"num_particles must be at least 8, to show how wide .*; got 7\."),
-        ({"chunk_size": 0}, r"chunk_size must be at least 1; got 0\."),
+        ({"num_particles": 1}, r"num_particles must be an integer of at least 2; got 1\."),
+        ({"num_particles": 7}, r"num_particles must be an integer of at least 8; got 7\."),
+        ({"chunk_size": 0}, r"chunk_size must be an integer of at least 1; got 0\."),
         ({"chunk_growth": -1.0}, r"chunk_growth must not be negative; got -1\.0\."),
         ({"kernel": Rejection()}, r"kernel must move points.*got Rejection.*needs kernels\.ReflectingSGHMC"),
         ({"quadrature": "simpson"}, r"quadrature must be 'rectangle' or 'trapezoid'; got 'simpson'\."),

@@ -17,8 +17,7 @@ def test_estimates_agree_with_the_exact_evidence(name):
 
 
 def test_from_the_prior_it_is_right_with_few_parameters():
-    with pytest.warns(ev.DiagnosticWarning, match="effective sample size fell"):  # of the first chunk
-        found = scores("beta-bernoulli", ev.Sequential(initial=None), 200, range(6))
+    found = scores("beta-bernoulli", ev.Sequential(initial=None), 200, range(6))
     assert np.all(np.abs(found) < 4), found
 
 
@@ -55,6 +54,28 @@ def test_any_estimator_can_begin():
             assert abs(entry["log_evidence"] - exact) < 4.5 * entry["standard_error"]
 
 
+def test_the_initial_estimator_must_know_its_error():
+    model = ev.models.linear_regression(num_features=1)
+    method = ev.Sequential(initial=ev.Laplace(importance_sampling=False))
+    with pytest.raises(
+        ev.EstimationError, match=r"initial must be an estimator that knows its standard error"
+    ):
+        ev.estimate(model, model.simulate(200, 0)[0], method=method)
+
+
+def test_warnings_of_the_initial_estimator_are_passed_on():
+    model = ev.models.linear_regression(num_features=1)
+    method = ev.Sequential(initial=ev.PriorSampling(num_particles=64), num_particles=64)
+    with pytest.warns(ev.DiagnosticWarning, match=r"regression, the first 100 rows: .* effective draws"):
+        ev.estimate(model, model.simulate(100, 0)[0], method=method)
+
+
+def test_the_smallest_ess_is_that_of_the_chunks():
+    model = ev.models.linear_regression(num_features=1)
+    evidence = ev.estimate(model, model.simulate(200, 0)[0], method=ev.Sequential())
+    assert 0 < evidence.diagnostics["smallest_ess"] < 1
+
+
 def test_data_shorter_than_the_initial_rows_are_the_initial_estimator_s():
     model = ev.models.linear_regression(num_features=1)
     data, _ = model.simulate(50, 0)
@@ -66,9 +87,11 @@ def test_data_shorter_than_the_initial_rows_are_the_initial_estimator_s():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
-        ({"num_moves": 0}, r"num_moves must be at least 1; got 0\."),
-        ({"initial_rows": 1}, r"initial_rows must be at least 2; got 1\."),
+        ({"num_particles": 1}, r"num_particles must be an integer of at least 2; got 1\."),
+        ({"num_moves": 0}, r"num_moves must be an integer of at least 1; got 0\."),
+        ({"initial_rows": 1}, r"initial_rows must be an integer of at least 2; got 1\."),
+        ({"kernel": ev.kernels.HMC()}, r"kernel must be one of kernels\.BAOAB\(\), .* got HMC"),
+        ({"exact_kernel": ev.kernels.BAOAB()}, r"exact_kernel must be one of kernels\.HMC\(\), .* got BAOAB"),
         ({"initial": 5}, r"initial must be a configuration such as NestedSampling\(\); got 5\."),
     ],
 )

@@ -204,8 +204,8 @@ def test_what_the_paper_varies_can_be_varied(change):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
-        ({"chunk_size": 0}, r"chunk_size must be at least 1; got 0\."),
+        ({"num_particles": 1}, r"num_particles must be an integer of at least 2; got 1\."),
+        ({"chunk_size": 0}, r"chunk_size must be an integer of at least 1; got 0\."),
         ({"chunk_growth": -0.1}, r"chunk_growth must not be negative; got -0\.1\."),
         ({"target_ess": 5}, r"target_ess is a fraction of the particles between 0 and 1; got 5\."),
     ],

@@ -59,8 +59,8 @@ def test_ctrl_c_returns_the_rows_so_far():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
-        ({"chunk_size": 0}, r"chunk_size must be at least 1; got 0\."),
+        ({"num_particles": 1}, r"num_particles must be an integer of at least 2; got 1\."),
+        ({"chunk_size": 0}, r"chunk_size must be an integer of at least 1; got 0\."),
         ({"target_ess": 0.0}, r"target_ess is a fraction of the particles .* got 0\.0\."),
         (
             {"resampling": "bootstrap"},

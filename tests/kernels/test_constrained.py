@@ -74,6 +74,17 @@ def test_the_published_steps_keep_the_prior_to_their_discretisation():
     assert np.mean(squares) == pytest.approx(mean, rel=0.01)
 
 
+def test_with_the_gradient_alone_a_gaussian_is_kept_to_the_discretisation():
+    everywhere = ball(1e3)
+    region = everywhere._replace(log_density=lambda key, positions: (None, -positions))
+    start = jax.random.normal(jax.random.key(2), (NUM_POINTS, 2))
+    points = Points(start, region.log_likelihood(start), jnp.full(NUM_POINTS, 0.7))
+    kernel = ReflectingSGHMC(num_steps=400)
+    result, _, _ = kernel.move(jax.random.key(1), points, region, 0.5 * jnp.eye(2))
+    # A leapfrog step h widens a unit Gaussian to a variance of 1 / (1 - h²/4): 1.067.
+    assert np.var(result.positions) == pytest.approx(1 / (1 - 0.5**2 / 4), rel=FOUR_ERRORS)
+
+
 def test_a_reflection_goes_back_where_it_came_from():
     # Along a line, at a wall at 1: from 0.9 with velocity 0.2 to 1.1, outside; turned there, back to 0.9.
     region = ball(1.0)._replace(log_density=lambda key, positions: (jnp.zeros(len(positions)), 0 * positions))

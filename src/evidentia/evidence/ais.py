@@ -14,8 +14,9 @@ from evidentia.evidence import diagnostics
 from evidentia.evidence.annealing import StepInfo, anneal_step
 from evidentia.evidence.estimator import Diagnosis, Snapshot
 from evidentia.evidence.population import Population, from_prior, log_evidence_variance
+from evidentia.fields import check_count, check_kernel, check_target_ess
 from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC, SGHMC
+from evidentia.kernels import HMC, METROPOLIS, SGHMC, STOCHASTIC
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
 
@@ -30,8 +31,7 @@ def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
         >>> linear_schedule(4)
         array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    if num_steps < 1:
-        raise ConfigurationError(f"num_steps must be at least 1; got {num_steps}.")
+    check_count("num_steps", num_steps, 1)
     return np.linspace(0.0, 1.0, num_steps + 1)
 
 
@@ -100,12 +100,9 @@ class AIS:
     resampling = None
 
     def __post_init__(self):
-        if self.num_particles < 2:
-            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
-        if not 0 < self.target_ess < 1:
-            raise ConfigurationError(
-                f"target_ess is a fraction of the particles between 0 and 1; got {self.target_ess}."
-            )
+        check_count("num_particles", self.num_particles, 2)
+        check_target_ess(self.target_ess)
+        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC)
         if self.schedule is not None:
             object.__setattr__(self, "schedule", _checked(self.schedule))
 

@@ -143,7 +143,8 @@ def _reweight(
     deviations, offset = log_likelihood_sums(model, population.positions, chunk)
     check_defined(deviations, chunk)
     check_possible(deviations, chunk)
-    if done > 0.0 and np.mean(deviations == -np.inf) > 0.05:
+    # Particles without weight were impossible before any move.
+    if done > 0.0 and np.mean((deviations == -np.inf) & (population.log_weights > -np.inf)) > 0.05:
         warnings.warn(HARD_BOUNDARY, EvidenceWarning, stacklevel=6)
     deviations, offset = sign * deviations, sign * offset
     # Without resampling the ESS is that of the step alone, whatever weights were carried here, as published.

@@ -28,7 +28,7 @@ def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]
     moves = [step for step in steps if not math.isnan(step.correlation)][-RECENT:]
     nan = float("nan")
     return {
-        "smallest_ess": min((step.ess for step in steps), default=nan),
+        "smallest_ess": min((step.ess for step in steps if not math.isnan(step.ess)), default=nan),
         "move_correlation": float(np.median([move.correlation for move in moves])) if moves else nan,
         "gradient_noise_share": float(np.median([move.noise_share for move in moves])) if moves else nan,
         "height_spread": height_spread,
@@ -47,13 +47,15 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
     return {"heavy weights": sentence}
 
 
-def signs_of_path(measured: Mapping[str, float], ess_remedy: str = "resample=True") -> dict[str, str]:
+def signs_of_path(
+    measured: Mapping[str, float], ess_remedy: str = "resample=True", min_ess: float = MIN_ESS
+) -> dict[str, str]:
     """What is wrong with the annealed path, by a short name, each with a sentence that says what to do.
 
-    `ess_remedy` is what helps, beside more particles, where their weights are uneven.
+    `ess_remedy` is what helps, beside more particles, where their weights are uneven: below `min_ess` of the particles.
     """
     found = {}
-    if measured["smallest_ess"] < MIN_ESS:
+    if measured["smallest_ess"] < min_ess:
         found["ESS collapsed"] = (
             f"the effective sample size fell to {100 * measured['smallest_ess']:.0f}% of the particles: the log evidence "
             f"rests on a few of them. Take more particles, or {ess_remedy}."

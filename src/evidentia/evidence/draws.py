@@ -41,12 +41,14 @@ def in_batches(weigh: Weigh, count: int, rows: Rows, key: Array) -> Iterator[Dra
     positions, log_weights, done = None, np.empty(count), 0
     size = batch_size(count, rows)
     while done < count:
-        new, stop = min(size, count - done), min(done + size, count)
-        found, log_weights[done:stop] = weigh(jax.random.fold_in(key, done), new)
+        stop = min(done + size, count)
+        # Batches are all of one size, so that nothing is compiled for the last: what is too much is dropped.
+        found, weighed = weigh(jax.random.fold_in(key, done), size)
+        log_weights[done:stop] = weighed[: stop - done]
         check_defined(log_weights[done:stop], rows, "draws")
         if positions is None:
             positions = np.empty((count, found.shape[1]), np.float32)
-        positions[done:stop] = found
+        positions[done:stop] = found[: stop - done]
         done = stop
         yield Draws(positions[:done], log_weights[:done], done / count)
 

@@ -105,18 +105,18 @@ class PathInfo(NamedTuple):
 def over_chunks(method: Chunked, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
     """A snapshot after each chunk that was taken in."""
     state, infos = method.init(model, key), []
-    while (start := state.num_observations) < rows.stop:
-        stop = method.next_stop(state, rows.stop)
-        past, chunk = Rows(rows.arrays, 0, start), Rows(rows.arrays, start, stop)
+    while (count := state.num_observations) < rows.size:
+        start, stop = rows.start + count, rows.start + method.next_stop(state, rows.size)
+        past, chunk = Rows(rows.arrays, rows.start, start), Rows(rows.arrays, start, stop)
         state, info = method.update(model, state, past, chunk, is_last=stop == rows.stop)
-        if state.num_observations > start:
+        if state.num_observations > count:
             infos.append(info)
-            yield _snapshot(method, model, rows, state, tuple(infos))
+            yield _snapshot(method, model, rows, state, infos)
 
 
 def _snapshot(method, model, rows, state, infos) -> Snapshot:
     population: Population = state.population
-    seen = Rows(rows.arrays, 0, state.num_observations)
+    seen = Rows(rows.arrays, rows.start, rows.start + state.num_observations)
     return Snapshot(
         *method.summary(state),
         num_observations=seen.size,

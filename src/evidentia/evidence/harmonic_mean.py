@@ -14,7 +14,7 @@ from evidentia.evidence.chains import chain_draws
 from evidentia.evidence.checks import check_defined
 from evidentia.evidence.draws import in_batches
 from evidentia.evidence.estimator import Diagnosis, Snapshot
-from evidentia.evidence.prior_sampling import check_num_particles
+from evidentia.fields import check_count
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 
@@ -57,7 +57,7 @@ class HarmonicMean:
     num_particles: int = 4000
 
     def __post_init__(self):
-        check_num_particles(self.num_particles)
+        check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
@@ -107,8 +107,10 @@ def log_harmonic_mean(
         (-3.0, 0.0)
     """
     count = len(log_likelihoods)
-    variance = weights.relative_variance(-log_likelihoods) * count / (count if ess is None else ess)
-    return -weights.log_mean(-log_likelihoods), math.sqrt(max(0.0, variance))
+    variance = (
+        weights.relative_variance(-log_likelihoods) * count / (count if ess is None else ess)
+    )  # NaN for NaN
+    return -weights.log_mean(-log_likelihoods), math.sqrt(variance)
 
 
 def _of_chains(log_likelihoods: Float[np.ndarray, "chains draws"]) -> tuple[float, float]:

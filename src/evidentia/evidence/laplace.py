@@ -15,9 +15,9 @@ from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
 from evidentia.evidence.draws import in_batches
 from evidentia.evidence.estimator import Diagnosis, Snapshot
 from evidentia.evidence.modes import find_modes
-from evidentia.evidence.prior_sampling import check_num_particles
 from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import MIN_ESS, log_ratio
+from evidentia.fields import check_count
 from evidentia.laplace import LocalGaussian
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
@@ -67,7 +67,7 @@ class Laplace:
     importance_sampling: bool = True
 
     def __post_init__(self):
-        check_num_particles(self.num_particles)
+        check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
@@ -101,7 +101,7 @@ class Laplace:
             variance = weights.relative_variance(log_weights)
             yield Snapshot(
                 weights.log_mean(log_weights) + (0.5 * variance if is_even else 0.0),
-                math.sqrt(max(0.0, variance)),
+                math.sqrt(variance),
                 num_observations=rows.size,
                 num_steps=1,
                 positions=draws.positions,

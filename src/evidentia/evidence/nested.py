@@ -33,8 +33,9 @@ from evidentia.evidence.prior_mass import (
     log_widths,
     variance_of_log_mass,
 )
+from evidentia.fields import check_count, check_kernel
 from evidentia.gradients import FullBatch, Prepared
-from evidentia.kernels import Points, Region, posterior_scale
+from evidentia.kernels import CONSTRAINED, Points, Region, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, fold_rows, log_likelihood_sums
 from evidentia.target import gradient_sum, log_target
@@ -92,22 +93,22 @@ class Stage(NamedTuple):
     """Where a run is after some iterations.
 
     `removed` are the points removed since the last stage, `live` those alive, with the mass that remains. `integral` sums
-    all points so far, the live ones included, and `share_found` is the part of it that does not rest on these.
+    all points so far, the live ones included; `share_done` is that of the way in logarithms of the mass.
     """
 
     removed: WeightedPoints
     live: WeightedPoints
     integral: Integral
     variance: float
-    share_found: float
+    share_done: float
     iterations: Sequence[Iteration]
     is_stuck: bool
 
 
 def check_fields(method: Method) -> None:
     """Raises ConfigurationError for a field with an impossible value."""
-    if method.num_particles < 2:
-        raise ConfigurationError(f"num_particles must be at least 2; got {method.num_particles}.")
+    check_count("num_particles", method.num_particles, 2)
+    check_kernel("kernel", method.kernel, CONSTRAINED)
     for name, choices in (
         ("quadrature", ("rectangle", "trapezoid")),
         ("shrinkage", ("geometric", "arithmetic")),
@@ -120,7 +121,7 @@ def check_fields(method: Method) -> None:
         )
 
 
-def climb(
+def shrink(
     method: Method,
     model: BoundModel,
     prior: Prepared,
@@ -155,19 +156,23 @@ def climb(
             model, method.kernel, prior.config, num_removed, jax.random.split(key_block, num_iterations), positions, labels, log_step, factor,
             prior.target, prior.expansion, rows, _offset(log_likelihoods, rows),
         )  # fmt: skip
+        log_likelihoods = _log_likelihoods(model, positions, rows)
+        check_defined(log_likelihoods, rows, "live points")
         widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], method.quadrature)
         log_mass += float(np.sum(steps))
         removed = WeightedPoints(dead, _log_likelihoods(model, dead, rows), widths)
-        log_likelihoods = _log_likelihoods(model, positions, rows)
         live = WeightedPoints(positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
         found = found.add(removed)
         total = found.add(live)
-        left = math.exp(min(log_rest + float(np.max(log_likelihoods)) - found.log_evidence, 700.0))
+        log_left = log_rest + float(np.max(log_likelihoods)) - found.log_evidence
+        to_go = max(0.0, log_left - math.log(method.remaining))
         iterations += [Iteration(*map(float, row)) for row in np.asarray(shown)]
         is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
         news = iterations[-num_iterations:]
-        yield Stage(removed, live, total, variance * total.information, 1 / (1 + left), news, is_stuck)
-        if is_stuck or left < method.remaining:
+        # What the live points may add shrinks as the mass does, once the likelihood no longer rises much.
+        share_done = log_mass / (log_mass - to_go)
+        yield Stage(removed, live, total, variance * total.information, share_done, news, is_stuck)
+        if is_stuck or to_go == 0.0:
             return
 
 
@@ -232,6 +237,7 @@ def _region(model, gradient, target, expansion, rows, offset) -> Region:
     def log_likelihood(positions):
         def add(sums, block, mask):
             values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
+            values = jnp.where(values == jnp.inf, jnp.nan, values)  # outside every contour
             return sums + jnp.sum(jnp.where(mask, values - offset, 0.0), axis=1)
 
         return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)

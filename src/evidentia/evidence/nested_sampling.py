@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from evidentia.evidence.estimator import Snapshot
-from evidentia.evidence.nested import Iteration, Stage, check_fields, climb, diagnose
+from evidentia.evidence.nested import Iteration, Stage, check_fields, diagnose, shrink
 from evidentia.evidence.prior_mass import Quadrature, Shrinkage
 from evidentia.gradients import FullBatch
 from evidentia.kernels import ReflectingSGHMC
@@ -68,12 +68,12 @@ class NestedSampling:
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """A snapshot after every few iterations, with the live points' share of the evidence in the estimate."""
-        key_prior, key_climb = jax.random.split(key)
+        key_prior, key_shrink = jax.random.split(key)
         positions = model.sample_prior(key_prior, self.num_particles)
         nothing = Rows(rows.arrays, rows.start, rows.start)
         prior = FullBatch().prepare(model, None, Target(nothing, nothing, 1.0), None)
         removed, iterations = [], []
-        for stage in climb(self, model, prior, rows, positions, key_climb):
+        for stage in shrink(self, model, prior, rows, positions, key_shrink):
             removed.append(stage.removed)
             iterations.extend(stage.iterations)
             points = [*removed, stage.live]
@@ -84,10 +84,10 @@ class NestedSampling:
                 len(stage.iterations),
                 positions=jnp.asarray(np.concatenate([part.positions for part in points])),
                 log_weights=np.concatenate([part.log_weights for part in points]),
-                share_done=stage.share_found,
+                share_done=stage.share_done,
                 diagnose=partial(self._diagnose, stage, tuple(iterations)),
             )
 
     def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]):
-        share = f"with {100 * stage.share_found:.0f}% of the evidence found that its live points promise"
+        share = f"{100 * stage.share_done:.0f}% of the way in the logarithm of the prior mass"
         return diagnose(self, iterations, stage.integral.information, share if stage.is_stuck else "")

@@ -13,11 +13,12 @@ from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError
 from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
-from evidentia.evidence.nested import FEW, Iteration, Stage, check_fields, climb, diagnose
+from evidentia.evidence.nested import FEW, Iteration, Stage, check_fields, diagnose, shrink
 from evidentia.evidence.population import Population
 from evidentia.evidence.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.reservoir import WeightedReservoir
-from evidentia.gradients import FullBatch, Prepared
+from evidentia.fields import check_count
+from evidentia.gradients import FullBatch
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, next_stop
@@ -80,12 +81,8 @@ class OnlineNestedSampling:
 
     def __post_init__(self):
         check_fields(self)
-        if self.num_particles < FEW:
-            raise ConfigurationError(
-                f"num_particles must be at least {FEW}, to show how wide the posterior is; got {self.num_particles}."
-            )
-        if self.chunk_size < 1:
-            raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
+        check_count("num_particles", self.num_particles, FEW)  # to show how wide the posterior is
+        check_count("chunk_size", self.chunk_size, 1)
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
         if isinstance(self.kernel, Rejection):
@@ -118,19 +115,19 @@ class OnlineNestedSampling:
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a live point or -inf at all.
         """
         population = state.population
-        key, key_climb, key_noise, key_reservoir = jax.random.split(population.key, 4)
+        key, key_shrink, key_noise, key_reservoir = jax.random.split(population.key, 4)
         prior, memory = self._prepare(model, population, past, chunk, key_noise)
         generator = np.random.default_rng(np.asarray(jax.random.key_data(key_reservoir)))
         reservoir, iterations = WeightedReservoir(self.num_particles), []
         stage: Stage | None = None
-        for stage in climb(self, model, prior, chunk, population.positions, key_climb):
+        for stage in shrink(self, model, prior, chunk, population.positions, key_shrink):
             _offer(reservoir, generator, stage.removed)
             iterations.extend(stage.iterations)
         assert stage is not None  # a run has one stage at least
         _offer(reservoir, generator, stage.live)
         population = population._replace(
             key=key,
-            positions=jnp.asarray(np.stack(reservoir.items)),
+            positions=jnp.asarray(_as_many(generator, reservoir.items, self.num_particles)),
             log_evidence=population.log_evidence + stage.integral.log_evidence,
             variance=population.variance + stage.variance,
             memory=memory,
@@ -156,9 +153,8 @@ class OnlineNestedSampling:
         target = Target(past, Rows(past.arrays, past.stop, past.stop), 1.0)
         positions = np.asarray(population.positions, np.float64)
         centre = jnp.asarray(positions.mean(0), population.positions.dtype)
-        prior = self.gradient.prepare(model, population.memory, target, centre)
-        if isinstance(self.kernel, ConstrainedWalk):
-            prior = Prepared(FullBatch(), None, target, None)
+        gradient = FullBatch() if isinstance(self.kernel, ConstrainedWalk) else self.gradient
+        prior = gradient.prepare(model, population.memory, target, centre)
         if isinstance(prior.config, FullBatch):
             return prior, prior.memory
         scale = posterior_scale(positions, np.full(len(positions), 1 / len(positions)), None, past.size)
@@ -171,6 +167,12 @@ class OnlineNestedSampling:
 def _offer(reservoir: WeightedReservoir, generator: np.random.Generator, points: WeightedPoints) -> None:
     for position, log_weight in zip(np.asarray(points.positions), points.log_weights, strict=True):
         reservoir.offer(generator, position, log_weight)
+
+
+def _as_many(generator: np.random.Generator, items: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """All items; where there are fewer than `count`, since points of weight zero are none, some of them again."""
+    again = generator.choice(len(items), count - len(items)) if len(items) < count else []
+    return np.stack([*items, *(items[index] for index in again)])
 
 
 @partial(jax.jit, static_argnames=("model", "gradient"))

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError
 from evidentia.evidence.checks import check_possible
 from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
 from evidentia.evidence.draws import Draws, in_batches
 from evidentia.evidence.estimator import Diagnosis, Snapshot
+from evidentia.fields import check_count
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 
@@ -29,7 +29,7 @@ class PriorSampling:
     ratio of their volumes, which grows as n^(d/2) with n rows and d parameters. With fewer draws than that none falls into
     the posterior and the log evidence is far too low in nearly every run, which the standard error does not see; rare runs
     that are far too high make up for it. A DiagnosticWarning says so where the effective sample size is under 100 draws or
-    the largest likelihoods have a Pareto shape above 0.7. Without a warning the estimate can be trusted.
+    the largest likelihoods have a Pareto shape above 0.7. A narrow region of high likelihood that no draw met is not seen.
 
     `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate, as `SGAIS` does, where
     the effective sample size is 100 draws or more: below, the variance is not known.
@@ -50,7 +50,7 @@ class PriorSampling:
     num_particles: int = 10_000
 
     def __post_init__(self):
-        check_num_particles(self.num_particles)
+        check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
@@ -70,12 +70,6 @@ class PriorSampling:
             yield _snapshot(draws, rows) if is_possible else _nothing_yet(draws)
 
 
-def check_num_particles(num_particles: int) -> None:
-    """Raise ConfigurationError unless it is an integer of at least 2."""
-    if not isinstance(num_particles, int | np.integer) or num_particles < 2:
-        raise ConfigurationError(f"num_particles must be an integer of at least 2; got {num_particles!r}.")
-
-
 def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[float, float]:
     """The estimate from the log-likelihoods of draws from the prior, without a correction, and its standard error, in nats.
 
@@ -83,7 +77,7 @@ def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[f
         >>> log_mean_likelihood(np.array([-3.0, -3.0, -3.0]))
         (-3.0, 0.0)
     """
-    return weights.log_mean(log_likelihoods), math.sqrt(max(0.0, weights.relative_variance(log_likelihoods)))
+    return weights.log_mean(log_likelihoods), math.sqrt(weights.relative_variance(log_likelihoods))
 
 
 def _snapshot(draws: Draws, rows: Rows) -> Snapshot:

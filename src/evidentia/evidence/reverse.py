@@ -54,11 +54,14 @@ def give_back(
 ) -> Iterator[tuple[float, float, float]]:
     """Share done, log evidence of all rows and its standard error, in nats, on the way; the last of them is the estimate.
 
+    The log evidence is that of the unbiased estimate of 1/Z, without a correction for the bias of the logarithm.
+
     `marks` are the numbers of rows at which the forward path's chunks ended: chunks are given back in the opposite order.
     """
     if isinstance(method, AIS):
         for snapshot in method.walk(model, rows, population, is_reverse=True):
-            yield snapshot.share_done or 0.0, -snapshot.log_evidence, snapshot.standard_error
+            log_inverse = snapshot.log_evidence - 0.5 * snapshot.standard_error**2
+            yield snapshot.share_done or 0.0, -log_inverse, snapshot.standard_error
         return
     starts = [0, *marks[:-1]]
     for first, last in reversed(list(zip(starts, marks, strict=True))):
@@ -66,5 +69,4 @@ def give_back(
         population = population._replace(memory=None)
         past, chunk = Rows(rows.arrays, 0, first), Rows(rows.arrays, first, last)
         population, _ = anneal(method, model, population, past, chunk, is_reverse=True)
-        variance = log_evidence_variance(population)
-        yield 1.0 - first / rows.size, -(population.log_evidence + 0.5 * variance), variance**0.5
+        yield 1.0 - first / rows.size, -population.log_evidence, log_evidence_variance(population) ** 0.5

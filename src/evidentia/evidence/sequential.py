@@ -1,8 +1,9 @@
 """The sequential estimator: the log evidence as a sum of log predictive densities, without weights."""
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, DiagnosticWarning, EstimationError
 from evidentia.evidence import diagnostics
 from evidentia.evidence.ais import AIS
 from evidentia.evidence.annealing import StepInfo, move_particles
@@ -24,11 +25,14 @@ from evidentia.evidence.estimator import (
     over_chunks,
 )
 from evidentia.evidence.population import Population, from_prior
+from evidentia.fields import check_count, check_kernel
 from evidentia.gradients import ControlVariate, MiniBatch
-from evidentia.kernels import BAOAB, HMC, SGHMC
+from evidentia.kernels import BAOAB, HMC, METROPOLIS, SGHMC, STOCHASTIC
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.target import Target
+
+MIN_DRAWS = 20  # effective particles of a chunk: with fewer, the variance of its prediction is not known
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,12 @@ class Sequential:
     resampling = None  # what the path reads: particles carry no weights
 
     def __post_init__(self):
-        if self.num_particles < 2:
-            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
-        if self.num_moves < 1:
-            raise ConfigurationError(f"num_moves must be at least 1; got {self.num_moves}.")
-        if self.initial_rows < 2:
-            raise ConfigurationError(f"initial_rows must be at least 2; got {self.initial_rows}.")
+        check_count("num_particles", self.num_particles, 2)
+        check_count("num_moves", self.num_moves, 1)
+        check_count("initial_rows", self.initial_rows, 2)
+        check_kernel("kernel", self.kernel, STOCHASTIC)
+        if self.exact_kernel is not None:
+            check_kernel("exact_kernel", self.exact_kernel, METROPOLIS)
         if self.initial is not None and (
             isinstance(self.initial, type) or not isinstance(self.initial, Estimator)
         ):
@@ -146,7 +150,7 @@ class Sequential:
             )
             infos.append(info)
             log_weights = np.zeros_like(deviations)
-        return PathState(population, chunk.stop), PathInfo(infos)
+        return PathState(population, state.num_observations + chunk.size), PathInfo(infos)
 
     def summary(self, state: PathState) -> tuple[float, float]:
         """Log evidence of everything seen and its standard error, in nats, were the chunks independent."""
@@ -159,14 +163,29 @@ class Sequential:
         """Measured signs of health of a run over `rows`."""
         spread = diagnostics.height_spread(model, rows, state.population)
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
-        return Diagnosis(measured, diagnostics.signs_of_path(measured, "initial=NestedSampling()"))
+        return Diagnosis(
+            measured,
+            diagnostics.signs_of_path(measured, "an estimator for initial", MIN_DRAWS / self.num_particles),
+        )
 
     def _begin(
         self, initial: Estimator, model: BoundModel, state: PathState, chunk: Rows
     ) -> tuple[PathState, PathInfo]:
         """The state after the first rows, by another estimator."""
         key, key_run, key_draw = jax.random.split(state.population.key, 3)
-        *_, last = initial.run(model, chunk, key_run)
+        # With as many particles as here at least, or its error would be a floor.
+        count = max(initial.num_particles, self.num_particles)
+        snapshots = list(replace(initial, num_particles=count).run(model, chunk, key_run))  # type: ignore[type-var]
+        last = snapshots[-1]
+        for sentence in last.diagnose().signs.values():
+            warnings.warn(
+                f"{model.name}, the first {chunk.size} rows: {sentence}", DiagnosticWarning, stacklevel=7
+            )
+        if math.isnan(last.standard_error):
+            raise EstimationError(
+                f"initial must be an estimator that knows its standard error; got {initial!r}, whose error of the first "
+                f"{chunk.size} rows is not known."
+            )
         chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
         population = Population(
             key,
@@ -175,4 +194,5 @@ class Sequential:
             last.log_evidence - 0.5 * last.standard_error**2,
             last.standard_error**2,
         )
-        return PathState(population, chunk.stop), PathInfo([StepInfo(math.nan)] * last.num_steps)
+        num_steps = sum(snapshot.num_steps for snapshot in snapshots)
+        return PathState(population, chunk.size), PathInfo([StepInfo(math.nan)] * num_steps)

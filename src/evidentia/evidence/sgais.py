@@ -16,8 +16,9 @@ from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
 from evidentia.evidence.population import Population, from_prior, log_evidence_variance
 from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import refresh
+from evidentia.fields import check_count, check_kernel, check_target_ess
 from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
-from evidentia.kernels import BAOAB, HMC, METROPOLIS, SGHMC
+from evidentia.kernels import BAOAB, HMC, METROPOLIS, SGHMC, STOCHASTIC
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, joined, next_round_number, next_stop
 
@@ -99,16 +100,11 @@ class SGAIS:
     exact_kernel: Any = field(default_factory=HMC)
 
     def __post_init__(self):
-        if self.num_particles < 2:
-            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
-        if self.chunk_size < 1:
-            raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
+        check_count("num_particles", self.num_particles, 2)
+        check_count("chunk_size", self.chunk_size, 1)
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
-        if not 0 < self.target_ess < 1:
-            raise ConfigurationError(
-                f"target_ess is a fraction of the particles between 0 and 1; got {self.target_ess}."
-            )
+        check_target_ess(self.target_ess)
         if not self.stochastic_gradient:
             object.__setattr__(self, "gradient", FullBatch())
         if isinstance(self.kernel, METROPOLIS) and not isinstance(self.gradient, FullBatch):
@@ -116,6 +112,9 @@ class SGAIS:
                 f"kernel must be one that takes gradient estimates; got {self.kernel!r}, which takes exact densities. Give "
                 "it as exact_kernel, or with stochastic_gradient=False."
             )
+        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC)
+        if self.exact_kernel is not None:
+            check_kernel("exact_kernel", self.exact_kernel, METROPOLIS)
 
     @classmethod
     def published(cls) -> "SGAIS":

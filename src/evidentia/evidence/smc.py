@@ -19,8 +19,9 @@ from evidentia.evidence.estimator import (
     over_chunks,
 )
 from evidentia.evidence.population import from_prior, log_evidence_variance
+from evidentia.fields import check_count, check_kernel, check_target_ess
 from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC
+from evidentia.kernels import HMC, METROPOLIS, STOCHASTIC
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, next_stop
 
@@ -67,14 +68,10 @@ class SMC:
     exact_kernel = None
 
     def __post_init__(self):
-        if self.num_particles < 2:
-            raise ConfigurationError(f"num_particles must be at least 2; got {self.num_particles}.")
-        if self.chunk_size < 1:
-            raise ConfigurationError(f"chunk_size must be at least 1; got {self.chunk_size}.")
-        if not 0 < self.target_ess < 1:
-            raise ConfigurationError(
-                f"target_ess is a fraction of the particles between 0 and 1; got {self.target_ess}."
-            )
+        check_count("num_particles", self.num_particles, 2)
+        check_count("chunk_size", self.chunk_size, 1)
+        check_target_ess(self.target_ess)
+        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC)
         if self.resampling not in weights.SCHEMES:
             raise ConfigurationError(
                 f"resampling must be one of {', '.join(weights.SCHEMES)}; got {self.resampling!r}."
@@ -100,7 +97,7 @@ class SMC:
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
         """
         population, steps = anneal(self, model, state.population, past, chunk)
-        return PathState(population, chunk.stop), PathInfo(steps)
+        return PathState(population, state.num_observations + chunk.size), PathInfo(steps)
 
     def summary(self, state: PathState) -> tuple[float, float]:
         """Log evidence of everything seen and its standard error, in nats."""

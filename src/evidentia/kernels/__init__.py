@@ -3,10 +3,10 @@
 A kernel is a small frozen configuration. Its `move(key, positions, gradient, scale)` is pure and compiled by the caller:
 `gradient(key, positions)` estimates the gradient of the log density to leave invariant, one row a particle, and `scale`
 (`Scale`) says how wide that density is. `noise_share(differences, scale)` tells how much of the noise in a step is that of
-the gradient. Those with Metropolis' correction (`METROPOLIS`) take an exact log density in place of the gradient. A kernel
-knows no weights and no data.
+the gradient; that is for those of `STOCHASTIC`. Those with Metropolis' correction (`METROPOLIS`) take an exact log density
+in place of the gradient. A kernel knows no weights and no data.
 
-The moves of nested sampling, `ReflectingSGHMC`, `ConstrainedWalk` and `Rejection`, keep to a `Region` of high likelihood:
+The moves of nested sampling (`CONSTRAINED`) keep to a `Region` of high likelihood:
 `move(key, points, region, factor)`.
 """
 
@@ -24,15 +24,19 @@ from evidentia.kernels.sgld import SGLD
 from evidentia.kernels.sgnht import SGNHT
 
 METROPOLIS = HMC, MALA, RandomWalk
+STOCHASTIC = BAOAB, SGHMC, SGLD, SGNHT
+CONSTRAINED = ReflectingSGHMC, ConstrainedWalk, Rejection
 
 __all__ = [
     "BAOAB",
+    "CONSTRAINED",
     "HMC",
     "MALA",
     "METROPOLIS",
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "STOCHASTIC",
     "ConstrainedWalk",
     "Points",
     "RandomWalk",

@@ -20,7 +20,7 @@ class ReflectingSGHMC:
         v ← v - α v + η ∇ log p(θ) + N(0, 2 α η)
         θ' = θ + v;                                 inside the contour: θ ← θ'
         v' = v - 2 (v·n) n,  θ'' = θ' + v';         else, inside: θ ← θ'', v ← v'
-                                                    else v ← -v
+                                                    else v ← -v, as before the kick
 
     n is the unit gradient of the log-likelihood at θ', outside: from θ'' with -v' the way back is the same, so that the
     prior inside the contour is kept. A particle that turned at the contour without this step beyond it would not keep it.
@@ -70,8 +70,12 @@ class ReflectingSGHMC:
 
         def density(key, positions):
             values, gradients = region.log_density(key, positions)
-            is_corrected = self.learning_rate is None and values is not None
-            return values if is_corrected else jnp.zeros(len(positions)), gradients @ factor
+            return values, gradients @ factor
+
+        # Without the log density, or with the published steps, every step inside is taken.
+        key_velocities, key_density, key_steps, key_labels = jax.random.split(key, 4)
+        value, force = density(key_density, points.positions)
+        is_corrected = self.learning_rate is None and value is not None
 
         def step(index, carry):
             here, velocities, value, force, taken, free = carry
@@ -81,18 +85,16 @@ class ReflectingSGHMC:
             there, turned, is_free, inside = _drift(region, here, velocities + first * force, factor)
             value_there, force_there = density(key_density, there.positions)
             arrived = turned + last * force_there
-            log_ratio = value_there - value
-            if self.learning_rate is None:
-                log_ratio += 0.5 * jnp.sum(velocities**2 - arrived**2, axis=1)
-            log_ratio = jnp.where(jnp.isfinite(force_there).all(1), log_ratio, -jnp.inf)
-            accept = inside & (jnp.log(jax.random.uniform(key_accept, value.shape)) < log_ratio)
+            accept = inside & jnp.isfinite(force_there).all(1)
+            if is_corrected:
+                log_ratio = value_there - value + 0.5 * jnp.sum(velocities**2 - arrived**2, axis=1)
+                accept &= jnp.log(jax.random.uniform(key_accept, value.shape)) < log_ratio
             state = (there, arrived, value_there, force_there), (here, -velocities, value, force)
             return *_select(accept, *state), taken + accept, free + (accept & is_free)
 
-        key_velocities, key_density, key_steps, key_labels = jax.random.split(key, 4)
         velocities = jax.random.normal(key_velocities, points.positions.shape)
         none = jnp.zeros(len(points.labels))
-        carry = points, velocities, *density(key_density, points.positions), none, none
+        carry = points, velocities, value, force, none, none
         moved, _, _, _, taken, free = jax.lax.fori_loop(0, self.num_steps, step, carry)
         labels = region.relabel(key_labels, moved.log_likelihoods)
         return moved._replace(labels=labels), taken / self.num_steps, free / self.num_steps

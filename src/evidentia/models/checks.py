@@ -1,17 +1,9 @@
-"""Checks of data and arguments that the built-in models share."""
+"""Checks of data that the built-in models share."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from evidentia.errors import ConfigurationError, DataError
-
-
-def check_count(argument: str, value: Any, least: int) -> None:
-    """Raise ConfigurationError unless `value` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ConfigurationError(f"{argument} must be an integer of at least {least}; got {value!r}.")
+from evidentia.errors import DataError
 
 
 def check_arrays(data: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

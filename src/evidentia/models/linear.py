@@ -8,8 +8,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import ConfigurationError
+from evidentia.fields import check_count
 from evidentia.model import Model
-from evidentia.models.checks import check_arrays, check_count
+from evidentia.models.checks import check_arrays
 
 ROWS_AT_ONCE = 1 << 18  # what is held in float64 at a time
 

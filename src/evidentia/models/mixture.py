@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from evidentia.fields import check_count
 from evidentia.model import Model
-from evidentia.models.checks import check_arrays, check_count
+from evidentia.models.checks import check_arrays
 
 
 def gaussian_mixture(num_components: int, num_features: int) -> Model:

@@ -8,8 +8,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import DataError
+from evidentia.fields import check_count
 from evidentia.model import Model
-from evidentia.models.checks import check_arrays, check_count
+from evidentia.models.checks import check_arrays
 
 
 def softmax_regression(num_features: int, num_classes: int) -> Model:
