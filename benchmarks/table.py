@@ -119,17 +119,20 @@ def _calibration(calibration: list[dict] | None) -> str:
     if not calibration:
         return "Run `python benchmarks/calibration.py` for the coverage of the standard error.\n"
     lines = [
-        f"Over {calibration[0]['runs']} runs of `SGAIS()` on each model with an exact evidence, with other data each, "
-        "from 50 to 10⁵ rows: the share of",
-        "runs whose interval of two standard errors covers the exact value (wanted: 90 to 99%), and the mean error in units",
-        "of the standard error (wanted: below a third). With `refresh=False` all runs stay on the annealed path.",
+        f"Over {calibration[0]['runs']} runs on each model with an exact evidence, with other data each, at the numbers of rows "
+        "that the method is meant",
+        "for: the share of runs whose interval of two standard errors covers the exact value (wanted: 90 to 99%), the mean error",
+        "in units of the standard error (wanted: below a third), and the largest error in units of its own. With `refresh=False`",
+        "all runs stay on the annealed path.",
         "",
-        "| model | method | covered | mean error / s.e. | root mean square error | mean s.e. |",
-        "|---|---|--:|--:|--:|--:|",
+        "| model | method | rows | covered | mean error / s.e. | largest | root mean square error | mean s.e. |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
     ]
     for row in calibration:
+        sizes, largest = row.get("sizes"), row.get("largest_score")
         lines.append(
-            f"| {row['model']} | {row['method']} | {100 * row['covered']:.1f}% | {row['mean_score']:+.2f} | "
+            f"| {row['model']} | {row['method']} | {f'{sizes[0]:,} to {sizes[-1]:,}' if sizes else ''} | "
+            f"{100 * row['covered']:.0f}% | {row['mean_score']:+.2f} | {f'{largest:.1f}' if largest else ''} | "
             f"{row['error']:.3f} | {row['standard_error']:.3f} |"
         )
     return "\n".join(lines) + "\n"
