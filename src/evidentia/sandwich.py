@@ -123,8 +123,9 @@ def sandwich(
     real ones, whose posterior may have another shape.
 
     `lower` and `upper` lie beyond the two estimates by the quantile of a Gaussian that belongs to `confidence`, in units of
-    their standard errors. The particles of the reverse run all come from one exact draw: where modes are apart it knows one
-    of them, and its standard error is too small; the estimate is still too high on average. Without the quantile an estimate that is good to 0.01 nats would lie on the wrong side every other time.
+    their standard errors. Without it an estimate that is good to 0.01 nats would lie on the wrong side every other time. The
+    particles of the reverse run all come from one exact draw: where modes are apart it knows one of them, and its standard
+    error is too small; the estimate is still too high on average.
 
     Args:
         model: a prior and a pointwise log-likelihood.
@@ -161,20 +162,9 @@ def sandwich(
     rows = Rows(on_device(arrays), 0, num_rows(arrays))
     position = _unconstrained(bound, params)
     path = replace(chosen, refresh=False) if isinstance(chosen, SGAIS) else chosen
-    key_forward, key_start = jax.random.split(jax.random.key(seed))
     with reporter(progress, f"{bound.name}: bounds") as report:
         tell = _Teller(report, rows.size, started)
-        last, marks = None, []
-        for last in path.run(bound, rows, key_forward):
-            marks.append(last.num_observations)
-            tell(0.5 * _share(last, rows.size), last.log_evidence, last.standard_error)
-        assert last is not None
-        forward = _uncorrected(path, last)
-        population = reverse.start(bound, rows, position, last.positions, last.log_weights, key_start)
-        backward = forward
-        for share, *side in reverse.give_back(path, bound, rows, population, marks):
-            backward = Side(*side)
-            tell(0.5 + 0.5 * share, *side)
+        forward, backward = _both_ways(path, bound, rows, position, jax.random.key(seed), tell)
     quantile = NormalDist().inv_cdf(0.5 + 0.5 * confidence)
     return Sandwich(
         lower=forward.log_evidence - quantile * forward.standard_error,
@@ -190,6 +180,24 @@ def sandwich(
         seed=int(seed),
         seconds=time.perf_counter() - started,
     )
+
+
+def _both_ways(
+    path: AIS | SMC | SGAIS, bound: BoundModel, rows: Rows, position: jax.Array, key: jax.Array, tell: _Teller
+) -> tuple[Side, Side]:
+    """The estimates forwards and backwards."""
+    key_forward, key_start = jax.random.split(key)
+    last, marks = None, []
+    for last in path.run(bound, rows, key_forward):
+        marks.append(last.num_observations)
+        tell(0.5 * _share(last, rows.size), last.log_evidence, last.standard_error)
+    assert last is not None  # a path has one step at least
+    forward = backward = _uncorrected(path, last)
+    population = reverse.start(bound, rows, position, last.positions, last.log_weights, key_start)
+    for share, *side in reverse.give_back(path, bound, rows, population, marks):
+        backward = Side(*side)
+        tell(0.5 + 0.5 * share, *side)
+    return forward, backward
 
 
 @dataclass
