@@ -89,6 +89,14 @@ class Iteration(NamedTuple):
     step: float
 
 
+class Live(NamedTuple):
+    """The live points, the labels that order them where likelihoods are equal, and the logarithm of the step length."""
+
+    positions: Float[Array, "points parameters"]
+    labels: Float[Array, " points"]
+    log_step: Float[Array, ""]
+
+
 class Stage(NamedTuple):
     """Where a run is after some iterations.
 
@@ -140,38 +148,36 @@ def shrink(
     num_removed = max(1, count // AT_ONCE)
     num_iterations = min(MAX_ITERATIONS, max(1, count // 2))
     steps = np.tile(log_shrinkages(count, num_removed, method.shrinkage), num_iterations)
-    iterations: list[Iteration] = []
     variance = variance_of_log_mass(count, num_removed)
     key, key_labels, key_spread = jax.random.split(key, 3)
-    labels, log_step = jax.random.uniform(key_labels, (count,)), jnp.zeros(())
-    log_likelihoods, found, log_mass = _log_likelihoods(model, positions, rows), Integral(), 0.0
-    check_defined(log_likelihoods, rows, "live points")
+    live = Live(positions, jax.random.uniform(key_labels, (count,)), jnp.zeros(()))
+    log_likelihoods = _log_likelihoods(model, positions, rows)
     check_possible(log_likelihoods, rows, "live points")
     # Where the live points are too few to show how wide they lie, steps are in units of the prior's width.
     wide = None if count >= FEW else model.sample_prior(key_spread, 256)
+    iterations, found, log_mass = [], Integral(), 0.0
     while True:
-        factor = _factor(positions if wide is None else wide)
-        key, key_block = jax.random.split(key)
-        positions, labels, log_step, dead, shown = _iterate(
-            model, method.kernel, prior.config, num_removed, jax.random.split(key_block, num_iterations), positions, labels, log_step, factor,
-            prior.target, prior.expansion, rows, _offset(log_likelihoods, rows),
-        )  # fmt: skip
-        log_likelihoods = _log_likelihoods(model, positions, rows)
-        check_defined(log_likelihoods, rows, "live points")
+        factor = _factor(live.positions if wide is None else wide)
+        key, *keys = jax.random.split(key, num_iterations + 1)
+        density = prior.target, prior.expansion, rows, _offset(log_likelihoods, rows)
+        live, dead, shown = _iterate(
+            model, method.kernel, prior.config, num_removed, jnp.stack(keys), live, factor, density
+        )
+        log_likelihoods = _log_likelihoods(model, live.positions, rows)
         widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], method.quadrature)
         log_mass += float(np.sum(steps))
         removed = WeightedPoints(dead, _log_likelihoods(model, dead, rows), widths)
-        live = WeightedPoints(positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
+        alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
         found = found.add(removed)
-        total = found.add(live)
+        total = found.add(alive)
         log_left = log_rest + float(np.max(log_likelihoods)) - found.log_evidence
         to_go = max(0.0, log_left - math.log(method.remaining))
-        iterations += [Iteration(*map(float, row)) for row in np.asarray(shown)]
-        is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
-        news = iterations[-num_iterations:]
         # What the live points may add shrinks as the mass does, once the likelihood no longer rises much.
         share_done = log_mass / (log_mass - to_go)
-        yield Stage(removed, live, total, variance * total.information, share_done, news, is_stuck)
+        news = [Iteration(*map(float, row)) for row in np.asarray(shown)]
+        iterations += news
+        is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
+        yield Stage(removed, alive, total, variance * total.information, share_done, news, is_stuck)
         if is_stuck or to_go == 0.0:
             return
 
@@ -201,11 +207,9 @@ def diagnose(method: Method, iterations: Sequence[Iteration], information: float
 
 
 @partial(jax.jit, static_argnames=("model", "kernel", "gradient", "num_removed"))
-def _iterate(
-    model, kernel, gradient, num_removed, keys, positions, labels, log_step, factor, target, expansion, rows, offset
-):  # fmt: skip
+def _iterate(model, kernel, gradient, num_removed, keys, live: Live, factor, density):
     """Iterations on the device: the live points after them, and the points removed in their order."""
-    region = _region(model, gradient, target, expansion, rows, offset)
+    region = _region(model, gradient, *density)
 
     def iterate(carry, key):
         live, log_step = carry
@@ -226,9 +230,10 @@ def _iterate(
         log_step = log_step + GAIN * excess
         return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
 
-    live = Points(positions, region.log_likelihood(positions), labels)
-    (live, log_step), (removed, shown) = jax.lax.scan(iterate, (live, log_step), keys)
-    return live.positions, live.labels, log_step, removed.reshape(-1, positions.shape[1]), shown
+    points = Points(live.positions, region.log_likelihood(live.positions), live.labels)
+    (points, log_step), (removed, shown) = jax.lax.scan(iterate, (points, live.log_step), keys)
+    moved = Live(points.positions, points.labels, log_step)
+    return moved, removed.reshape(-1, live.positions.shape[1]), shown
 
 
 def _region(model, gradient, target, expansion, rows, offset) -> Region:
@@ -274,4 +279,5 @@ def _offset(log_likelihoods: np.ndarray, rows: Rows) -> Array:
 
 def _log_likelihoods(model: BoundModel, positions, rows: Rows) -> Float[np.ndarray, " points"]:
     deviations, offset = log_likelihood_sums(model, positions, rows)
+    check_defined(deviations, rows, "live points")
     return deviations + offset
