@@ -10,19 +10,21 @@ LINEAR = ev.models.linear_regression(num_features=5)
 ROUGH = ev.AIS(target_ess=0.7, kernel=ev.kernels.HMC(num_trajectories=1, num_steps=1))
 
 
-@pytest.mark.parametrize("method", [ev.AIS(), ev.SMC(), ev.SGAIS()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "method", [ev.AIS(num_particles=128), ev.SMC(), ev.SGAIS()], ids=lambda m: type(m).__name__
+)
 def test_the_exact_value_lies_between(method):
-    # 95 of 100 seeds are asked for; benchmarks/sandwich.py runs them. Five of five happen by chance at any coverage
-    # above 0.4 once in a hundred: what fails here is far off.
-    for seed in range(5):
+    # 95 of 100 seeds are asked for; benchmarks/sandwich.py runs them. Four of four happen by chance at any coverage
+    # above 0.3 once in a hundred: what fails here is far off.
+    for seed in range(4):
         found = ev.sandwich(LINEAR, 100, method=method, seed=seed)
         assert found.lower < found.exact < found.upper, found
 
 
 def test_a_gap_shows_what_the_standard_error_does_not():
     rough = [ev.sandwich(LINEAR, 100, method=ROUGH, seed=seed) for seed in range(4)]
-    fine = ev.sandwich(LINEAR, 100, seed=0)
-    assert min(found.gap for found in rough) > 5 > 1 > fine.gap
+    fine = ev.sandwich(LINEAR, 100, method=ev.AIS(num_particles=128), seed=0)
+    assert min(found.gap for found in rough) > 5 > 2 > fine.gap
     assert max(found.forward.standard_error for found in rough) < 1.5
     # Over 30 seeds the forward estimate was 1.5 too low and the reverse one 12 too high on average.
     assert np.mean([found.forward.log_evidence - found.exact for found in rough]) < 0
@@ -40,7 +42,7 @@ def test_a_simulator_of_one_s_own():
         mean = rng.normal()
         return {"y": rng.normal(mean, 1, size=40)}, {"mean": mean}
 
-    found = ev.sandwich(model, simulate, seed=2)
+    found = ev.sandwich(model, simulate, method=ev.AIS(num_particles=128), seed=2)
     y = np.float32(simulate(2)[0]["y"]).astype(float)
     exact = -20 * np.log(2 * np.pi) - 0.5 * np.log(41) - 0.5 * (y @ y - y.sum() ** 2 / 41)
     assert found.lower < exact < found.upper

@@ -11,9 +11,9 @@ from tests.evidence.test_analytic_truths import CASES
 
 @pytest.mark.parametrize("name", CASES)
 def test_estimates_agree_with_the_exact_evidence(name):
-    found = scores(name, ev.Sequential(), 500, range(6))
+    found = scores(name, ev.Sequential(), 200, range(4))
     assert np.all(np.abs(found) < 4), found
-    assert abs(found.mean()) < 4 / np.sqrt(6), found
+    assert abs(found.mean()) < 4 / np.sqrt(4), found
 
 
 def test_from_the_prior_it_is_right_with_few_parameters():
@@ -43,19 +43,19 @@ def test_published_settings_lag_behind():
 
 
 def test_any_estimator_can_begin():
-    model = ev.models.linear_regression(num_features=2)
-    data, _ = model.simulate(300, 0)
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(200, 0)
     for initial in (ev.SMC(), ev.SGAIS()):
         evidence = ev.estimate(model, data, method=ev.Sequential(initial=initial, initial_rows=60))
         assert evidence.trajectory.num_observations[0] == 60
         first = {name: array[:60] for name, array in data.items()}
-        for n, exact in ((60, model.exact_log_evidence(first)), (300, model.exact_log_evidence(data))):
+        for n, exact in ((60, model.exact_log_evidence(first)), (200, model.exact_log_evidence(data))):
             entry = evidence.trajectory.at(n)
             assert abs(entry["log_evidence"] - exact) < 4.5 * entry["standard_error"]
 
 
 def test_the_initial_estimator_must_know_its_error():
-    model = ev.models.linear_regression(num_features=1)
+    model = ev.models.linear_regression(num_features=3)
     method = ev.Sequential(initial=ev.Laplace(importance_sampling=False))
     with pytest.raises(
         ev.EstimationError, match=r"initial must be an estimator that knows its standard error"
@@ -64,23 +64,23 @@ def test_the_initial_estimator_must_know_its_error():
 
 
 def test_warnings_of_the_initial_estimator_are_passed_on():
-    model = ev.models.linear_regression(num_features=1)
+    model = ev.models.linear_regression(num_features=3)
     method = ev.Sequential(initial=ev.PriorSampling(num_particles=64), num_particles=64)
     with pytest.warns(ev.DiagnosticWarning, match=r"regression, the first 100 rows: .* effective draws"):
         ev.estimate(model, model.simulate(100, 0)[0], method=method)
 
 
 def test_the_smallest_ess_is_that_of_the_chunks():
-    model = ev.models.linear_regression(num_features=1)
+    model = ev.models.linear_regression(num_features=3)
     evidence = ev.estimate(model, model.simulate(200, 0)[0], method=ev.Sequential())
     assert 0 < evidence.diagnostics["smallest_ess"] < 1
 
 
 def test_data_shorter_than_the_initial_rows_are_the_initial_estimator_s():
-    model = ev.models.linear_regression(num_features=1)
-    data, _ = model.simulate(50, 0)
-    evidence = ev.estimate(model, data, method=ev.Sequential())
-    assert list(evidence.trajectory.num_observations) == [50]
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(200, 0)
+    evidence = ev.estimate(model, data, method=ev.Sequential(initial_rows=300))
+    assert list(evidence.trajectory.num_observations) == [200]
     assert abs(evidence.log_evidence - model.exact_log_evidence(data)) < 4 * evidence.standard_error
 
 
@@ -101,5 +101,5 @@ def test_impossible_fields_are_refused(fields, message):
 
 
 def _bound():
-    model = ev.models.linear_regression(num_features=1)
+    model = ev.models.linear_regression(num_features=3)
     return model.bind(model.simulate(2, 0)[0])
