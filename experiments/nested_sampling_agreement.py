@@ -1,6 +1,6 @@
 """Do nested samplers agree with each other, and with annealed importance sampling? The two figures of the appendix.
 
-    python experiments/nested_sampling_agreement.py                 # about 15 minutes on 2 cores
+    python experiments/nested_sampling_agreement.py                 # hours on 2 cores
     python experiments/nested_sampling_agreement.py --quick --out somewhere
 
 On rows simulated from a one-dimensional mixture of three Gaussians (9 parameters):
