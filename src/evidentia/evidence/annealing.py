@@ -22,7 +22,7 @@ from evidentia.errors import EvidenceWarning
 from evidentia.evidence.checks import check_defined, check_possible
 from evidentia.evidence.population import Population, resample_particles
 from evidentia.gradients import FullBatch
-from evidentia.kernels import METROPOLIS, Scale, posterior_scale
+from evidentia.kernels import METROPOLIS, SGHMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.symmetry import relabel
@@ -182,7 +182,9 @@ def move_particles(
     """
     # The weighted particles say more of centre and scale than those resampled from them.
     normalised = np.exp(weights.normalise(log_weights))
-    if model.exchangeable and method.resampling is not None:  # as published, labels stay as they fall
+    # Moves are as wide as the particles, which must not be spread over all orders of interchangeable components.
+    is_published = method.resampling is None and isinstance(method.kernel, SGHMC)  # labels stay as they fall
+    if model.exchangeable and not is_published:
         population = population._replace(positions=relabel(model, population.positions, normalised))
     on_host = np.asarray(population.positions, np.float64)
     centre = jnp.asarray(normalised @ on_host, population.positions.dtype)
