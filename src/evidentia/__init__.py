@@ -13,6 +13,7 @@ from evidentia import gradients, kernels, models
 from evidentia.compare import Comparison, compare
 from evidentia.compilation import use_compilation_cache
 from evidentia.errors import (
+    CheckpointError,
     ConfigurationError,
     DataError,
     DiagnosticWarning,
@@ -36,6 +37,7 @@ from evidentia.evidence import (
     sigmoid_schedule,
 )
 from evidentia.model import Model
+from evidentia.online import Online, OnlineUpdate
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
 
@@ -45,6 +47,7 @@ __all__ = [
     "AIS",
     "SGAIS",
     "SMC",
+    "CheckpointError",
     "Comparison",
     "ConfigurationError",
     "DataError",
@@ -58,7 +61,9 @@ __all__ = [
     "Model",
     "ModelError",
     "NestedSampling",
+    "Online",
     "OnlineNestedSampling",
+    "OnlineUpdate",
     "PriorSampling",
     "Sandwich",
     "Sequential",

@@ -1,129 +1,28 @@
-"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around pure functions."""
+"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around `stream.state`."""
 
 import math
-import time
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, DataError, ModelError
+from evidentia.errors import ConfigurationError, ModelError
 from evidentia.evidence import SGAIS, diagnostics
-from evidentia.evidence.annealing import StepInfo
-from evidentia.evidence.population import log_evidence_variance
-from evidentia.evidence.sgais import SGAISState
-from evidentia.fields import check_count
+from evidentia.fields import check_count, check_seed
 from evidentia.model import BoundModel, Model
 from evidentia.result import Evidence, Trajectory
-from evidentia.rows import next_round_number
-from evidentia.stream import past as pasts
-from evidentia.stream import reservoir as reservoirs
 from evidentia.stream.arrays import as_arrays, num_rows
-from evidentia.stream.past import Past
+from evidentia.stream.checkpoint import CheckpointFolder, read
+from evidentia.stream.fingerprint import RECORDS, bind_as_saved, fingerprint
+from evidentia.stream.sources.memory import _check_alike
+from evidentia.stream.state import OnlineState, OnlineUpdate, init, summary, take_in
 
-RECENT = 64  # annealing steps whose signs of health are kept
 BLOCK = 4096  # rows whose predictive densities are computed at once
 MIN_RESERVOIR = 500  # rows: a smaller sample says too little of the shape of the likelihood
-
-
-class OnlineUpdate(NamedTuple):
-    """What one batch brought.
-
-    Attributes:
-        num_observations: rows seen so far, with this batch.
-        batch_size: rows of this batch.
-        log_predictive: log p(batch | rows before), in nats.
-        log_evidence: of everything seen, in nats.
-        standard_error: of `log_evidence`, in nats.
-        num_annealing_steps: that the batch took; many where the data have changed.
-        seconds: that the batch took.
-    """
-
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    standard_error: float
-    num_annealing_steps: int
-    seconds: float
-
-
-class OnlineState(NamedTuple):
-    """All that the next update needs, and what `Online.evidence` tells of the way here.
-
-    `marks` are the updates at round numbers of rows, `steps` the last annealing steps.
-    """
-
-    estimator: SGAISState
-    past: Past
-    steps: tuple[StepInfo, ...] = ()
-    marks: tuple[OnlineUpdate, ...] = ()
-    seconds: float = 0.0
-
-
-def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_size: int) -> OnlineState:
-    """The state before the first batch, whose columns are those of `arrays`."""
-    estimator = method.init(model, jax.random.key(seed))
-    return OnlineState(estimator, Past(reservoirs.empty(arrays, reservoir_size)))
-
-
-def take_in(
-    model: BoundModel, method: SGAIS, state: OnlineState, arrays: Any, seed: int
-) -> tuple[OnlineState, OnlineUpdate]:
-    """State and news after a batch of any size, cut into chunks that the estimator and the reservoir can take."""
-    started, size = time.perf_counter(), num_rows(arrays)
-    end, done, log_predictive, num_steps = state.estimator.num_observations + size, 0, 0.0, 0
-    while done < size:
-        first = state.estimator.num_observations
-        stop = min(
-            method.next_stop(state.estimator, end), first + reservoirs.room(state.past.reservoir)
-        )
-        chunk = jax.tree.map(lambda leaf: leaf[done : done + stop - first], arrays)  # noqa: B023
-        state, gained, steps = _take_in_chunk(model, method, state, chunk, seed)
-        done, log_predictive, num_steps = done + stop - first, log_predictive + gained, num_steps + steps
-    seconds = time.perf_counter() - started
-    update = OnlineUpdate(
-        end, size, log_predictive, *summary(method, state), num_annealing_steps=num_steps, seconds=seconds
-    )
-    marks = state.marks
-    if not marks or end >= next_round_number(marks[-1].num_observations):
-        marks = (*marks, update._replace(seconds=state.seconds + seconds))
-    return state._replace(marks=marks, seconds=state.seconds + seconds), update
-
-
-def summary(method: SGAIS, state: OnlineState) -> tuple[float, float]:
-    """Log evidence of everything seen and its standard error, in nats."""
-    return method.summary(state.estimator)
-
-
-def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, int]:
-    """The state after a chunk, log p(chunk | rows before) and the number of annealing steps."""
-    reservoir, window = reservoirs.stage(state.past.reservoir, chunk)
-    past = state.past._replace(reservoir=reservoir)
-    before = method.summary(state.estimator)[0]
-    estimator, info = method.follow(model, state.estimator, past.rows, window)
-    log_predictive = method.summary(estimator)[0] - before
-    past = pasts.absorb(model, past, window, estimator.population, seed)
-    if method.is_redraw_due(estimator):
-        estimator = _redrawn(model, method, estimator, past)
-    steps = (*state.steps, *info.steps)[-RECENT:]
-    return state._replace(estimator=estimator, past=past, steps=steps), log_predictive, len(info.steps)
-
-
-def _redrawn(model: BoundModel, method: SGAIS, estimator: SGAISState, past: Past) -> SGAISState:
-    """The state with particles drawn anew, if that says more of the log evidence than the path; tried now in any case."""
-    found = method.redraw(model, estimator, past.rows)
-    if found is not None:
-        population = found[0].population
-        population = population._replace(variance=population.variance + past.variance)
-        if log_evidence_variance(population) <= log_evidence_variance(estimator.population):
-            estimator = estimator._replace(population=population)
-    # The proposal is not kept: with the next rows particles go on along the path, which is asked before drawing anew again.
-    return estimator._replace(tried_at=estimator.num_observations)
 
 
 class Online:
@@ -226,7 +125,7 @@ class Online:
             log_evidence,
             standard_error,
             count,
-            Trajectory(*([getattr(mark, name) for mark in marks] for name in columns)),
+            Trajectory(*(np.array([getattr(mark, name) for mark in marks]) for name in columns)),
             posterior=self.posterior,
             log_weights=self.log_weights,
             method=self.method,
@@ -263,6 +162,45 @@ class Online:
         """Normalised log weights of the particles."""
         return weights.normalise(self._started()[1].estimator.population.log_weights)
 
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint, from which `load` goes on bit for bit as this would.
+
+        The file is whole at any time: it is written beside the one before, which stays as `checkpoint.previous`, and renamed.
+
+        Raises CheckpointError, and leaves the one before as it was, if the disk is full or another process writes there.
+        """
+        with CheckpointFolder(folder) as checkpoints:
+            checkpoints.write(
+                self.packed(), {"num_observations": self.num_observations, "model": self.model.name}
+            )
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model) -> "Online":
+        """What was saved, with the model that it was saved with: functions are not written to files.
+
+        Raises CheckpointError if there is none, the file is damaged, or the model is another one.
+        """
+        return cls.unpacked(read(folder, RECORDS)[0], model)
+
+    def packed(self) -> dict[str, Any]:
+        """All that makes up this object but the model's functions, for a checkpoint of your own."""
+        names = "method", "seed", "reservoir_size"
+        kept = {name: getattr(self, name) for name in names}
+        known = None
+        if self._state is not None and self._bound is not None:
+            known = fingerprint(self._bound, self._state)
+        return {**kept, "state": self._state, "fingerprint": known}
+
+    @classmethod
+    def unpacked(cls, content: dict[str, Any], model: Model) -> "Online":
+        """The object that `packed` described. Raises CheckpointError if the model is another one."""
+        online = cls(model, content["method"], seed=content["seed"], reservoir_size=content["reservoir_size"])
+        state: OnlineState | None = content["state"]
+        if state is not None:
+            online._bound = bind_as_saved(content["fingerprint"], model, state)
+            online._state = state
+        return online
+
     def restarted(self, seed: int | None = None) -> "Online":
         """The same model and method, with nothing seen."""
         return Online(
@@ -282,15 +220,15 @@ class Online:
 
     def _checked(self, batch: Any) -> Any:
         """A batch as arrays like those of the first one."""
-        arrays = as_arrays(batch, min_rows=1)
+        arrays = as_arrays(batch, name="batch", min_rows=1)
         if self.model.check_data is not None:
             self.model.check_data(arrays)
         if self._state is not None:
-            check_like(arrays, self._state.past.reservoir.arrays)
+            _check_alike(arrays, self._state.past.reservoir.arrays, "batch")
         return arrays
 
 
-@jax.jit(static_argnames="model")
+@partial(jax.jit, static_argnames="model")
 def _log_mixture(model, positions: Array, log_weights: Array, block: Any):
     values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
     return jax.nn.logsumexp(values + log_weights[:, None], axis=0)

@@ -99,7 +99,9 @@ def refresh(
             proposal = about_many_modes(model, rows, particles, key_modes)
             learnt = particles
         elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
-            learnt = weighted_particles(model, draws.population(jax.random.fold_in(key_learn, attempt), count))
+            learnt = weighted_particles(
+                model, draws.population(jax.random.fold_in(key_learn, attempt), count)
+            )
         else:
             return None
         proposal = proposal and with_moments(proposal, learnt)

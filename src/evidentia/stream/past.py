@@ -60,9 +60,7 @@ class Past(NamedTuple):
         if self.sums is None:
             return Rows(arrays, 0, kept)
         weight = self.reservoir.num_observations / kept
-        return Rows(
-            arrays, 0, kept, Sample(weight, add_expansions(self.sums.whole, self.sums.kept, -weight))
-        )
+        return Rows(arrays, 0, kept, Sample(weight, add_expansions(self.sums.whole, self.sums.kept, -weight)))
 
     @property
     def variance(self) -> float:

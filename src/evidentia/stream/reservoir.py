@@ -97,7 +97,9 @@ def draw_exchange(reservoir: Reservoir, size: int, seed: int) -> Exchange:
 def side_by_side(reservoir: Reservoir, index: Int[np.ndarray, " rows"]) -> Rows:
     """A window over copies of rows of the arrays, by their index."""
     target = reservoir.spare + np.arange(len(index))
-    return Rows(_copy(reservoir.arrays, *_aligned(index, target)), reservoir.spare, reservoir.spare + len(index))
+    return Rows(
+        _copy(reservoir.arrays, *_aligned(index, target)), reservoir.spare, reservoir.spare + len(index)
+    )
 
 
 def exchanged(reservoir: Reservoir, exchange: Exchange) -> Reservoir:
