@@ -1,6 +1,5 @@
 """`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around `stream.state`."""
 
-import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,7 @@ class Online:
         measured = diagnostics.measure(
             state.steps, diagnostics.height_spread(bound, state.past.rows, population)
         )
-        measured["reservoir_standard_error"] = math.sqrt(state.past.variance)
+        measured["reservoir_standard_error"] = state.past.standard_error
         signs = diagnostics.signs_of_path(measured)
         return Evidence(
             log_evidence,

@@ -8,12 +8,13 @@ where T is the expansion to second order, about a centre c, of the log-likelihoo
 reservoir. T is a running sum over the stream, exact as long as the centre stands still; S follows the rows that enter and
 leave. So the value, the gradient and the curvature at c are those of all rows, and the sample only stands for what is of third
 order in θ - c. When the centre moves, to where the posterior has gone, L stays the same function; it errs there by the error
-of a sample mean of terms of third order, whose variance is added up.
+of a sample mean of terms of third order, whose standard error is kept.
 
 Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (control variates about a centre); Quiroz,
 Kohn, Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order, log-likelihoods).
 """
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,14 +38,14 @@ MOVED = 4.0  # squared distance of the posterior's mean from the centre, for eac
 class Sums(NamedTuple):
     """Expansions about the same centre, in float64 on the host: of all rows, and of those in the reservoir.
 
-    The centre was chosen when `centred_at` rows had been seen. `variance` (nats²) is that of the log-likelihood of all rows near
-    the centre, from all its moves.
+    The centre was chosen when `centred_at` rows had been seen. `standard_error` (nats) is that of the log-likelihood of all rows
+    near the centre, from all its moves.
     """
 
     whole: Expansion
     kept: Expansion
     centred_at: int
-    variance: float = 0.0
+    standard_error: float = 0.0
 
 
 class Past(NamedTuple):
@@ -63,9 +64,9 @@ class Past(NamedTuple):
         return Rows(arrays, 0, kept, Sample(weight, add_expansions(self.sums.whole, self.sums.kept, -weight)))
 
     @property
-    def variance(self) -> float:
-        """Of the log-likelihood that `rows` gives near the posterior, in nats²; zero while all rows are kept."""
-        return 0.0 if self.sums is None else self.sums.variance
+    def standard_error(self) -> float:
+        """Of the log-likelihood that `rows` gives near the centre, in nats; zero while all rows are kept."""
+        return 0.0 if self.sums is None else self.sums.standard_error
 
 
 def absorb(model: BoundModel, past: Past, chunk: Rows, population: Population, seed: int) -> Past:
@@ -80,7 +81,8 @@ def absorb(model: BoundModel, past: Past, chunk: Rows, population: Population, s
         all_rows = _expand(model, _rounded(centre), past.rows)
         sums = Sums(all_rows, all_rows, reservoir.num_observations)
     elif _is_far(sums, centre, reservoir.num_observations):
-        sums = recentred(model, past, _rounded(centre))
+        sums = recentred(model, past, centre).sums
+        assert sums is not None
     exchange = reservoirs.draw_exchange(reservoir, size, seed)
     position = sums.whole.centre
     sums = sums._replace(whole=add_expansions(sums.whole, _expand(model, position, chunk)))
@@ -93,18 +95,23 @@ def absorb(model: BoundModel, past: Past, chunk: Rows, population: Population, s
     return Past(after, sums)
 
 
-def recentred(model: BoundModel, past: Past, centre: Float[np.ndarray, " parameters"]) -> Sums:
-    """The sums about another centre: the log-likelihood that they stand for is the same function of the position."""
-    assert past.sums is not None
-    rows, reservoir = past.rows, past.reservoir
-    assert rows.sample is not None
-    window = Rows(rows.arrays, rows.start, rows.stop)
+def recentred(model: BoundModel, past: Past, centre: Float[np.ndarray, " parameters"]) -> Past:
+    """The past with another centre: the log-likelihood that it gives is the same function of the position.
+
+    Its `standard_error` is then that of the log-likelihood there. Samples at one centre and the next share rows, and the posterior
+    goes one way: the errors are added up as if they were all the same.
+    """
+    rows, sums = past.rows, past.sums
+    if sums is None or rows.sample is None:
+        return past
+    centre, window = _rounded(centre), Rows(rows.arrays, rows.start, rows.stop)
     kept = _expand(model, centre, window)
     whole = add_expansions(rows.sample.missing.about(centre), kept, rows.sample.weight)
-    left_out = 1 - 1 / rows.sample.weight
-    spread = _remainder_variance(model, past.sums.whole.centre, centre, window)
-    variance = left_out * reservoir.num_observations**2 * spread / reservoir.num_kept
-    return Sums(whole, kept, reservoir.num_observations, past.sums.variance + variance)
+    num_observations = past.reservoir.num_observations
+    left_out = 1 - rows.size / num_observations
+    spread = _remainder_variance(model, sums.whole.centre, centre, window)
+    standard_error = num_observations * math.sqrt(left_out * spread / rows.size)
+    return past._replace(sums=Sums(whole, kept, num_observations, sums.standard_error + standard_error))
 
 
 def _is_far(sums: Sums, centre: np.ndarray, num_observations: int) -> bool:

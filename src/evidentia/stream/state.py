@@ -12,6 +12,7 @@ import jax
 from evidentia.evidence import SGAIS
 from evidentia.evidence.annealing import StepInfo
 from evidentia.evidence.population import log_evidence_variance
+from evidentia.evidence.refresh import weighted_particles
 from evidentia.evidence.sgais import SGAISState
 from evidentia.model import BoundModel
 from evidentia.rows import next_round_number
@@ -100,6 +101,7 @@ def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, floa
     log_predictive = method.summary(estimator)[0] - before
     past = pasts.absorb(model, past, window, estimator.population, seed)
     if method.is_redraw_due(estimator):
+        past = pasts.recentred(model, past, weighted_particles(model, estimator.population).mean)
         estimator = _redrawn(model, method, estimator, past)
     steps = (*state.steps, *info.steps)[-RECENT:]
     return state._replace(estimator=estimator, past=past, steps=steps), log_predictive, len(info.steps)
@@ -110,7 +112,7 @@ def _redrawn(model: BoundModel, method: SGAIS, estimator: SGAISState, past: Past
     found = method.redraw(model, estimator, past.rows)
     if found is not None:
         population = found[0].population
-        population = population._replace(variance=population.variance + past.variance)
+        population = population._replace(variance=population.variance + past.standard_error**2)
         if log_evidence_variance(population) <= log_evidence_variance(estimator.population):
             estimator = estimator._replace(population=population)
     # The proposal is not kept: with the next rows particles go on along the path, which is asked before drawing anew again.

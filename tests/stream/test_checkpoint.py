@@ -1,0 +1,113 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia.errors import CheckpointError
+from evidentia.stream.checkpoint import CURRENT, PREVIOUS, WRITTEN, CheckpointFolder, read
+
+CONTENT = {"position": 500, "values": np.arange(3.0)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with two checkpoints, of 400 and 500 rows."""
+    with CheckpointFolder(tmp_path / "run") as folder:
+        folder.write({"position": 400}, {"num_observations": 400})
+        folder.write(CONTENT, {"num_observations": 500})
+    return tmp_path / "run"
+
+
+def test_what_was_written_is_read(folder):
+    content, header = read(folder)
+    assert content["position"] == 500 and header.summary == {"num_observations": 500}
+    assert header.evidentia == ev.__version__
+    np.testing.assert_array_equal(content["values"], CONTENT["values"])
+    assert sorted(path.name for path in folder.iterdir()) == [CURRENT, PREVIOUS, "lock"]
+
+
+def test_between_the_two_renames_the_one_before_is_the_newest(folder):
+    (folder / CURRENT).rename(folder / WRITTEN)
+    assert read(folder)[0]["position"] == 400
+
+
+def test_no_checkpoint_is_an_error(tmp_path):
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        read(tmp_path)
+    with CheckpointFolder(tmp_path) as folder:
+        assert not folder.has_checkpoint
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "other"])
+def test_a_damaged_file_is_refused_and_the_one_before_is_named(folder, damage):
+    path = folder / CURRENT
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        data = data[:-100]
+    elif damage == "flipped":
+        data[-50] ^= 1
+    else:
+        data = bytearray() if damage == "emptied" else bytearray(b"[1, 2]\nnothing")
+    path.write_bytes(data)
+    with pytest.raises(
+        CheckpointError,
+        match=r"is damaged: .*checkpoint\.previous \(num_observations: 400\), is whole: remove",
+    ):
+        read(folder)
+    path.unlink()
+    assert read(folder)[0]["position"] == 400
+
+
+def test_when_both_are_damaged_the_message_says_so(folder):
+    for name in (CURRENT, PREVIOUS):
+        (folder / name).write_bytes(b"x")
+    with pytest.raises(CheckpointError, match="is damaged too"):
+        read(folder)
+    (folder / CURRENT).unlink()
+    with pytest.raises(CheckpointError, match="There is no other"):
+        read(folder)
+
+
+def test_a_newer_format_asks_for_the_newer_version(folder):
+    path = folder / CURRENT
+    path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 2', 1))
+    with pytest.raises(CheckpointError, match="Install the newer version"):
+        read(folder)
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(folder, monkeypatch):
+    def no_space(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with CheckpointFolder(folder) as checkpoints:
+        monkeypatch.setattr(os, "fsync", no_space)
+        with pytest.raises(CheckpointError, match="No space left on device. The one before is as it was"):
+            checkpoints.write({"position": 600}, {})
+    assert read(folder)[0]["position"] == 500
+    assert not (folder / WRITTEN).exists()
+
+
+def test_a_second_process_is_told_who_holds_the_folder(folder):
+    script = (
+        "import sys; from evidentia.stream.checkpoint import CheckpointFolder\n"
+        "try:\n    CheckpointFolder(sys.argv[1]).__enter__()\nexcept Exception as error:\n    print(error)"
+    )
+    with CheckpointFolder(folder):
+        told = subprocess.run(
+            [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
+        ).stdout
+    assert f"is in use by process {os.getpid()} on " in told
+    with CheckpointFolder(folder):  # released
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(CheckpointError, match="no checkpoints can be kept in .*file"),
+        CheckpointFolder(tmp_path / "file" / "run"),
+    ):
+        pass

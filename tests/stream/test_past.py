@@ -1,0 +1,106 @@
+"""What is kept of the past stands for all of it: against sums over all rows, with a likelihood that is not quadratic."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.population import Population
+from evidentia.rows import Rows, exact_log_likelihood_sums, log_likelihood_sums
+from evidentia.stream import past as pasts
+from evidentia.stream import reservoir as reservoirs
+from evidentia.target import Target, expand, gradient_sum, log_target
+
+NUM_ROWS, CAPACITY = 6000, 1000
+MODEL = ev.models.softmax_regression(num_features=2, num_classes=2)
+AWAY = np.array([3.0, -1.0, 2.0, 0.0, 1.0, -1.0], np.float32)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    """The model, all rows on the device, and particles of a Gaussian near the posterior of all of them."""
+    data, params = MODEL.simulate(NUM_ROWS, 1)
+    bound = MODEL.bind(data)
+    true = np.asarray(bound.unconstrain({name: jnp.asarray(value) for name, value in params.items()}))
+    noise = np.random.default_rng(0).standard_normal((16, bound.num_parameters)) / np.sqrt(NUM_ROWS)
+    positions = jnp.asarray(true + noise, jnp.float32)
+    return bound, data, Rows(jax.tree.map(jnp.asarray, data), 0, NUM_ROWS), positions
+
+
+def followed(bound, data, positions, *, stop=NUM_ROWS, seed=0):
+    """The past after the stream; the particles come nearer to their place as rows come in, as a posterior does."""
+    past = pasts.Past(reservoirs.empty(data, CAPACITY))
+    while (first := past.reservoir.num_observations) < stop:
+        size = min(250, reservoirs.room(past.reservoir))
+        chunk = jax.tree.map(lambda leaf: leaf[first : first + size], data)  # noqa: B023
+        reservoir, window = reservoirs.stage(past.reservoir, chunk)
+        away = positions + AWAY / np.sqrt(first + size)
+        population = Population(jax.random.key(0), away, np.zeros(len(away)))
+        past = pasts.absorb(bound, past._replace(reservoir=reservoir), window, population, seed)
+    return past
+
+
+def test_while_every_row_is_kept_the_window_is_all_rows(stream):
+    bound, data, _, positions = stream
+    past = followed(bound, data, positions, stop=CAPACITY)
+    assert past.sums is None and past.standard_error == 0.0
+    assert past.rows.sample is None and past.rows.num_observations == CAPACITY
+
+
+def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
+    """A tenth of a nat, where the weighted sample alone is tens of nats off."""
+    bound, data, all_rows, positions = stream
+    past = followed(bound, data, positions)
+    assert past.sums is not None and past.rows.num_observations == pytest.approx(NUM_ROWS)
+    exact = exact_log_likelihood_sums(bound, positions, all_rows)
+    errors = exact_log_likelihood_sums(bound, positions, past.rows) - exact
+    assert np.abs(errors).max() < 0.05
+    deviations, offset = log_likelihood_sums(bound, positions, past.rows)
+    np.testing.assert_allclose(deviations + offset - exact, errors, atol=2e-3)
+    sample = Rows(past.rows.arrays, 0, CAPACITY)
+    alone = exact_log_likelihood_sums(bound, positions, sample) * NUM_ROWS / CAPACITY - exact
+    assert np.abs(alone).max() > 10
+
+
+def test_the_standard_error_is_that_of_the_log_likelihood(stream):
+    """The mean squared error of 12 reservoirs over the reported variance; their mean is within a factor of 3 of one with 98%."""
+    bound, data, all_rows, positions = stream
+    exact = exact_log_likelihood_sums(bound, positions[:1], all_rows)[0]
+    ratios = []
+    for seed in range(12):
+        past = pasts.recentred(bound, followed(bound, data, positions, seed=seed), np.asarray(positions[0]))
+        error = exact_log_likelihood_sums(bound, positions[:1], past.rows)[0] - exact
+        ratios.append((error / past.standard_error) ** 2)
+    assert 1 / 3 < np.mean(ratios) < 3, ratios
+
+
+def test_gradients_and_curvature_are_those_of_all_rows_within_a_hundredth_of_a_standard_deviation(stream):
+    bound, data, all_rows, positions = stream
+    past = followed(bound, data, positions)
+    exact, found = expand(bound, positions[0], all_rows), expand(bound, positions[0], past.rows)
+    widths = np.sqrt(-np.diag(exact.hessian))  # of the gradient over the posterior
+    np.testing.assert_allclose(found.gradient / widths, exact.gradient / widths, atol=0.05)
+    np.testing.assert_allclose(
+        np.asarray(found.hessian) / np.outer(widths, widths),
+        np.asarray(exact.hessian) / np.outer(widths, widths),
+        atol=0.05,
+    )
+    np.testing.assert_allclose(
+        np.asarray(gradient_sum(bound, positions, past.rows)) / widths,
+        np.asarray(gradient_sum(bound, positions, all_rows)) / widths,
+        atol=0.05,
+    )
+    nothing = Rows(past.rows.arrays, 0, 0)
+    slope = jax.grad(log_target(bound, Target(past.rows, nothing, 1.0)))(positions[0])
+    slope -= jax.grad(bound.log_prior)(positions[0])
+    np.testing.assert_allclose(np.asarray(slope), np.asarray(found.gradient), rtol=1e-3, atol=0.05)
+
+
+def test_another_centre_leaves_the_log_likelihood_the_same_function(stream):
+    bound, data, _, positions = stream
+    past = followed(bound, data, positions)
+    moved = pasts.recentred(bound, past, np.asarray(positions[3]))
+    before, after = (exact_log_likelihood_sums(bound, positions, each.rows) for each in (past, moved))
+    np.testing.assert_allclose(after, before, atol=1e-6)
+    assert moved.standard_error > past.standard_error

@@ -1,0 +1,178 @@
+import itertools
+
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia.errors import CheckpointError, ConfigurationError, DataError, EstimationError, ModelError
+
+MODEL = ev.models.linear_regression(num_features=3)
+METHOD = ev.SGAIS(num_particles=64)
+NUM_ROWS, RESERVOIR = 3000, 500
+
+
+@pytest.fixture(scope="module")
+def data():
+    return MODEL.simulate(NUM_ROWS, 3)[0]
+
+
+def rows(data, start, stop):
+    return {name: values[start:stop] for name, values in data.items()}
+
+
+def new_online(**changes):
+    return ev.Online(MODEL, **{"method": METHOD, "seed": 1, "reservoir_size": RESERVOIR, **changes})
+
+
+def fed(online, data, cuts):
+    """The online estimate and its updates after batches that end at the cuts."""
+    updates = [online.update(rows(data, start, stop)) for start, stop in itertools.pairwise(cuts)]
+    return online, updates
+
+
+@pytest.fixture(scope="module")
+def finished(data):
+    return fed(new_online(), data, range(0, NUM_ROWS + 1, 100))
+
+
+def test_the_log_evidence_is_exact_within_three_errors_all_along(data, finished):
+    online, updates = finished
+    for update in updates:
+        exact = MODEL.exact_log_evidence(rows(data, 0, update.num_observations))
+        assert abs(update.log_evidence - exact) < 3 * update.standard_error + 0.01
+    assert updates[-1].standard_error < 0.3
+    assert (online.num_observations, online.log_evidence) == (NUM_ROWS, updates[-1].log_evidence)
+
+
+def test_log_predictives_are_those_of_the_batches(data, finished):
+    """Their exact value is a difference of exact log evidences; 30 differences have a mean error of about 0.02 nats."""
+    exact = np.array(
+        [MODEL.exact_log_evidence(rows(data, 0, stop)) for stop in range(100, NUM_ROWS + 1, 100)]
+    )
+    errors = np.array([update.log_predictive for update in finished[1]]) - np.diff(exact, prepend=0.0)
+    assert np.sqrt(np.mean(errors[1:] ** 2)) < 0.2
+    assert [update.batch_size for update in finished[1]] == [100] * 30
+
+
+def test_pointwise_log_predictives_of_new_rows_sum_to_that_of_the_batch(data, finished):
+    """Rows are nearly independent given 3,000 before them: apart from what 50 rows teach, 4/2 · log(3050/3000) = 0.03 nats."""
+    online, _ = finished
+    new = MODEL.simulate(NUM_ROWS, 3)[0]
+    pointwise = online.log_predictive(rows(new, 0, 50))
+    exact = MODEL.exact_log_evidence({name: np.concatenate([data[name], new[name][:50]]) for name in data})
+    assert pointwise.shape == (50,) and pointwise.dtype == np.float64
+    assert abs(pointwise.sum() - (exact - MODEL.exact_log_evidence(data))) < 0.5
+    assert online.num_observations == NUM_ROWS
+
+
+def test_batches_of_any_size_give_the_same_log_evidence_within_errors(data, finished):
+    for cuts in ([0, 1, 2, 499, 501, 1700, 3000], [0, 3000]):
+        online, updates = fed(new_online(), data, cuts)
+        joint = np.hypot(online.standard_error, finished[0].standard_error)
+        assert abs(online.log_evidence - finished[0].log_evidence) < 3 * joint
+        assert sum(update.batch_size for update in updates) == NUM_ROWS
+
+
+def test_the_same_seed_repeats_and_another_differs(data, finished):
+    again, _ = fed(new_online(), data, range(0, NUM_ROWS + 1, 100))
+    other, _ = fed(new_online(seed=2), data, range(0, NUM_ROWS + 1, 100))
+    assert again.log_evidence == finished[0].log_evidence != other.log_evidence
+
+
+@pytest.mark.parametrize("stop", [100, 500, 1700])
+def test_saved_and_loaded_goes_on_bit_for_bit(data, finished, tmp_path, stop):
+    online, _ = fed(new_online(), data, range(0, stop + 1, 100))
+    online.save(tmp_path / "run")
+    loaded = ev.Online.load(tmp_path / "run", MODEL)
+    assert loaded.log_evidence == online.log_evidence and loaded.method == METHOD
+    loaded, updates = fed(loaded, data, range(stop, NUM_ROWS + 1, 100))
+    assert [update.log_evidence for update in updates] == [
+        update.log_evidence for update in finished[1][-len(updates) :]
+    ]
+    for name, values in finished[0].posterior.items():
+        np.testing.assert_array_equal(loaded.posterior[name], values)
+    np.testing.assert_array_equal(loaded.log_weights, finished[0].log_weights)
+
+
+def test_what_has_seen_nothing_can_be_saved_too(tmp_path):
+    new_online().save(tmp_path)
+    assert ev.Online.load(tmp_path, MODEL).num_observations == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (ev.models.linear_regression(num_features=2), "which does not fit its rows"),
+        (
+            ev.models.softmax_regression(num_features=3, num_classes=2),
+            "does not fit its rows|with parameters",
+        ),
+        (
+            ev.models.linear_regression(num_features=3, noise_scale=2.0),
+            "log likelihood differs at the checkpoint's",
+        ),
+    ],
+)
+def test_another_model_is_refused(finished, tmp_path, model, message):
+    finished[0].save(tmp_path)
+    with pytest.raises(CheckpointError, match=f"made with, linear regression.*({message})"):
+        ev.Online.load(tmp_path, model)
+
+
+def test_the_evidence_is_a_result_like_any_other(finished):
+    evidence = finished[0].evidence()
+    assert evidence.num_observations == NUM_ROWS and evidence.log_evidence == finished[0].log_evidence
+    np.testing.assert_array_equal(evidence.trajectory.num_observations, [100, 500, 1000, 2000, 3000])
+    assert evidence.diagnostics["warnings"] == ""
+    assert ev.compare({"a": evidence, "b": evidence}).probability[0] == pytest.approx(0.5)
+
+
+def test_a_restarted_one_has_seen_nothing(finished):
+    restarted = finished[0].restarted(seed=7)
+    assert (restarted.num_observations, restarted.log_evidence, restarted.seed) == (0, 0.0, 7)
+    assert restarted.method == METHOD and restarted.reservoir_size == RESERVOIR
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda batch: rows(batch, 0, 0), "at least one|no rows|1 "),
+        (lambda batch: {"x": batch["x"], "z": batch["y"]}, "'z'|must have"),
+        (lambda batch: {"x": batch["x"][:, :2], "y": batch["y"]}, "needed|must"),
+        (
+            lambda batch: {"x": batch["x"], "y": np.where(np.arange(10) == 3, np.nan, batch["y"])},
+            "NaN .* 1 of 10 rows",
+        ),
+        (lambda batch: {"x": batch["x"], "y": batch["y"].astype(int)}, "int32"),
+    ],
+    ids=["empty", "columns", "shape", "NaN", "dtype"],
+)
+def test_a_bad_batch_is_named_and_leaves_the_state(data, change, message):
+    online, _ = fed(new_online(), data, [0, 100])
+    before = online.log_evidence
+    with pytest.raises(DataError, match=message):
+        online.update(change(rows(data, 100, 110)))
+    assert (online.num_observations, online.log_evidence) == (100, before)
+    twin, _ = fed(new_online(), data, [0, 100, 200])
+    assert online.update(rows(data, 100, 200)).log_evidence == twin.log_evidence
+
+
+def test_rows_that_no_particle_explains_are_named_by_their_place_in_the_stream(data):
+    online, _ = fed(new_online(), data, [0, 600])
+    impossible = {"x": np.full((5, 3), 1e30, np.float32), "y": np.zeros(5, np.float32)}
+    with pytest.raises(EstimationError, match="rows 600 to 604"):
+        online.update(impossible)
+    assert online.num_observations == 600
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ModelError, match="model must be an evidentia.Model"):
+        ev.Online(lambda: 0)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="method must be a configuration of SGAIS"):
+        ev.Online(MODEL, method=ev.AIS())  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="reservoir_size must be an integer of at least 500; got 10"):
+        new_online(reservoir_size=10)
+    with pytest.raises(ConfigurationError, match="seed must be"):
+        new_online(seed=-1)
+    with pytest.raises(ConfigurationError, match="no batch has been taken in yet"):
+        new_online().evidence()
