@@ -1,0 +1,138 @@
+"""Online beside data in memory: is an update's cost flat, and is the log evidence the same?
+
+    python benchmarks/online.py                          # half an hour on 2 cores
+    python benchmarks/online.py --parts flat --rows 1e7
+
+  flat       the linear model on a stream made on the way: median seconds of an update, and resident memory, in each tenth of the
+             updates from 10,000 rows on. Wanted: last over first at most 1.2 (time) and 1.05 (memory).
+  agreement  the papers' three models at 10⁶ rows: `Online` with a reservoir of 10⁵ beside `estimate`. Wanted: differences below
+             two joint standard errors.
+
+Results go to benchmarks/results/online.json with the machine's description.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import resource
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from machine import describe_machine
+
+import evidentia as ev
+
+FOLDER = Path(__file__).parent
+MODELS = {
+    "linear": ev.models.linear_regression(num_features=5),
+    "softmax": ev.models.softmax_regression(num_features=10, num_classes=4),
+    "mixture": ev.models.gaussian_mixture(num_components=5, num_features=2),
+}
+
+
+def resident_bytes() -> int:
+    """Memory that the process holds now; where the system does not tell, the most that it held."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
+
+
+def flat(num_rows: int, batch_size: int) -> dict:
+    """Seconds and memory of updates by tenths of the stream."""
+    online = ev.Online(MODELS["linear"], seed=0)
+    generator = np.random.default_rng(0)
+    weights, seconds, memory = generator.standard_normal(5).astype(np.float32), [], []
+    while online.num_observations < num_rows:
+        x = generator.standard_normal((batch_size, 5), np.float32)
+        y = x @ weights + generator.standard_normal(batch_size, np.float32)
+        update = online.update({"x": x, "y": y})
+        if update.num_observations >= 10_000:
+            seconds.append(update.seconds)
+            if len(seconds) % 100 == 1:
+                memory.append(resident_bytes())
+    tenths = [float(np.median(part)) for part in np.array_split(seconds, 10)]
+    held = [float(np.median(part)) for part in np.array_split(memory, 10)]
+    return {
+        "rows": online.num_observations,
+        "batch_size": batch_size,
+        "median_seconds": tenths,
+        "resident_bytes": held,
+        "total_seconds": float(np.sum(seconds)),
+        "time_ratio": tenths[-1] / tenths[0],
+        "memory_ratio": held[-1] / held[0],
+    }
+
+
+def agreement(name: str, num_rows: int, batch_size: int, reservoir_size: int, seeds: int) -> list[dict]:
+    """Log evidence of both ways, on the same rows."""
+    model, found = MODELS[name], []
+    data, _ = model.simulate(num_rows, 0)
+    in_memory = ev.estimate(model, data, seed=100)
+    for seed in range(seeds):
+        online, started, log_predictive = (
+            ev.Online(model, seed=seed, reservoir_size=reservoir_size),
+            time.perf_counter(),
+            0.0,
+        )
+        for first in range(0, num_rows, batch_size):
+            batch = {key: values[first : first + batch_size] for key, values in data.items()}
+            log_predictive += online.update(batch).log_predictive
+        evidence = online.evidence()
+        joint = math.hypot(evidence.standard_error, in_memory.standard_error)
+        found.append(
+            {
+                "model": name,
+                "rows": num_rows,
+                "reservoir_size": reservoir_size,
+                "seed": seed,
+                "difference": evidence.log_evidence - in_memory.log_evidence,
+                "standard_errors": [evidence.standard_error, in_memory.standard_error],
+                "joint_standard_errors": (evidence.log_evidence - in_memory.log_evidence) / joint,
+                "sum_of_log_predictives_less_log_evidence": log_predictive - in_memory.log_evidence,
+                "reservoir_standard_error": evidence.diagnostics["reservoir_standard_error"],
+                "seconds": time.perf_counter() - started,
+                "seconds_in_memory": in_memory.seconds,
+                "warnings": evidence.diagnostics["warnings"],
+            }
+        )
+        print(found[-1], flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", default=["flat", "agreement"], choices=["flat", "agreement"])
+    parser.add_argument(
+        "--rows", type=float, default=1e8, help="of the stream that shows the cost of an update"
+    )
+    parser.add_argument("--batch-size", type=int, default=1000)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    parser.add_argument("--agreement-rows", type=float, default=1e6)
+    parser.add_argument("--reservoir-size", type=int, default=100_000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=FOLDER / "results" / "online.json")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", ev.EvidenceWarning)
+    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    results |= {"machine": describe_machine(), "date": str(datetime.date.today())}
+    if "flat" in arguments.parts:
+        results["flat"] = flat(int(arguments.rows), arguments.batch_size)
+        print(results["flat"], flush=True)
+        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    if "agreement" in arguments.parts:
+        found = [run for run in results.get("agreement", []) if run["model"] not in arguments.models]
+        for name in arguments.models:
+            found += agreement(
+                name, int(arguments.agreement_rows), 5000, arguments.reservoir_size, arguments.seeds
+            )
+            results["agreement"] = found
+            arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
