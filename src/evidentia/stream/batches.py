@@ -52,9 +52,7 @@ class Batch(NamedTuple):
         return Batch(arrays, last - first, self.indices[start:stop] - first)
 
 
-def recut(
-    batches: Iterable[Batch], size: int | Callable[[int], int], *, start: int = 0
-) -> Iterator[Batch]:
+def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: int = 0) -> Iterator[Batch]:
     """Cut batches of any size into chunks of the size wanted, in order; no row is lost or comes twice.
 
     A chunk is given out as soon as its last row is there. Rows are copied only where a chunk takes them from several batches.
