@@ -1,5 +1,7 @@
 """Arrays and iterables as sources: all rows in order, from where one likes; batches that do not fit are refused."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ def rows(source, skip=0):
 @given(cuts=st.lists(st.integers(0, 5), max_size=6), data=st.data())
 def test_a_reading_that_goes_on_gives_the_rows_that_were_left(cuts, data):
     ends = np.cumsum([0, *cuts])
-    given_batches = [{"y": np.arange(a, b, dtype=float)} for a, b in zip(ends, ends[1:], strict=False)]
+    given_batches = [{"y": np.arange(a, b, dtype=float)} for a, b in pairwise(ends)]
     skip = data.draw(st.integers(0, int(ends[-1])))
     np.testing.assert_array_equal(rows(IterableSource(given_batches), skip), np.arange(skip, ends[-1]))
     source = ArraySource({"y": np.arange(ends[-1], dtype=float)})
@@ -50,7 +52,10 @@ def test_dtypes_are_those_of_data():
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"y": [1, 2]}, r"batches\[1\] holds {'y': int32 \(n,\)}; the first batch held {'y': float32 \(n,\)}"),
+        (
+            {"y": [1, 2]},
+            r"batches\[1\] holds {'y': int32 \(n,\)}; the first batch held {'y': float32 \(n,\)}",
+        ),
         ({"z": [1.0]}, r"batches\[1\] holds {'z': float32"),
         ({"y": [[1.0, 2.0]]}, r"holds {'y': float32 \(n, 2\)}"),
         ([1.0, 2.0], r"holds float32 \(n,\); .* Give every batch the same names"),
@@ -108,7 +113,13 @@ def test_what_data_are():
         def __len__(self):
             return 1
 
-    for data in ({"y": [1.0]}, [1.0, 2.0], (np.zeros(2), np.zeros(2)), pd.DataFrame({"y": [1.0]}), np.zeros(2)):
+    for data in (
+        {"y": [1.0]},
+        [1.0, 2.0],
+        (np.zeros(2), np.zeros(2)),
+        pd.DataFrame({"y": [1.0]}),
+        np.zeros(2),
+    ):
         assert isinstance(as_source(data), ArraySource)
     for data in (iter([{"y": [1.0]}]), [{"y": [1.0]}, {"y": [2.0]}], Loader()):
         source = as_source(data)
