@@ -122,6 +122,12 @@ def test_lines_are_read_as_they_are_written(tmp_path, grows):
     assert read(source, skip=4).arrays["y"].tolist() == [56]
 
 
+def test_a_reading_may_be_stopped_before_its_first_row_is_there(tmp_path, grows):
+    stop = threading.Event()
+    grows += [stop.set]
+    assert list(read_csv(text(tmp_path, "y\n1\n"), follow=True, stop=stop.is_set).batches(skip=3)) == []
+
+
 def test_a_followed_file_may_have_no_rows_yet(tmp_path, grows):
     path, stop = text(tmp_path, "y,label\n"), threading.Event()
     grows += [lambda: path.write_text("y,label\n1.5,1\n"), stop.set]

@@ -139,9 +139,9 @@ def check_types(types: Any, known: Sequence[str]) -> None:
 
 
 def converted(
-    pieces: Iterator[Piece], selection: Selection, missing: Missing, skip: int = 0
+    pieces: Iterator[Piece], selection: Selection, missing: Missing, skip: int = 0, may_stop: bool = False
 ) -> Iterator[Batch]:
-    """Pieces as batches, after the first `skip` rows."""
+    """Pieces as batches, after the first `skip` rows; DataError if there are fewer, unless they may stop before."""
     passed = 0
     for piece in pieces:
         left = min(skip - passed, piece.table.num_rows)
@@ -150,7 +150,7 @@ def converted(
             piece = Piece(piece.table.slice(left), piece.where, piece.first_row + left)
         if piece.table.num_rows:
             yield selection.to_batch(piece, missing)
-    if passed < skip:
+    if passed < skip and not may_stop:
         raise too_short(skip, passed)
 
 

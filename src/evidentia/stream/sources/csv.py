@@ -48,10 +48,9 @@ class CsvSource:
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`, which are read and left out."""
         check_count("skip", skip, 0)
-        batches = converted(self._pieces(), self.selection, self.missing, skip)
-        return (
-            batches if self.follow else read_ahead(batches)
-        )  # what is followed may keep a thread waiting for ever
+        if self.follow:  # not on a thread, which would wait for lines with nobody there to stop it
+            return converted(self._pieces(), self.selection, self.missing, skip, may_stop=True)
+        return read_ahead(converted(self._pieces(), self.selection, self.missing, skip))
 
     def _pieces(self) -> Iterator[Piece]:
         # Numbers are read as real whatever a block alone would suggest; integers that are none are found afterwards.

@@ -1,6 +1,7 @@
 """Paths and patterns to files, in an order that is the same at every reading."""
 
 import glob
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -27,7 +28,8 @@ def expanded(paths: Paths) -> list[Path]:
     ):
         raise ConfigurationError(f"paths must be a path, a pattern, or a list of these; got {paths!r}.")
     found = [path for pattern in given for path in _matches(Path(pattern).expanduser())]
-    if twice := [str(path) for path in dict.fromkeys(found) if found.count(path) > 1]:
+    counts = Counter(path.resolve() for path in found)
+    if twice := [str(path) for path, count in counts.items() if count > 1]:
         raise DataError(
             f"{', '.join(twice[:5])}: named more than once; its rows would be counted more than once."
         )
