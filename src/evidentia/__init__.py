@@ -40,6 +40,7 @@ from evidentia.model import Model
 from evidentia.online import Online, OnlineUpdate
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
+from evidentia.stream.sources import read_csv, read_parquet
 
 __version__ = version("evidentia")
 
@@ -74,6 +75,8 @@ __all__ = [
     "kernels",
     "linear_schedule",
     "models",
+    "read_csv",
+    "read_parquet",
     "sandwich",
     "sigmoid_schedule",
     "use_compilation_cache",

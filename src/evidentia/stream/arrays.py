@@ -1,6 +1,6 @@
 """Data in memory: any container of numbers to checked arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -47,6 +47,15 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bo
 def num_rows(arrays: Any) -> int:
     """The number of observations: the length of the leading axis."""
     return jax.tree.leaves(arrays)[0].shape[0]
+
+
+def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
+    """The function of each array, and of those at its place in `others`, in the structure and order of `arrays`."""
+    if isinstance(arrays, Mapping):
+        return {name: function(array, *(other[name] for other in others)) for name, array in arrays.items()}
+    if isinstance(arrays, tuple):
+        return tuple(map(function, arrays, *others))
+    return function(arrays, *others)
 
 
 def on_device(arrays: Any) -> Any:

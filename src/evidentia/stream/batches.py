@@ -4,13 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Int
 
 from evidentia.errors import ConfigurationError
 from evidentia.fields import check_count
-from evidentia.stream.arrays import num_rows
+from evidentia.stream.arrays import map_arrays, num_rows
 
 
 class Batch(NamedTuple):
@@ -44,7 +43,7 @@ class Batch(NamedTuple):
 
         Those before the first row belong to it; so parts side by side have read what the whole has.
         """
-        arrays = jax.tree.map(lambda leaf: leaf[start:stop], self.arrays)
+        arrays = map_arrays(lambda leaf: leaf[start:stop], self.arrays)
         if self.indices is None:
             return Batch(arrays, stop - start)
         first = int(self.indices[start]) if start else 0
@@ -99,7 +98,7 @@ def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:
     """Batches that follow one another as one; a single one is left as it is."""
     if len(pieces) == 1:
         return pieces[0]
-    arrays = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(piece.arrays for piece in pieces))
+    arrays = map_arrays(lambda *leaves: np.concatenate(leaves), *(piece.arrays for piece in pieces))
     num_read = sum(piece.num_read for piece in pieces)
     if num_read == num_rows(arrays):
         return Batch(arrays, num_read)

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -166,8 +166,8 @@ def is_number(kind: pa.DataType) -> bool:
 
 def _problem(name: str, column: pa.ChunkedArray) -> str:
     """What is wrong with a column, or an empty string."""
-    if problem := type_problem(name, column.type):
-        return problem + (examples(column) if problem.endswith("text") else "")
+    if problem := type_problem(name, column.type, {name: column}):
+        return problem
     missing = column.is_null(nan_is_null=True).to_numpy()
     if missing.any():
         return f"{name!r} has missing values in {_rows(missing)}"
@@ -176,11 +176,13 @@ def _problem(name: str, column: pa.ChunkedArray) -> str:
     return ""
 
 
-def type_problem(name: str, kind: pa.DataType) -> str:
-    """What is wrong with a column of this type, or an empty string."""
+def type_problem(
+    name: str, kind: pa.DataType, values: pa.Table | Mapping[str, pa.ChunkedArray] | None = None
+) -> str:
+    """What is wrong with a column of this type, with examples from `values` if it is text, or an empty string."""
     kind = _value_type(kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return f"{name!r} holds text"
+        return f"{name!r} holds text{'' if values is None else _examples(values[name])}"
     if not (is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
         return f"{name!r} holds values of type {kind}, not numbers"
     return ""
@@ -195,7 +197,7 @@ def _rows(mask: np.ndarray) -> str:
     return f"{mask.sum():,} of {len(mask):,} rows (the first is data row {mask.argmax() + 1:,})"
 
 
-def examples(column: pa.ChunkedArray | pa.Array) -> str:
+def _examples(column: pa.ChunkedArray) -> str:
     """Up to three values that are no numbers."""
     shown = []
     for value in column.unique().to_pylist():

@@ -10,7 +10,7 @@ import numpy as np
 
 from evidentia.errors import DataError
 from evidentia.fields import check_count
-from evidentia.stream.arrays import as_arrays, num_rows
+from evidentia.stream.arrays import as_arrays, map_arrays, num_rows
 from evidentia.stream.batches import Batch
 from evidentia.stream.sources.source import Missing, check_missing, too_short
 
@@ -55,7 +55,7 @@ class ArraySource:
         if skip > self.num_rows:
             raise too_short(skip, self.num_rows)
         if skip < self.num_rows:
-            yield without_missing(jax.tree.map(lambda leaf: leaf[skip:], self.data))
+            yield without_missing(map_arrays(lambda leaf: leaf[skip:], self.data))
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class IterableSource:
             left = min(skip - passed, size)
             passed += left
             if left < size:
-                yield without_missing(jax.tree.map(lambda leaf, left=left: leaf[left:], arrays))
+                yield without_missing(map_arrays(lambda leaf, left=left: leaf[left:], arrays))
         if passed < skip:
             raise too_short(skip, passed)
 
@@ -139,11 +139,11 @@ def without_missing(arrays: Any) -> Batch:
     if not missing.any():
         return Batch(arrays, rows)
     indices = np.flatnonzero(~missing)
-    return Batch(jax.tree.map(lambda leaf: leaf[indices], arrays), rows, indices)
+    return Batch(map_arrays(lambda leaf: leaf[indices], arrays), rows, indices)
 
 
 def _template(arrays: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[:0].copy(), arrays)  # a view would keep all rows in memory
+    return map_arrays(lambda leaf: leaf[:0].copy(), arrays)  # a view would keep all rows in memory
 
 
 def _check_alike(arrays: Any, template: Any, name: str) -> None:

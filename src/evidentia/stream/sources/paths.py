@@ -1,0 +1,44 @@
+"""Paths and patterns to files, in an order that is the same at every reading."""
+
+import glob
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from evidentia.errors import ConfigurationError, DataError
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+
+
+def expanded(paths: Paths) -> list[Path]:
+    """The files and folders that `paths` names, each once: in the order given, those of a pattern in that of their names.
+
+    Names are ordered as text, so part-10 comes before part-2, and part-02 before part-10.
+
+    Raises:
+        ConfigurationError: no paths.
+        DataError: a pattern that nothing matches, a file that is named twice.
+    """
+    given = [paths] if isinstance(paths, str | Path) else paths
+    if (
+        not isinstance(given, Sequence)
+        or not all(isinstance(path, str | Path) for path in given)
+        or not given
+    ):
+        raise ConfigurationError(f"paths must be a path, a pattern, or a list of these; got {paths!r}.")
+    found = [path for pattern in given for path in _matches(Path(pattern).expanduser())]
+    counts = Counter(path.resolve() for path in found)
+    if twice := [str(path) for path, count in counts.items() if count > 1]:
+        raise DataError(
+            f"{', '.join(twice[:5])}: named more than once; its rows would be counted more than once."
+        )
+    return found
+
+
+def _matches(path: Path) -> list[Path]:
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    if not (matches := sorted(Path(name) for name in glob.glob(str(path), recursive=True))):
+        raise DataError(f"no file matches {path}. Check the pattern.")
+    return matches
