@@ -141,5 +141,35 @@ class LinearRegression(Conjugate):
         return {"w": mean + generator.normal(size=(256, len(mean))) @ factor.T}
 
 
+class Autoregression(Conjugate):
+    """y ~ N(a + b y₋₁, v) given the row before, (a, b) | v ~ N((0, slope), v / rows I), v ~ InverseGamma(shape, scale).
+
+    Batches are (n, 2): the row before, and the row.
+    """
+
+    def __init__(self, slope=0.5, rows=0.1, shape=1.0, scale=0.1):
+        super().__init__(slope=slope, rows=rows, shape=shape, scale=scale)
+        self._precision = rows * np.eye(2)
+        self._projection = rows * np.array([0.0, slope])
+        self._squares, self._shape, self._scale = rows * slope**2, shape, scale
+
+    def _absorb(self, batch):
+        x, y = np.stack([np.ones(len(batch)), batch[:, 0]], 1), batch[:, 1]
+        before = self._log_normaliser()
+        self._precision = self._precision + x.T @ x
+        self._projection = self._projection + x.T @ y
+        self._squares += y @ y
+        self._shape += 0.5 * len(y)
+        return float(self._log_normaliser() - before - 0.5 * len(y) * math.log(2 * math.pi))
+
+    def _log_normaliser(self):
+        (a, b), (_, d) = self._precision
+        first, second = self._projection
+        determinant = a * d - b * b
+        explained = (d * first**2 - 2 * b * first * second + a * second**2) / determinant
+        scale = self._scale + 0.5 * max(self._squares - explained, 0.0)
+        return math.lgamma(self._shape) - self._shape * math.log(scale) - 0.5 * math.log(determinant)
+
+
 def _log_beta(a, b):
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
