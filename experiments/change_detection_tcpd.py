@@ -21,6 +21,7 @@ for the scores.
 """
 
 import argparse
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -93,7 +94,7 @@ def f1(annotations, found, margin=5):
 
 def segments(rows, length):
     edges = [0, *sorted({row for row in rows if 0 < row < length}), length]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
 
 
 def covering(annotations, found, length):
