@@ -44,7 +44,6 @@ SENSITIVITY = (
     {"rate": 1e-2},
     {"rate": 1e-4},
     {"tempering": 0.5},
-    {"max_increment": 3.0},
 )
 
 

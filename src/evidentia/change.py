@@ -109,7 +109,7 @@ class ChangeDetector:
     equation). While rows follow what the model that goes on predicts, the mean number of batches up to a false alarm is at
     least 1 / false_alarm_rate. That is exact on average over the prior. For fixed parameters, and for models that
     are wrong, read `docs/change-and-averaging.md`: rows that no parameters of the model describe, such as outliers under a
-    Gaussian, can raise more alarms; `tempering` and `max_increment` help there.
+    Gaussian, can raise more alarms; `tempering` helps there.
 
     After an alarm the model of the new segment, which began with the row of the change, is the one that the next batches are
     compared with, so that each change is found once. `on_change` says what becomes of `online`:
@@ -133,7 +133,6 @@ class ChangeDetector:
         max_candidates: how many models run beside the one that goes on.
         restart_every: begin a new candidate only every so many batches: cheaper, and later alarms.
         tempering: power in (0, 1] of the likelihood ratios; below 1 for models that are surer than they should be.
-        max_increment: the most evidence for a change that one batch may bring, in nats; None for no bound.
         seed: of the candidates.
 
     Raises:
@@ -158,7 +157,6 @@ class ChangeDetector:
         *,
         restart_every: int = 1,
         tempering: float = 1.0,
-        max_increment: float | None = None,
         seed: int = 0,
     ):
         if on_change not in ON_CHANGE:
@@ -169,7 +167,7 @@ class ChangeDetector:
             )
         self.on_change = on_change
         self.seed = seed
-        self.detector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering, max_increment)
+        self.detector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering)
         self.online = online
         self.segment = online
         self.candidates: tuple[OnlineLike, ...] = ()

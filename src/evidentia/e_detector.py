@@ -101,8 +101,6 @@ class EDetector:
         restart_every: a new candidate every so many batches; it then counts that many times, which keeps the guarantee.
         tempering: the power β in (0, 1] to which the ratios are raised, for models that are surer than they should be. The
             guarantee holds for each, as E₀[(p/p₀)^β] ≤ 1; alarms need 1/β times the evidence.
-        max_increment: the most that one batch may add to the logarithm of a term, in nats, so that single outliers cannot
-            raise an alarm; it can only delay alarms. None for no bound.
 
     Raises:
         ConfigurationError: a field out of range.
@@ -120,7 +118,6 @@ class EDetector:
     max_candidates: int = 8
     restart_every: int = 1
     tempering: float = 1.0
-    max_increment: float | None = None
 
     def __post_init__(self):
         if not 0 < self.false_alarm_rate < 1:
@@ -131,10 +128,6 @@ class EDetector:
         check_count("restart_every", self.restart_every, 1)
         if not 0 < self.tempering <= 1:
             raise ConfigurationError(f"tempering must be above 0 and at most 1; got {self.tempering}.")
-        if self.max_increment is not None and not self.max_increment > 0:
-            raise ConfigurationError(
-                f"max_increment must be a positive number of nats, or None; got {self.max_increment}."
-            )
 
     @property
     def log_threshold(self) -> float:
@@ -184,8 +177,6 @@ class EDetector:
         if opens:
             state = _with_new_candidate(state, math.log(self.restart_every))
         increments = self.tempering * (gains - continued_variance)
-        if self.max_increment is not None:
-            increments = np.minimum(increments, self.max_increment)
         state = state._replace(
             num_batches=state.num_batches + 1,
             num_observations=state.num_observations + num_rows,
@@ -193,7 +184,7 @@ class EDetector:
             log_e_values=state.log_e_values + increments,
             variances=state.variances + continued_variance,
         )
-        log_e_value = weights.log_sum_exp(state.log_e_values) if len(gains) else -math.inf
+        log_e_value = float(np.logaddexp.reduce(state.log_e_values))  # -inf of none
         if log_e_value >= self.log_threshold:
             change, candidate = _change(state, log_e_value)
             after = self.init(state.num_observations, segment_start=change.row)
@@ -244,9 +235,9 @@ def _with_new_candidate(state: EDetectorState, log_weight: float) -> EDetectorSt
 def _change(state: EDetectorState, log_e_value: float) -> tuple[Change, int]:
     """The most probable candidate. Each stands for the rows since the one before it, all equally probable beforehand."""
     edges = np.concatenate([[state.segment_start], state.starts])
-    with np.errstate(over="ignore"):
-        finite = np.nan_to_num(state.log_bayes_factors, posinf=1e300, neginf=-np.inf)
-        posterior = np.exp(weights.normalise(finite + np.log(np.diff(edges))))
+    # Infinite where going on thought a batch impossible.
+    factors = np.nan_to_num(state.log_bayes_factors, posinf=1e300, neginf=-np.inf)
+    posterior = np.exp(weights.normalise(factors + np.log(np.diff(edges))))
     best = int(np.argmax(posterior))
     order = np.argsort(-posterior, kind="stable")
     credible = order[: 1 + int(np.searchsorted(np.cumsum(posterior[order]), CREDIBILITY))]

@@ -29,7 +29,9 @@ def test_rows_have_the_clusters_of_their_time():
     angles = np.round(np.arctan2(ordered[:, 1], ordered[:, 0]) / (2 * np.pi / 7)) % 7
     first, second = plan.changes
     parts = (angles[:first], angles[first:second], angles[second:])
-    assert [len(np.unique(part)) for part in parts] == [3, 5, 7]
+    # A few rows per thousand stray into the sector of another cluster.
+    counts = [np.bincount(part.astype(int), minlength=7) / len(part) for part in parts]
+    assert [int(np.sum(share > 0.02)) for share in counts] == [3, 5, 7]
 
 
 def test_the_changes_are_found_and_the_shuffled_rows_raise_no_alarm(tmp_path, monkeypatch):
