@@ -102,18 +102,18 @@ def test_candidates_are_bounded_and_fewer_where_asked():
 
 
 def test_candidates_start_with_different_seeds():
-    class Seeded(Gaussian):
-        seeds = []
+    seeds = []
 
+    class Seeded(Gaussian):
         def restarted(self, seed=0):
-            self.seeds.append(seed)
+            seeds.append(seed)
             return Seeded()
 
     detector = ev.ChangeDetector(Seeded(), seed=3)
     for batch in np.random.default_rng(0).normal(size=(12, 5)):
         detector.update(batch)
-    assert len(set(Seeded.seeds)) == len(Seeded.seeds) == 11
-    assert all(isinstance(seed, int) and seed >= 0 for seed in Seeded.seeds)
+    assert len(set(seeds)) == len(seeds) == 11
+    assert all(isinstance(seed, int) and seed >= 0 for seed in seeds)
 
 
 def test_a_model_that_has_seen_rows_can_be_watched():

@@ -9,6 +9,7 @@ PAGES = [
     "docs/index.md",
     "docs/start.md",
     "docs/models.md",
+    "docs/change-and-averaging.md",
     "docs/methods/reference-estimators.md",
 ]
 

@@ -96,11 +96,11 @@ def test_the_mean_value_stays_at_the_number_of_batches_under_noise_of_monte_carl
 
 def test_impossible_batches():
     detector = ev.EDetector(0.01)
-    state, info = detector.update(detector.init(10), 10, -math.inf, [-50.0])
+    _, info = detector.update(detector.init(10), 10, -math.inf, [-50.0])
     assert info.alarm.row == 10 and info.log_e_value == math.inf
-    state, info = detector.update(detector.init(10), 10, -math.inf, [-math.inf])
+    _, info = detector.update(detector.init(10), 10, -math.inf, [-math.inf])
     assert info.alarm is None and info.kept == () and info.log_e_value == -math.inf
-    state, info = detector.update(detector.init(10), 10, -5.0, [-math.inf])
+    _, info = detector.update(detector.init(10), 10, -5.0, [-math.inf])
     assert info.kept == ()
 
 
