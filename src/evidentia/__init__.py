@@ -16,6 +16,7 @@ from evidentia.compare import Comparison, compare
 from evidentia.compilation import use_compilation_cache
 from evidentia.e_detector import EDetector
 from evidentia.errors import (
+    CheckpointError,
     ConfigurationError,
     DataError,
     DiagnosticWarning,
@@ -39,6 +40,7 @@ from evidentia.evidence import (
     sigmoid_schedule,
 )
 from evidentia.model import Model
+from evidentia.online import Online, OnlineUpdate
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
 
@@ -52,6 +54,7 @@ __all__ = [
     "Change",
     "ChangeDetector",
     "ChangeReport",
+    "CheckpointError",
     "Comparison",
     "ConfigurationError",
     "DataError",
@@ -67,8 +70,10 @@ __all__ = [
     "ModelAverage",
     "ModelError",
     "NestedSampling",
+    "Online",
     "OnlineNestedSampling",
     "Prediction",
+    "OnlineUpdate",
     "PriorSampling",
     "Sandwich",
     "Sequential",

@@ -33,6 +33,10 @@ class EstimationError(EvidentiaError, RuntimeError):
     evidence: Evidence | None = None
 
 
+class CheckpointError(EvidentiaError, RuntimeError):
+    """A checkpoint cannot be written or read: another process writes there, it is damaged, or of another model."""
+
+
 class EvidenceWarning(UserWarning):
     """The result stands, but its reader should know something about it."""
 

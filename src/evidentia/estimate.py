@@ -20,6 +20,7 @@ from evidentia.errors import (
 )
 from evidentia.evidence import SGAIS
 from evidentia.evidence.estimator import Estimator, Snapshot
+from evidentia.fields import check_seed
 from evidentia.model import BoundModel, Model
 from evidentia.progress import Update, reporter
 from evidentia.result import Evidence, Trajectory
@@ -74,8 +75,7 @@ def estimate(
         )
     if isinstance(chosen, type) or not isinstance(chosen, Estimator):
         raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {chosen!r}.")
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise ConfigurationError(f"seed must be an integer from 0 to 2**32 - 1; got {seed!r}.")
+    check_seed(seed)
     if target_standard_error is not None and not target_standard_error > 0:
         raise ConfigurationError(f"target_standard_error must be positive; got {target_standard_error}.")
     started = time.perf_counter()

@@ -13,6 +13,12 @@ def check_count(field: str, value: Any, least: int) -> None:
         raise ConfigurationError(f"{field} must be an integer of at least {least}; got {value!r}.")
 
 
+def check_seed(value: Any) -> None:
+    """Raise ConfigurationError unless `value` is an integer of 32 bits."""
+    if not isinstance(value, int | np.integer) or not 0 <= value < 2**32:
+        raise ConfigurationError(f"seed must be an integer from 0 to 2**32 - 1; got {value!r}.")
+
+
 def check_target_ess(value: float) -> None:
     """Raise ConfigurationError unless `value` lies between 0 and 1."""
     if not 0 < value < 1:

@@ -17,13 +17,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError
+from evidentia.expansion import Expansion, add_expansions
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
 from evidentia.target import (
-    Expansion,
     Positions,
     Target,
-    add_expansions,
     expand,
     expand_target,
     gradient_sum,
@@ -124,6 +123,7 @@ class MiniBatch:
         def gradient(key: Array, positions: Positions) -> Positions:
             batches = draw_rows(key, target.past, (positions.shape[0], self.batch_size))
             past = jax.vmap(jax.grad(batch_sum))(positions, batches) * (num_past / self.batch_size)
+            past = target.past.whole(past, lambda missing: missing.slope(positions))
             chunk = gradient_sum(model, positions, target.chunk)
             # While the past is empty, what was drawn is not data: it must not leave even a NaN.
             past = jnp.where(num_past > 0, past, 0.0)
@@ -167,13 +167,19 @@ class ControlVariate:
     def prepare(
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre
     ) -> Prepared:
-        """Bring the expansion up to date; the exact gradient where it is cheaper than a mini-batch of use."""
+        """Bring the expansion up to date; the exact gradient where it is cheaper than a mini-batch of use.
+
+        A past that is a sample changes otherwise than by rows that follow: its expansion is computed anew each time.
+        """
         target = merge_chunk(target)
         past, num_past = target.past, target.past.size
         if num_past + target.chunk.size <= self.exact_rows or num_past == 0:
             expansion = expand_target(model, expand(model, centre, past), target)
             return Prepared(FullBatch(), memory, target, expansion)
-        if memory is None or num_past >= 2 * memory.centred_at:
+        if past.sample is not None:
+            batch_size = self.batch_size if memory is None else memory.batch_size
+            memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, batch_size)
+        elif memory is None or num_past >= 2 * memory.centred_at:
             memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, self.batch_size)
         elif memory.is_stale:
             batch_size = memory.batch_size
@@ -190,7 +196,7 @@ class ControlVariate:
     def estimator(self, model: BoundModel, target: Target, expansion: Expansion) -> Estimator:
         """An unbiased estimate of ∇ log π_λ; the particles share its mini-batches."""
         centre = expansion.centre
-        num_past, num_chunk = target.past.size, target.chunk.size
+        num_past, num_chunk = target.past.num_observations, target.chunk.size
 
         def missed(key, positions, rows, batch_size):
             batch = draw_rows(key, rows, (batch_size,))

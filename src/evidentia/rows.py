@@ -7,13 +7,14 @@ program, so a chunk of any length runs without compiling anew, and no array of s
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from evidentia.expansion import Expansion
 from evidentia.model import BoundModel
 
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
@@ -22,26 +23,71 @@ BLOCK_SIZE = 512  # rows per block: large enough for matrix products, small enou
 Carry = TypeVar("Carry")
 
 
+class Sample(NamedTuple):
+    """What lets rows stand for more than themselves: each counts `weight` times, `missing` is what is then still missing.
+
+    With a sample of R of n rows, weight = n/R, the log-likelihood of all is
+
+        Σ_{i ≤ n} ℓ_i(θ) = (n/R) Σ_{i in sample} ℓ_i(θ) + Q(θ),
+
+    where Q is small, as the sample has about the same shape as the whole, and its expansion to second order is what
+    `missing` holds. Source: Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical Association 114, Eq. 5
+    (the difference estimator, of which this is the same sample at every position).
+    """
+
+    weight: float
+    missing: Expansion
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rows:
-    """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their leading axis."""
+    """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their leading axis.
+
+    With a `sample` they stand for more observations than themselves, and so do the sums over them. In messages they are
+    counted from `number` on in place of `start`, where that is given.
+    """
 
     arrays: Any
     start: int
     stop: int
+    sample: Sample | None = None
+    number: int | None = None
 
     @property
     def size(self) -> int:
         """The number of observations in the window."""
         return self.stop - self.start
 
+    @property
+    def num_observations(self) -> float:
+        """The number of observations that the window stands for: its size, unless it is a sample."""
+        return self.size if self.sample is None else self.sample.weight * self.size
+
+    @property
+    def span(self) -> str:
+        """The rows in words."""
+        first = self.start if self.number is None else self.number
+        return f"rows {first} to {first + self.size - 1}"
+
+    def whole(self, window_sum: Array, missing: Callable[[Expansion], Array]) -> Array:
+        """A sum over all that the window stands for, from that over its rows and what the expansion has to say of it."""
+        if self.sample is None:
+            return window_sum
+        return self.sample.weight * window_sum + missing(self.sample.missing)
+
 
 def joined(past: Rows, chunk: Rows) -> Rows | None:
     """Two windows as one; None unless they lie side by side in the same arrays, the first at their beginning."""
-    if chunk.arrays is past.arrays and past.start == 0 and past.stop == chunk.start:
+    if follows(chunk, past) and past.start == 0:
         return Rows(past.arrays, 0, chunk.stop)
     return None
+
+
+def follows(chunk: Rows, past: Rows) -> bool:
+    """Whether a window begins where another ends, in the same arrays, and none stands for more than its rows."""
+    is_plain = past.sample is None and chunk.sample is None
+    return is_plain and chunk.arrays is past.arrays and past.stop == chunk.start
 
 
 def next_round_number(num_rows: int) -> int:
@@ -142,7 +188,8 @@ def _deviations(model, positions, rows):
         values = jnp.where(values == jnp.inf, jnp.nan, values - average)
         return deviations + values.sum(1)
 
-    return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
+    # Constants do not matter here: the offset makes up for them.
+    return rows.whole(fold_rows(add, jnp.zeros_like(positions[:, 0]), rows), lambda q: q.rise(positions))
 
 
 @partial(jax.jit, static_argnames="model")
@@ -150,4 +197,5 @@ def _exact_sums(model, positions, rows):
     def add(sums, block, mask):
         return sums + jax.vmap(masked_sum, (None, 0, None, None))(model, positions, block, mask)
 
-    return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
+    sums = fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
+    return rows.whole(sums, lambda q: q.value + q.rise(positions))

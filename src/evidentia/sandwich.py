@@ -16,6 +16,7 @@ from evidentia import text
 from evidentia.errors import ConfigurationError, ModelError
 from evidentia.evidence import AIS, SGAIS, SMC, reverse
 from evidentia.evidence.estimator import Snapshot
+from evidentia.fields import check_seed
 from evidentia.model import BoundModel, Model
 from evidentia.progress import Update, reporter
 from evidentia.result import configuration
@@ -235,8 +236,7 @@ def _check(model: Any, method: Any, seed: Any, confidence: float) -> None:
         raise ConfigurationError(
             f"method must be AIS(), SMC() or SGAIS(), whose path can be walked backwards; got {method!r}."
         )
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise ConfigurationError(f"seed must be an integer from 0 to 2**32 - 1; got {seed!r}.")
+    check_seed(seed)
     if not 0 < confidence < 1:
         raise ConfigurationError(f"confidence must lie between 0 and 1; got {confidence}.")
 

@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from evidentia.expansion import Expansion, add_expansions
 from evidentia.model import BoundModel
-from evidentia.rows import Rows, fold_rows, masked_sum
+from evidentia.rows import Rows, fold_rows, follows, masked_sum
 
 Positions = Float[Array, "particles parameters"]
 
@@ -27,14 +28,6 @@ class Target(NamedTuple):
     past: Rows
     chunk: Rows
     temperature: Float[Array, ""] | float
-
-
-class Expansion(NamedTuple):
-    """Second-order Taylor expansion of a sum of log-likelihoods about a centre: its gradient and Hessian there."""
-
-    centre: Float[Array, " parameters"]
-    gradient: Float[Array, " parameters"]
-    hessian: Float[Array, "parameters parameters"]
 
 
 def prior_gradient(model: BoundModel, positions: Positions) -> Positions:
@@ -49,7 +42,7 @@ def gradient_sum(model: BoundModel, positions: Positions, rows: Rows) -> Positio
         gradient = jax.grad(masked_sum, argnums=1)
         return carry + jax.vmap(gradient, (None, 0, None, None))(model, positions, block, mask)
 
-    return fold_rows(add, jnp.zeros_like(positions), rows)
+    return rows.whole(fold_rows(add, jnp.zeros_like(positions), rows), lambda q: q.slope(positions))
 
 
 def log_target(
@@ -65,8 +58,13 @@ def log_target(
             here = jax.value_and_grad(masked_sum, argnums=1)(model, position, block, mask)
             return jax.tree.map(jnp.add, total, here)
 
-        zero = jnp.zeros((), position.dtype), jnp.zeros_like(position)
-        past, chunk = fold_rows(add, zero, target.past), fold_rows(add, zero, target.chunk)
+        def over(rows):
+            zero = jnp.zeros((), position.dtype), jnp.zeros_like(position)
+            value, gradient = fold_rows(add, zero, rows)
+            value = rows.whole(value, lambda q: q.value + q.rise(position))
+            return value, rows.whole(gradient, lambda q: q.slope(position))
+
+        past, chunk = over(target.past), over(target.chunk)
         prior = jax.value_and_grad(model.log_prior)(position)
         return jax.tree.map(lambda a, b, c: a + b + target.temperature * c, prior, past, chunk)
 
@@ -80,35 +78,30 @@ def log_target(
 
 @partial(jax.jit, static_argnames="model")
 def expand(model: BoundModel, centre: Float[Array, " parameters"], rows: Rows) -> Expansion:
-    """Gradient and Hessian at `centre` of the log-likelihood of `rows`, in one pass over them."""
+    """The log-likelihood of `rows` at `centre`, its gradient and its Hessian, in one pass over them.
+
+    In the precision of the centre. In float32 the value has few digits left where rows are many.
+    """
 
     def add(carry, block, mask):
-        gradient, hessian = carry
-
         place = model, centre, block, mask
-        return (
-            gradient + jax.grad(masked_sum, argnums=1)(*place),
-            hessian + jax.hessian(masked_sum, argnums=1)(*place),
-        )
+        value, gradient = jax.value_and_grad(masked_sum, argnums=1)(*place)
+        return jax.tree.map(jnp.add, carry, (value, gradient, jax.hessian(masked_sum, argnums=1)(*place)))
 
     size = centre.shape[0]
-    zeros = jnp.zeros(size, centre.dtype), jnp.zeros((size, size), centre.dtype)
-    return Expansion(centre, *fold_rows(add, zeros, rows))
+    zeros = (jnp.zeros(shape, centre.dtype) for shape in ((), size, (size, size)))
+    window = Expansion(centre, *fold_rows(add, tuple(zeros), rows))
+    if rows.sample is None:
+        return window
+    return add_expansions(rows.sample.missing.about(centre), window, rows.sample.weight)
 
 
 def merge_chunk(target: Target) -> Target:
     """The same target with a chunk that counts fully, and follows the past in the same arrays, taken as past."""
     past, chunk, temperature = target
-    if temperature == 1.0 and chunk.arrays is past.arrays and past.stop == chunk.start:
+    if temperature == 1.0 and follows(chunk, past):
         return Target(replace(past, stop=chunk.stop), replace(chunk, start=chunk.stop), 1.0)
     return target
-
-
-def add_expansions(first: Expansion, second: Expansion, weight: Float[Array, ""] | float = 1.0) -> Expansion:
-    """`first + weight * second`, two expansions about the same centre."""
-    return Expansion(
-        first.centre, first.gradient + weight * second.gradient, first.hessian + weight * second.hessian
-    )
 
 
 def expand_target(model: BoundModel, past: Expansion, target: Target) -> Expansion:

@@ -21,12 +21,13 @@ from evidentia import weights
 from evidentia.errors import EvidenceWarning
 from evidentia.evidence.checks import check_defined, check_possible
 from evidentia.evidence.population import Population, resample_particles
+from evidentia.expansion import Expansion
 from evidentia.gradients import FullBatch
 from evidentia.kernels import METROPOLIS, SGHMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
 from evidentia.symmetry import relabel
-from evidentia.target import Expansion, Target, log_target, prior_hessian
+from evidentia.target import Target, log_target, prior_hessian
 
 HARD_BOUNDARY = (
     "moves carried more than 5% of the particles to where rows already taken in have a log-likelihood of -inf: gradients "
@@ -190,7 +191,8 @@ def move_particles(
     centre = jnp.asarray(normalised @ on_host, population.positions.dtype)
     prepared = method.gradient.prepare(model, population.memory, target, centre)
     precision = None if prepared.expansion is None else _precision(model, prepared.expansion)
-    scale = posterior_scale(on_host, normalised, precision, target.past.size + target.chunk.size)
+    num_observations = target.past.num_observations + target.chunk.size
+    scale = posterior_scale(on_host, normalised, precision, num_observations)
     if method.resampling is not None:
         population = resample_particles(population, method.resampling)
     key, key_move = jax.random.split(population.key)

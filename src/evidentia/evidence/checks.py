@@ -13,7 +13,7 @@ def check_defined(log_likelihoods: LogLikelihoods, rows: Rows, places: str = "pa
     """Raise EstimationError if the log-likelihood of rows is NaN (or +inf, said as NaN) at one of the `places`."""
     if bad := int(np.sum(np.isnan(log_likelihoods))):
         raise EstimationError(
-            f"the log-likelihood of rows {rows.start} to {rows.stop - 1} is NaN or +inf at {bad} of "
+            f"the log-likelihood of {rows.span} is NaN or +inf at {bad} of "
             f"{len(log_likelihoods)} {places}; it must be finite, or -inf where the parameters rule the data out. Check the "
             "likelihood for overflow, log(0) - log(0), or parameters outside their support."
         )
@@ -23,7 +23,7 @@ def check_possible(log_likelihoods: LogLikelihoods, rows: Rows, places: str = "p
     """Raise EstimationError if the log-likelihood of rows is -inf at all of the `places`."""
     if np.all(log_likelihoods == -np.inf):
         raise EstimationError(
-            f"the log-likelihood of rows {rows.start} to {rows.stop - 1} is -inf at all {len(log_likelihoods)} {places}: "
+            f"the log-likelihood of {rows.span} is -inf at all {len(log_likelihoods)} {places}: "
             "under every parameter value drawn the data are impossible. Widen the prior, use more particles, or check the "
             "data against the model."
         )

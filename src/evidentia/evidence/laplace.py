@@ -78,7 +78,7 @@ class Laplace:
         modes = find_modes(model, rows, key_modes)
         if not modes:
             raise EstimationError(
-                f"no mode of the posterior of rows {rows.start} to {rows.stop - 1} was found: wherever the search ended, its "
+                f"no mode of the posterior of {rows.span} was found: wherever the search ended, its "
                 "density rises on, is flat in a direction, or is not finite. Use SGAIS(), which needs no mode; or give each "
                 "parameter a prior that holds it, and check that the log-likelihood is smooth and finite where the prior is."
             )

@@ -83,7 +83,7 @@ def refresh(
     enriched where its draws do not do.
     """
     key_modes, key_draws, key_learn = jax.random.split(key, 3)
-    count, particles = len(population.log_weights), _particles(model, population)
+    count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
         proposal = about_one_mode(model, rows, particles)
     else:
@@ -99,14 +99,17 @@ def refresh(
             proposal = about_many_modes(model, rows, particles, key_modes)
             learnt = particles
         elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
-            learnt = _particles(model, draws.population(jax.random.fold_in(key_learn, attempt), count))
+            learnt = weighted_particles(
+                model, draws.population(jax.random.fold_in(key_learn, attempt), count)
+            )
         else:
             return None
         proposal = proposal and with_moments(proposal, learnt)
     return None
 
 
-def _particles(model: BoundModel, population: Population) -> Particles:
+def weighted_particles(model: BoundModel, population: Population) -> Particles:
+    """A population on the host, with interchangeable components in the same order in all."""
     share = np.exp(weights.normalise(population.log_weights))
     positions = population.positions
     if model.exchangeable:

@@ -168,7 +168,7 @@ class SGAIS:
         """
         rows = joined(past, chunk) if self.refresh else None
         if rows is not None and state.proposal is not None:
-            refreshed = self._refresh(model, state, rows)
+            refreshed = self.redraw(model, state, rows)
             if refreshed is not None:
                 return refreshed
             state = state._replace(tried_at=rows.size)
@@ -179,15 +179,42 @@ class SGAIS:
             state, is_last = state._replace(proposal=None, tried_at=chunk.start), stop == chunk.stop
             chunk = replace(chunk, stop=stop)
             rows = joined(past, chunk)
-        population, steps = anneal(self, model, state.population, past, chunk)
-        num_observations = state.num_observations + chunk.size
-        state = state._replace(population=population, num_observations=num_observations, proposal=None)
-        if rows is not None and (is_last or rows.size >= next_round_number(state.tried_at)):
-            refreshed = self._refresh(model, state, rows, steps)
+        state, info = self.follow(model, state, past, chunk)
+        if rows is not None and (is_last or self.is_redraw_due(state)):
+            refreshed = self.redraw(model, state, rows, info.steps)
             if refreshed is not None:
                 return refreshed
             state = state._replace(tried_at=rows.size)
+        return state, info
+
+    def follow(
+        self, model: BoundModel, state: SGAISState, past: Rows, chunk: Rows
+    ) -> tuple[SGAISState, SGAISInfo]:
+        """Take in a chunk along the annealed path, without drawing anew."""
+        population, steps = anneal(self, model, state.population, past, chunk)
+        num_observations = state.num_observations + chunk.size
+        state = state._replace(population=population, num_observations=num_observations, proposal=None)
         return state, SGAISInfo(steps, log_evidence_variance(population), False)
+
+    def is_redraw_due(self, state: SGAISState) -> bool:
+        """Whether a round number of rows has been reached since particles were last drawn anew, or that was tried."""
+        return self.refresh and state.num_observations >= next_round_number(state.tried_at)
+
+    def redraw(
+        self, model: BoundModel, state: SGAISState, rows: Rows, steps: Sequence[StepInfo] = ()
+    ) -> tuple[SGAISState, SGAISInfo] | None:
+        """The state with particles drawn anew from an approximation of the posterior of `rows`, if it is good enough."""
+        key, key_draws = jax.random.split(state.population.key)
+        num_observations = round(rows.num_observations)
+        growth = num_observations / max(1, state.num_observations)
+        found = refresh(model, rows, state.population, key_draws, state.proposal, growth)
+        if found is None:
+            return None
+        population = found.draws.population(key, self.num_particles)
+        one_batch = len(found.draws.log_weights) == self.num_particles
+        shape = math.nan if one_batch else weights.pareto_shape(found.draws.log_weights)
+        info = SGAISInfo(steps, log_evidence_variance(population), True, shape)
+        return SGAISState(population, num_observations, found.proposal), info
 
     def summary(self, state: SGAISState) -> tuple[float, float]:
         """Log evidence of everything seen and its standard error, in nats."""
@@ -212,21 +239,6 @@ class SGAIS:
 
     def _annealed_chunk_size(self, num_observations: int) -> int:
         return max(self.chunk_size, int(self.chunk_growth * num_observations))
-
-    def _refresh(
-        self, model: BoundModel, state: SGAISState, rows: Rows, steps: Sequence[StepInfo] = ()
-    ) -> tuple[SGAISState, SGAISInfo] | None:
-        """The state with particles drawn anew from an approximation of the posterior of `rows`, if it is good enough."""
-        key, key_draws = jax.random.split(state.population.key)
-        growth = rows.size / max(1, state.num_observations)
-        found = refresh(model, rows, state.population, key_draws, state.proposal, growth)
-        if found is None:
-            return None
-        population = found.draws.population(key, self.num_particles)
-        one_batch = len(found.draws.log_weights) == self.num_particles
-        shape = math.nan if one_batch else weights.pareto_shape(found.draws.log_weights)
-        info = SGAISInfo(steps, log_evidence_variance(population), True, shape)
-        return SGAISState(population, rows.size, found.proposal), info
 
 
 def _variance_shares(infos: Sequence[SGAISInfo]) -> dict[str, float]:

@@ -11,14 +11,14 @@ class Scale(NamedTuple):
     """`factor` is an L with L Lᵀ the covariance of the density; `num_observations` is the number of rows seen."""
 
     factor: Float[Array, "parameters parameters"]
-    num_observations: int
+    num_observations: float
 
 
 def posterior_scale(
     positions: Float[np.ndarray, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
     precision: Float[np.ndarray, "parameters parameters"] | None,
-    num_observations: int,
+    num_observations: float,
 ) -> Scale:
     """The scale of a density from its weighted particles and, where known, its curvature at their mean.
 

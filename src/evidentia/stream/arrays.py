@@ -10,34 +10,37 @@ import numpy as np
 from evidentia.errors import DataError
 
 
-def as_arrays(data: Any) -> Any:
+def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bool = False) -> Any:
     """Data as NumPy arrays: float32 for real numbers, int32 for integers and booleans.
 
     Args:
         data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from names to arrays, with
             observations on the leading axis. An array is anything that NumPy can read: NumPy, JAX, pandas, Polars, Arrow.
+        name: what errors call `data`.
+        min_rows: the fewest rows: two for a whole data set, none for a batch of a stream.
+        allow_nan: leave NaN, the mark of a missing value, where they are.
 
     Returns:
         An array, a tuple or a dict of arrays, in the structure of `data`.
 
     Raises:
-        DataError: for no or one row, different lengths, values that are not numbers, NaN or infinities.
+        DataError: for too few rows, different lengths, values that are not numbers, NaN or infinities.
 
     Example:
         >>> as_arrays({"y": [1, 2, 3]})
         {'y': array([1, 2, 3], dtype=int32)}
     """
     if isinstance(data, tuple):
-        arrays: Any = tuple(_as_array(value, f"data[{i}]") for i, value in enumerate(data))
-        named = {f"data[{i}]": array for i, array in enumerate(arrays)}
+        arrays: Any = tuple(_as_array(value, f"{name}[{i}]", allow_nan) for i, value in enumerate(data))
+        named = {f"{name}[{i}]": array for i, array in enumerate(arrays)}
     elif isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
-        names = list(data) if isinstance(data, Mapping) else list(_column_names(data))
-        arrays = {str(name): _as_array(data[name], f"data[{name!r}]") for name in names}
-        named = {f"data[{name!r}]": array for name, array in arrays.items()}
+        keys = list(data) if isinstance(data, Mapping) else list(_column_names(data))
+        arrays = {str(key): _as_array(data[key], f"{name}[{key!r}]", allow_nan) for key in keys}
+        named = {f"{name}[{key!r}]": array for key, array in arrays.items()}
     else:
-        arrays = _as_array(data, "data")
-        named = {"data": arrays}
-    _check_lengths(named)
+        arrays = _as_array(data, name, allow_nan)
+        named = {name: arrays}
+    _check_lengths(named, name, min_rows)
     return arrays
 
 
@@ -55,7 +58,7 @@ def _column_names(table: Any) -> list[str]:
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
-def _as_array(values: Any, argument: str) -> np.ndarray:
+def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -71,33 +74,37 @@ def _as_array(values: Any, argument: str) -> np.ndarray:
             f"{argument} must have observations on its leading axis; got the single number {array}."
         )
     if array.dtype.kind == "f":
-        bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
+        usable = ~np.isinf(array) if allow_nan else np.isfinite(array)
+        bad = ~usable.all(axis=tuple(range(1, array.ndim)))
         if bad.any():
             raise DataError(
-                f"{argument} has NaN or infinite values in {bad.sum()} of {len(array)} rows (the first is row "
+                f"{argument} has {'' if allow_nan else 'NaN or '}infinite values in {bad.sum()} of {len(array)} rows (the first is row "
                 f"{bad.argmax()}). Drop or impute these rows."
             )
-        return _narrow(array, np.float32, argument)
-    return _narrow(array, np.int32, argument)
+        return narrowed(array, np.float32, argument)
+    return narrowed(array, np.int32, argument)
 
 
-def _narrow(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
+def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
+    """The array in 32 bits; DataError if a value lies outside the range of `dtype`, float32 or int32."""
     info = np.iinfo(dtype) if dtype is np.int32 else np.finfo(dtype)
-    if array.size and (array.max() > info.max or array.min() < info.min):
-        raise DataError(
-            f"{argument} has values outside the range of {np.dtype(dtype).name}: from {array.min()} to {array.max()}. "
-            "Rescale it."
-        )
+    if array.size and array.dtype != dtype:
+        low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)  # these pass over NaN
+        if high > info.max or low < info.min:
+            raise DataError(
+                f"{argument} has values outside the range of {np.dtype(dtype).name}: from {low} to {high}. Rescale it."
+            )
     return np.ascontiguousarray(array, dtype)
 
 
-def _check_lengths(named: Mapping[str, np.ndarray]) -> None:
+def _check_lengths(named: Mapping[str, np.ndarray], name: str, min_rows: int) -> None:
     if not named:
-        raise DataError("data is empty: it must hold at least one array.")
+        raise DataError(f"{name} is empty: it must hold at least one array.")
     lengths = {name: len(array) for name, array in named.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise DataError(f"all arrays of data must have the same number of observations; {listed}.")
+        raise DataError(f"all arrays of {name} must have the same number of observations; {listed}.")
     rows = next(iter(lengths.values()))
-    if rows < 2:
-        raise DataError(f"data must have at least two observations; got {rows}.")
+    if rows < min_rows:
+        needed = "two observations" if min_rows == 2 else f"{min_rows} observations"
+        raise DataError(f"{name} must have at least {needed}; got {rows}.")

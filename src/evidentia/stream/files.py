@@ -25,7 +25,7 @@ def column_names(path: str | Path) -> list[str]:
         >>> column_names("measurements.parquet")  # doctest: +SKIP
         ['f1', 'f2', 'label']
     """
-    return _schema(_checked(path)).names
+    return _schema(checked(path)).names
 
 
 def read_columns(path: str | Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -47,10 +47,10 @@ def read_columns(path: str | Path, columns: Sequence[str] | None = None) -> dict
         >>> read_columns("measurements.csv", ["f1", "label"])  # doctest: +SKIP
         {'f1': array([0.5, 1.5]), 'label': array([0, 1])}
     """
-    path = _checked(path)
+    path = checked(path)
     schema = _schema(path)
     names = schema.names if columns is None else list(columns)
-    _check_names(path, names, schema.names)
+    check_names(path, names, schema.names)
     table = _read(path, schema, names)
     if table.num_rows == 0:
         raise DataError(f"{path} has columns but no rows; at least two observations are needed.")
@@ -75,11 +75,17 @@ def near_columns(name: str, known: Sequence[str]) -> str:
     return near(name, known) + _header_hint(known)
 
 
-def _checked(path: str | Path) -> Path:
+def checked(path: str | Path) -> Path:
     """The path of a file whose first bytes agree with its suffix."""
     path = Path(path).expanduser()
     if path.suffix not in (".csv", ".parquet"):
         raise DataError(f"{path}: the name of a data file must end in .csv or .parquet, to say what it is.")
+    check_content(path, path.suffix)
+    return path
+
+
+def check_content(path: Path, kind: str) -> None:
+    """Raise DataError unless the first bytes of a file are those of its kind, ".csv" or ".parquet"."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
     try:
@@ -91,13 +97,12 @@ def _checked(path: str | Path) -> Path:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not start.strip():
         raise DataError(f"{path} is empty; a table with a header line and rows is needed.")
-    if path.suffix == ".parquet" and not start.startswith(_PARQUET_MAGIC):
+    if kind == ".parquet" and not start.startswith(_PARQUET_MAGIC):
         raise DataError(f"{path} is not a Parquet file, whatever its name says. If it is text, name it .csv.")
-    if path.suffix == ".csv" and start.startswith(_PARQUET_MAGIC):
+    if kind == ".csv" and start.startswith(_PARQUET_MAGIC):
         raise DataError(f"{path} is a Parquet file, not CSV text. Name it .parquet.")
-    if path.suffix == ".csv" and b"\0" in start:
+    if kind == ".csv" and b"\0" in start:
         raise DataError(f"{path} is not CSV text: it holds binary data (or UTF-16). Save it as UTF-8 CSV.")
-    return path
 
 
 def _schema(path: Path) -> pa.Schema:
@@ -108,7 +113,7 @@ def _schema(path: Path) -> pa.Schema:
         with arrow_csv.open_csv(path) as reader:
             return reader.schema
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, path.suffix, error) from error
 
 
 def _read(path: Path, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
@@ -118,7 +123,7 @@ def _read(path: Path, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
             with arrow_parquet.ParquetFile(path) as file:
                 return file.read(columns=names)
         # Arrow decides from the first megabyte, where a real column can look like integers or be empty so far.
-        types = {name: pa.float64() for name in names if _is_number(schema.field(name).type)}
+        types = {name: pa.float64() for name in names if is_number(schema.field(name).type)}
         options = arrow_csv.ConvertOptions(include_columns=names, column_types=types)
         return arrow_csv.read_csv(path, convert_options=options)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
@@ -127,15 +132,17 @@ def _read(path: Path, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
             raise DataError(
                 f"{path}: {problem}. Encode text as numbers, or leave this column out."
             ) from error
-        raise _unreadable(path, error) from error
+        raise unreadable(path, path.suffix, error) from error
 
 
-def _unreadable(path: Path, error: Exception) -> DataError:
-    kind = "a Parquet file (it may be damaged or cut short)" if path.suffix == ".parquet" else "CSV text"
-    return DataError(f"{path} cannot be read as {kind}: {str(error).splitlines()[0].rstrip('.')}.")
+def unreadable(path: Path, kind: str, error: Exception) -> DataError:
+    """The error of a file that Arrow cannot read as its kind, ".csv" or ".parquet"."""
+    called = "a Parquet file (it may be damaged or cut short)" if kind == ".parquet" else "CSV text"
+    return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
 
 
-def _check_names(path: Path, names: Sequence[str], known: list[str]) -> None:
+def check_names(path: Path | str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise DataError unless each name is that of one column."""
     for name in names:
         if name not in known:
             raise DataError(f"{path} has no column {name!r}. {near_columns(name, known)}")
@@ -152,23 +159,35 @@ def _header_hint(known: Sequence[str]) -> str:
     return ""
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers, or nothing yet."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
 def _problem(name: str, column: pa.ChunkedArray) -> str:
     """What is wrong with a column, or an empty string."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return f"{name!r} holds text{_examples(column)}"
-    if not (_is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
-        return f"{name!r} holds values of type {kind}, not numbers"
+    if problem := type_problem(name, column.type):
+        return problem + (examples(column) if problem.endswith("text") else "")
     missing = column.is_null(nan_is_null=True).to_numpy()
     if missing.any():
         return f"{name!r} has missing values in {_rows(missing)}"
-    if pa.types.is_floating(kind) and (infinite := np.isinf(column.to_numpy())).any():
+    if pa.types.is_floating(_value_type(column.type)) and (infinite := np.isinf(column.to_numpy())).any():
         return f"{name!r} has infinite values in {_rows(infinite)}"
     return ""
+
+
+def type_problem(name: str, kind: pa.DataType) -> str:
+    """What is wrong with a column of this type, or an empty string."""
+    kind = _value_type(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return f"{name!r} holds text"
+    if not (is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
+        return f"{name!r} holds values of type {kind}, not numbers"
+    return ""
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _rows(mask: np.ndarray) -> str:
@@ -176,7 +195,7 @@ def _rows(mask: np.ndarray) -> str:
     return f"{mask.sum():,} of {len(mask):,} rows (the first is data row {mask.argmax() + 1:,})"
 
 
-def _examples(column: pa.ChunkedArray) -> str:
+def examples(column: pa.ChunkedArray | pa.Array) -> str:
     """Up to three values that are no numbers."""
     shown = []
     for value in column.unique().to_pylist():

@@ -1,0 +1,234 @@
+"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around `stream.state`."""
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.errors import ConfigurationError, ModelError
+from evidentia.evidence import SGAIS, diagnostics
+from evidentia.fields import check_count, check_seed
+from evidentia.model import BoundModel, Model
+from evidentia.result import Evidence, Trajectory
+from evidentia.stream.arrays import as_arrays, num_rows
+from evidentia.stream.checkpoint import CheckpointFolder, read
+from evidentia.stream.fingerprint import RECORDS, bind_as_saved, fingerprint
+from evidentia.stream.sources.memory import _check_alike
+from evidentia.stream.state import OnlineState, OnlineUpdate, init, summary, take_in
+
+BLOCK = 4096  # rows whose predictive densities are computed at once
+MIN_RESERVOIR = 500  # rows: a smaller sample says too little of the shape of the likelihood
+
+
+class Online:
+    """The log evidence of a stream, after every batch, in memory and time that do not grow with what came before.
+
+    Past rows live in a uniform reservoir only. While it holds every row the estimate is that of data in memory; from then on
+    running sums over the whole stream make up for what the reservoir misses (`stream.past`), to third order about the posterior.
+
+    Args:
+        model: a prior and a pointwise log-likelihood.
+        method: the configuration of `SGAIS`, which is the estimator that never needs all rows again; `SGAIS()` if not given.
+        seed: the same seed and batches give the same numbers on the same machine.
+        reservoir_size: rows kept, at least 500. More rows make the error of the sample smaller: by default it is far below the
+            standard error of the particles.
+
+    Raises:
+        ModelError, ConfigurationError: what cannot be used, and what is needed instead.
+
+    Example:
+        >>> online = ev.Online(model, seed=0)  # doctest: +SKIP
+        >>> for batch in batches:  # doctest: +SKIP
+        ...     update = online.update(batch)
+        ...     print(update.num_observations, update.log_evidence, update.log_predictive)
+
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1 (the evidence, batch by batch).
+    """
+
+    def __init__(
+        self, model: Model, method: SGAIS | None = None, *, seed: int = 0, reservoir_size: int = 100_000
+    ):
+        if not isinstance(model, Model):
+            raise ModelError(
+                f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
+            )
+        method = SGAIS() if method is None else method
+        if not isinstance(method, SGAIS):
+            raise ConfigurationError(
+                f"method must be a configuration of SGAIS, which never looks at all rows again; got {method!r}. Other "
+                "methods take data in memory: see estimate."
+            )
+        check_seed(seed)
+        check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
+        self.model, self.method, self.seed, self.reservoir_size = model, method, int(seed), reservoir_size
+        self._bound: BoundModel | None = None
+        self._state: OnlineState | None = None
+
+    def update(self, batch: Any) -> OnlineUpdate:
+        """Take in a batch of rows, one or more, in the structure that `estimate` takes data in.
+
+        Raises:
+            DataError: an empty batch, values that are no finite numbers, other columns or types than those of the first batch.
+            EstimationError: the log-likelihood is NaN at a particle, or -inf at all.
+
+        After an error the state is as it was before the batch.
+        """
+        arrays = self._checked(batch)
+        if self._state is None or self._bound is None:
+            self._bound = self.model.bind(arrays)
+            self._state = init(self._bound, self.method, arrays, self.seed, self.reservoir_size)
+        self._state, update = take_in(self._bound, self.method, self._state, arrays, self.seed)
+        return update
+
+    def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
+        """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is not taken in.
+
+        The prior predictive, over a method's particles, before the first batch is undefined here: ConfigurationError.
+        """
+        arrays, (bound, state) = self._checked(batch), self._started()
+        population = state.estimator.population
+        log_weights = weights.normalise(population.log_weights)
+        found = []
+        for first in range(0, num_rows(arrays), BLOCK):
+            block = jax.tree.map(lambda leaf: leaf[first : first + BLOCK], arrays)  # noqa: B023
+            size = num_rows(block)
+            block = jax.tree.map(
+                lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], BLOCK - size, 0)]),  # noqa: B023
+                block,
+            )
+            found.append(np.asarray(_log_mixture(bound, population.positions, log_weights, block))[:size])
+        return np.concatenate(found).astype(np.float64)
+
+    def evidence(self) -> Evidence:
+        """The result so far, as `estimate` returns it; its trajectory has the updates at round numbers of rows and the last.
+
+        Raises ConfigurationError before the first batch. Signs that something is wrong are in `diagnostics["warnings"]`.
+        """
+        bound, state = self._started()
+        log_evidence, standard_error = summary(self.method, state)
+        population, count = state.estimator.population, state.estimator.num_observations
+        marks = state.marks
+        if marks[-1].num_observations < count:
+            marks = (*marks, OnlineUpdate(count, 0, 0.0, log_evidence, standard_error, 0, state.seconds))
+        columns = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
+        measured = diagnostics.measure(
+            state.steps, diagnostics.height_spread(bound, state.past.rows, population)
+        )
+        measured["reservoir_standard_error"] = math.sqrt(state.past.variance)
+        signs = diagnostics.signs_of_path(measured)
+        return Evidence(
+            log_evidence,
+            standard_error,
+            count,
+            Trajectory(*(np.array([getattr(mark, name) for mark in marks]) for name in columns)),
+            posterior=self.posterior,
+            log_weights=self.log_weights,
+            method=self.method,
+            model_name=bound.name,
+            seed=self.seed,
+            seconds=state.seconds,
+            diagnostics={**measured, "warnings": "; ".join(signs.values())},
+        )
+
+    @property
+    def num_observations(self) -> int:
+        """Rows seen so far."""
+        return 0 if self._state is None else self._state.estimator.num_observations
+
+    @property
+    def log_evidence(self) -> float:
+        """Of everything seen, in nats; zero before the first batch."""
+        return 0.0 if self._state is None else summary(self.method, self._state)[0]
+
+    @property
+    def standard_error(self) -> float:
+        """Of `log_evidence`, in nats."""
+        return 0.0 if self._state is None else summary(self.method, self._state)[1]
+
+    @property
+    def posterior(self) -> dict[str, np.ndarray]:
+        """The particles: constrained parameters by name, each (particles, ...)."""
+        bound, state = self._started()
+        params = bound.constrain(state.estimator.population.positions)
+        return {name: np.asarray(values) for name, values in params.items()}
+
+    @property
+    def log_weights(self) -> Float[np.ndarray, " particles"]:
+        """Normalised log weights of the particles."""
+        return weights.normalise(self._started()[1].estimator.population.log_weights)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint, from which `load` goes on bit for bit as this would.
+
+        The file is whole at any time: it is written beside the one before, which stays as `checkpoint.previous`, and renamed.
+
+        Raises CheckpointError, and leaves the one before as it was, if the disk is full or another process writes there.
+        """
+        with CheckpointFolder(folder) as checkpoints:
+            checkpoints.write(
+                self.packed(), {"num_observations": self.num_observations, "model": self.model.name}
+            )
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model) -> "Online":
+        """What was saved, with the model that it was saved with: functions are not written to files.
+
+        Raises CheckpointError if there is none, the file is damaged, or the model is another one.
+        """
+        return cls.unpacked(read(folder, RECORDS)[0], model)
+
+    def packed(self) -> dict[str, Any]:
+        """All that makes up this object but the model's functions, for a checkpoint of your own."""
+        names = "method", "seed", "reservoir_size"
+        kept = {name: getattr(self, name) for name in names}
+        known = None
+        if self._state is not None and self._bound is not None:
+            known = fingerprint(self._bound, self._state)
+        return {**kept, "state": self._state, "fingerprint": known}
+
+    @classmethod
+    def unpacked(cls, content: dict[str, Any], model: Model) -> "Online":
+        """The object that `packed` described. Raises CheckpointError if the model is another one."""
+        online = cls(model, content["method"], seed=content["seed"], reservoir_size=content["reservoir_size"])
+        state: OnlineState | None = content["state"]
+        if state is not None:
+            online._bound = bind_as_saved(content["fingerprint"], model, state)
+            online._state = state
+        return online
+
+    def restarted(self, seed: int | None = None) -> "Online":
+        """The same model and method, with nothing seen."""
+        return Online(
+            self.model,
+            self.method,
+            seed=self.seed if seed is None else seed,
+            reservoir_size=self.reservoir_size,
+        )
+
+    def __repr__(self) -> str:
+        return f"Online({self.model!r}, {self.num_observations:,} observations)"
+
+    def _started(self) -> tuple[BoundModel, OnlineState]:
+        if self._state is None or self._bound is None:
+            raise ConfigurationError("no batch has been taken in yet: call update first.")
+        return self._bound, self._state
+
+    def _checked(self, batch: Any) -> Any:
+        """A batch as arrays like those of the first one."""
+        arrays = as_arrays(batch, name="batch", min_rows=1)
+        if self.model.check_data is not None:
+            self.model.check_data(arrays)
+        if self._state is not None:
+            _check_alike(arrays, self._state.past.reservoir.arrays, "batch")
+        return arrays
+
+
+@partial(jax.jit, static_argnames="model")
+def _log_mixture(model, positions: Array, log_weights: Array, block: Any):
+    values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
+    return jax.nn.logsumexp(values + log_weights[:, None], axis=0)

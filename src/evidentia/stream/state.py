@@ -1,0 +1,117 @@
+"""The state of an online estimate, and how a batch changes it: pure functions, which `Online` wraps.
+
+A batch is cut into chunks. Each is put beside the reservoir, taken in along the annealed path, and absorbed into what is kept of
+the past. At round numbers of rows the particles are drawn anew, from what is kept, which frees them of errors of the path.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+import jax
+
+from evidentia.evidence import SGAIS
+from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.population import log_evidence_variance
+from evidentia.evidence.sgais import SGAISState
+from evidentia.model import BoundModel
+from evidentia.rows import next_round_number
+from evidentia.stream import past as pasts
+from evidentia.stream import reservoir as reservoirs
+from evidentia.stream.arrays import num_rows
+from evidentia.stream.past import Past
+
+RECENT = 64  # annealing steps whose signs of health are kept
+
+
+class OnlineUpdate(NamedTuple):
+    """What one batch brought.
+
+    Attributes:
+        num_observations: rows seen so far, with this batch.
+        batch_size: rows of this batch.
+        log_predictive: log p(batch | rows before), in nats.
+        log_evidence: of everything seen, in nats.
+        standard_error: of `log_evidence`, in nats.
+        num_annealing_steps: that the batch took; many where the data have changed.
+        seconds: that the batch took.
+    """
+
+    num_observations: int
+    batch_size: int
+    log_predictive: float
+    log_evidence: float
+    standard_error: float
+    num_annealing_steps: int
+    seconds: float
+
+
+class OnlineState(NamedTuple):
+    """All that the next update needs, and what `Online.evidence` tells of the way here.
+
+    `marks` are the updates at round numbers of rows, `steps` the last annealing steps.
+    """
+
+    estimator: SGAISState
+    past: Past
+    steps: tuple[StepInfo, ...] = ()
+    marks: tuple[OnlineUpdate, ...] = ()
+    seconds: float = 0.0
+
+
+def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_size: int) -> OnlineState:
+    """The state before the first batch, whose columns are those of `arrays`."""
+    estimator = method.init(model, jax.random.key(seed))
+    return OnlineState(estimator, Past(reservoirs.empty(arrays, reservoir_size)))
+
+
+def take_in(
+    model: BoundModel, method: SGAIS, state: OnlineState, arrays: Any, seed: int
+) -> tuple[OnlineState, OnlineUpdate]:
+    """State and news after a batch of any size, cut into chunks that the estimator and the reservoir can take."""
+    started, size = time.perf_counter(), num_rows(arrays)
+    end, done, log_predictive, num_steps = state.estimator.num_observations + size, 0, 0.0, 0
+    while done < size:
+        first = state.estimator.num_observations
+        stop = min(method.next_stop(state.estimator, end), first + reservoirs.room(state.past.reservoir))
+        chunk = jax.tree.map(lambda leaf: leaf[done : done + stop - first], arrays)  # noqa: B023
+        state, gained, steps = _take_in_chunk(model, method, state, chunk, seed)
+        done, log_predictive, num_steps = done + stop - first, log_predictive + gained, num_steps + steps
+    seconds = time.perf_counter() - started
+    update = OnlineUpdate(
+        end, size, log_predictive, *summary(method, state), num_annealing_steps=num_steps, seconds=seconds
+    )
+    marks = state.marks
+    if not marks or end >= next_round_number(marks[-1].num_observations):
+        marks = (*marks, update._replace(seconds=state.seconds + seconds))
+    return state._replace(marks=marks, seconds=state.seconds + seconds), update
+
+
+def summary(method: SGAIS, state: OnlineState) -> tuple[float, float]:
+    """Log evidence of everything seen and its standard error, in nats."""
+    return method.summary(state.estimator)
+
+
+def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, int]:
+    """The state after a chunk, log p(chunk | rows before) and the number of annealing steps."""
+    reservoir, window = reservoirs.stage(state.past.reservoir, chunk)
+    past = state.past._replace(reservoir=reservoir)
+    before = method.summary(state.estimator)[0]
+    estimator, info = method.follow(model, state.estimator, past.rows, window)
+    log_predictive = method.summary(estimator)[0] - before
+    past = pasts.absorb(model, past, window, estimator.population, seed)
+    if method.is_redraw_due(estimator):
+        estimator = _redrawn(model, method, estimator, past)
+    steps = (*state.steps, *info.steps)[-RECENT:]
+    return state._replace(estimator=estimator, past=past, steps=steps), log_predictive, len(info.steps)
+
+
+def _redrawn(model: BoundModel, method: SGAIS, estimator: SGAISState, past: Past) -> SGAISState:
+    """The state with particles drawn anew, if that says more of the log evidence than the path; tried now in any case."""
+    found = method.redraw(model, estimator, past.rows)
+    if found is not None:
+        population = found[0].population
+        population = population._replace(variance=population.variance + past.variance)
+        if log_evidence_variance(population) <= log_evidence_variance(estimator.population):
+            estimator = estimator._replace(population=population)
+    # The proposal is not kept: with the next rows particles go on along the path, which is asked before drawing anew again.
+    return estimator._replace(tried_at=estimator.num_observations)
