@@ -10,6 +10,7 @@ PAGES = [
     "docs/start.md",
     "docs/models.md",
     "docs/streaming.md",
+    "docs/change-and-averaging.md",
     "docs/methods/reference-estimators.md",
 ]
 

@@ -10,8 +10,11 @@ evidence.log_evidence, evidence.standard_error
 from importlib.metadata import version
 
 from evidentia import gradients, kernels, models
+from evidentia.average import AverageUpdate, ModelAverage, Prediction
+from evidentia.change import Change, ChangeDetector, ChangeReport
 from evidentia.compare import Comparison, compare
 from evidentia.compilation import use_compilation_cache
+from evidentia.e_detector import EDetector
 from evidentia.errors import (
     CheckpointError,
     ConfigurationError,
@@ -48,11 +51,16 @@ __all__ = [
     "AIS",
     "SGAIS",
     "SMC",
+    "AverageUpdate",
+    "Change",
+    "ChangeDetector",
+    "ChangeReport",
     "CheckpointError",
     "Comparison",
     "ConfigurationError",
     "DataError",
     "DiagnosticWarning",
+    "EDetector",
     "EstimationError",
     "Evidence",
     "EvidenceWarning",
@@ -60,11 +68,13 @@ __all__ = [
     "HarmonicMean",
     "Laplace",
     "Model",
+    "ModelAverage",
     "ModelError",
     "NestedSampling",
     "Online",
     "OnlineNestedSampling",
     "OnlineUpdate",
+    "Prediction",
     "PriorSampling",
     "Sandwich",
     "Sequential",

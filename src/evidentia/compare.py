@@ -158,7 +158,7 @@ def compare(
         student-t     -1,415.62 ± 0.12      -3.31 ± 0.16  0.035 ± 0.005      1.4
     """
     columns = _columns(evidences)
-    prior = _prior(list(evidences), prior_probabilities)
+    prior = prior_of(list(evidences), prior_probabilities, "prior_probabilities")
     order = np.argsort(-columns["log_evidence"], kind="stable")
     log_evidence, errors, seconds = (
         columns[name][order] for name in ("log_evidence", "standard_error", "seconds")
@@ -227,17 +227,20 @@ def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> f
     )
 
 
-def _prior(names: list[str], prior_probabilities: Mapping[str, float] | None) -> ndarray:
-    if prior_probabilities is None:
+def prior_of(names: list[str], given: Mapping[str, float] | None, argument: str) -> Float[ndarray, " models"]:
+    """Prior probabilities in the order of the names, adding up to one; equal if none are given.
+
+    Raises:
+        ConfigurationError: other names, or numbers that are not positive; it names `argument`.
+    """
+    if given is None:
         return np.full(len(names), 1 / len(names))
-    if set(prior_probabilities) != set(names):
+    if set(given) != set(names):
         raise ConfigurationError(
-            f"prior_probabilities must name the models {', '.join(sorted(names))}; "
-            f"it names {', '.join(sorted(prior_probabilities)) or 'none'}."
+            f"{argument} must name the models {', '.join(sorted(names))}; "
+            f"it names {', '.join(sorted(given)) or 'none'}."
         )
-    prior = np.array([prior_probabilities[name] for name in names], np.float64)
+    prior = np.array([given[name] for name in names], np.float64)
     if not (np.isfinite(prior) & (prior > 0)).all():
-        raise ConfigurationError(
-            f"prior_probabilities must be positive and finite; got {dict(prior_probabilities)}."
-        )
+        raise ConfigurationError(f"{argument} must be positive and finite; got {dict(given)}.")
     return prior / prior.sum()

@@ -17,7 +17,7 @@ from evidentia.result import Evidence, Trajectory
 from evidentia.stream.arrays import as_arrays, num_rows
 from evidentia.stream.checkpoint import CheckpointFolder, read
 from evidentia.stream.fingerprint import RECORDS, bind_as_saved, fingerprint
-from evidentia.stream.sources.memory import _check_alike
+from evidentia.stream.sources.memory import check_alike
 from evidentia.stream.state import OnlineState, OnlineUpdate, init, summary, take_in
 
 BLOCK = 4096  # rows whose predictive densities are computed at once
@@ -223,7 +223,7 @@ class Online:
         if self.model.check_data is not None:
             self.model.check_data(arrays)
         if self._state is not None:
-            _check_alike(arrays, self._state.past.reservoir.arrays, "batch")
+            check_alike(arrays, self._state.past.reservoir.arrays, "batch")
         return arrays
 
 

@@ -89,7 +89,8 @@ def take_in(
 
 def summary(method: SGAIS, state: OnlineState) -> tuple[float, float]:
     """Log evidence of everything seen and its standard error, in nats."""
-    return method.summary(state.estimator)
+    log_evidence, standard_error = method.summary(state.estimator)
+    return float(log_evidence), standard_error
 
 
 def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, int]:
@@ -98,7 +99,7 @@ def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, floa
     past = state.past._replace(reservoir=reservoir)
     before = method.summary(state.estimator)[0]
     estimator, info = method.follow(model, state.estimator, past.rows, window)
-    log_predictive = method.summary(estimator)[0] - before
+    log_predictive = float(method.summary(estimator)[0] - before)
     past = pasts.absorb(model, past, window, estimator.population, seed)
     if method.is_redraw_due(estimator):
         past = pasts.recentred(model, past, weighted_particles(model, estimator.population).mean)

@@ -110,7 +110,7 @@ class IterableSource:
                 continue
             if template is None:
                 template = _template(arrays)
-            _check_alike(arrays, template, name)
+            check_alike(arrays, template, name)
             left = min(skip - passed, size)
             passed += left
             if left < size:
@@ -146,7 +146,8 @@ def _template(arrays: Any) -> Any:
     return map_arrays(lambda leaf: leaf[:0].copy(), arrays)  # a view would keep all rows in memory
 
 
-def _check_alike(arrays: Any, template: Any, name: str) -> None:
+def check_alike(arrays: Any, template: Any, name: str) -> None:
+    """Raise DataError unless arrays have the structure, shapes after the row axis and dtypes of the template."""
     given, needed = _described(arrays), _described(template)
     if given != needed:
         raise DataError(
