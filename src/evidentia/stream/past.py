@@ -26,6 +26,7 @@ from jaxtyping import Array, Float
 from evidentia.evidence.population import Population
 from evidentia.evidence.refresh import weighted_particles
 from evidentia.expansion import Expansion, add_expansions
+from evidentia.laplace import laplace_approximation
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, Sample, fold_rows
 from evidentia.stream import reservoir as reservoirs
@@ -38,12 +39,13 @@ MOVED = 4.0  # squared distance of the posterior's mean from the centre, for eac
 class Sums(NamedTuple):
     """Expansions about the same centre, in float64 on the host: of all rows, and of those in the reservoir.
 
-    The centre was chosen when `centred_at` rows had been seen. `standard_error` (nats) is that of the log-likelihood of all rows
-    near the centre, from all its moves.
+    The centre was chosen when `centred_at` rows had been seen and the posterior had this `mean`. `standard_error` (nats) is that
+    of the log-likelihood of all rows near the centre, from all its moves.
     """
 
     whole: Expansion
     kept: Expansion
+    mean: Float[np.ndarray, " parameters"]
     centred_at: int
     standard_error: float = 0.0
 
@@ -70,18 +72,15 @@ class Past(NamedTuple):
 
 
 def absorb(model: BoundModel, past: Past, chunk: Rows, population: Population, seed: int) -> Past:
-    """The past with a staged chunk, given particles of the posterior of both: an expansion is best at their mean."""
+    """The past with a staged chunk, given particles of the posterior of both."""
     reservoir = past.reservoir
     size = chunk.size
     after = reservoir._replace(num_observations=reservoir.num_observations + size)
     if not reservoir.is_full:
         return past._replace(reservoir=after)
-    sums, centre = past.sums, weighted_particles(model, population).mean
-    if sums is None:
-        all_rows = _expand(model, _rounded(centre), past.rows)
-        sums = Sums(all_rows, all_rows, reservoir.num_observations)
-    elif _is_far(sums, centre, reservoir.num_observations):
-        sums = recentred(model, past, centre).sums
+    sums, mean = past.sums, weighted_particles(model, population).mean
+    if sums is None or _is_far(sums, mean, reservoir.num_observations):
+        sums = centred(model, past, mean).sums
         assert sums is not None
     exchange = reservoirs.draw_exchange(reservoir, size, seed)
     position = sums.whole.centre
@@ -95,35 +94,43 @@ def absorb(model: BoundModel, past: Past, chunk: Rows, population: Population, s
     return Past(after, sums)
 
 
-def recentred(model: BoundModel, past: Past, centre: Float[np.ndarray, " parameters"]) -> Past:
-    """The past with another centre: the log-likelihood that it gives is the same function of the position.
+def centred(model: BoundModel, past: Past, mean: Float[np.ndarray, " parameters"]) -> Past:
+    """The past with its centre at the mode near the posterior's mean: the log-likelihood is the same function of the position.
 
-    Its `standard_error` is then that of the log-likelihood there. Samples at one centre and the next share rows, and the posterior
-    goes one way: the errors are added up as if they were all the same.
+    Its `standard_error` is then that of the log-likelihood there; the errors of one move and the next count as independent.
     """
-    rows, sums = past.rows, past.sums
-    if sums is None or rows.sample is None:
-        return past
-    centre, window = _rounded(centre), Rows(rows.arrays, rows.start, rows.stop)
+    # A posterior that is curved like a banana has its mean off the ridge, where an expansion is worth little.
+    mode = laplace_approximation(model, past.rows, mean)
+    return about(model, past, mean if mode is None else mode.mode, mean)
+
+
+def about(
+    model: BoundModel,
+    past: Past,
+    centre: Float[np.ndarray, " parameters"],
+    mean: Float[np.ndarray, " parameters"],
+) -> Past:
+    """The past with its centre at a given place."""
+    rows, sums, num_observations = past.rows, past.sums, past.reservoir.num_observations
+    # Positions are float32: differences from a centre that is one too lose nothing.
+    centre = np.asarray(np.asarray(centre, np.float32), np.float64)
+    window = Rows(rows.arrays, rows.start, rows.stop)
     kept = _expand(model, centre, window)
+    if sums is None or rows.sample is None:
+        return past._replace(sums=Sums(kept, kept, mean, num_observations))
     whole = add_expansions(rows.sample.missing.about(centre), kept, rows.sample.weight)
-    num_observations = past.reservoir.num_observations
     left_out = 1 - rows.size / num_observations
     spread = _remainder_variance(model, sums.whole.centre, centre, window)
-    standard_error = num_observations * math.sqrt(left_out * spread / rows.size)
-    return past._replace(sums=Sums(whole, kept, num_observations, sums.standard_error + standard_error))
+    error = num_observations * math.sqrt(left_out * spread / rows.size)
+    standard_error = math.hypot(sums.standard_error, error)
+    return past._replace(sums=Sums(whole, kept, mean, num_observations, standard_error))
 
 
-def _is_far(sums: Sums, centre: np.ndarray, num_observations: int) -> bool:
+def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
     """Whether the posterior has twice the rows since the centre was chosen, or has moved away from it."""
-    step = centre - sums.whole.centre
+    step = mean - sums.mean
     distance = -step @ sums.whole.hessian @ step
     return num_observations >= 2 * sums.centred_at or not distance < MOVED * len(step)
-
-
-def _rounded(centre: np.ndarray) -> np.ndarray:
-    # Positions are float32: differences from a centre that is one too lose nothing.
-    return np.asarray(np.asarray(centre, np.float32), np.float64)
 
 
 def _expand(model: BoundModel, centre: np.ndarray, rows: Rows) -> Expansion:

@@ -102,7 +102,8 @@ def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, floa
     log_predictive = float(method.summary(estimator)[0] - before)
     past = pasts.absorb(model, past, window, estimator.population, seed)
     if method.is_redraw_due(estimator):
-        past = pasts.recentred(model, past, weighted_particles(model, estimator.population).mean)
+        if past.sums is not None:
+            past = pasts.centred(model, past, weighted_particles(model, estimator.population).mean)
         estimator = _redrawn(model, method, estimator, past)
     steps = (*state.steps, *info.steps)[-RECENT:]
     return state._replace(estimator=estimator, past=past, steps=steps), log_predictive, len(info.steps)
