@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,7 +26,9 @@ from evidentia.model import BoundModel, Model
 from evidentia.progress import Update, reporter
 from evidentia.result import Evidence, Trajectory
 from evidentia.rows import Rows
+from evidentia.source_estimate import STOPPED, estimate_source
 from evidentia.stream.arrays import as_arrays, num_rows, on_device
+from evidentia.stream.sources import Source
 
 MAX_PARTICLES = 65_536  # that `target_standard_error` may take
 TRAJECTORY = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
@@ -45,8 +48,9 @@ def estimate(
     Args:
         model: a prior and a pointwise log-likelihood.
         data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis (NumPy, JAX, pandas,
-            Polars, Arrow). The built-in regressions take `{"x": (n, features), "y": (n,)}`.
-        method: the estimator's configuration; `SGAIS()` if not given.
+            Polars, Arrow). The built-in regressions take `{"x": (n, features), "y": (n,)}`. Or a source, such as `read_parquet`
+            gives: it is read once, row after row, by an `Online`, so that it may be larger than memory.
+        method: the estimator's configuration; `SGAIS()` if not given, which is the one for a source.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another follows with as many more particles
             as that takes, up to `MAX_PARTICLES`; where that is not enough an EvidenceWarning says so.
@@ -79,16 +83,18 @@ def estimate(
     if target_standard_error is not None and not target_standard_error > 0:
         raise ConfigurationError(f"target_standard_error must be positive; got {target_standard_error}.")
     started = time.perf_counter()
-    arrays = as_arrays(data)
-    if model.check_data is not None:
-        model.check_data(arrays)
-    bound = model.bind(arrays)
-    rows = Rows(on_device(arrays), 0, num_rows(arrays))
-    with reporter(progress, bound.name) as report:
-        evidence = _run(bound, rows, chosen, int(seed), report, started)
+    if isinstance(data, Source):
+        run = partial(estimate_source, model, data)
+    else:
+        arrays = as_arrays(data)
+        if model.check_data is not None:
+            model.check_data(arrays)
+        run = partial(_run, model.bind(arrays), Rows(on_device(arrays), 0, num_rows(arrays)))
+    with reporter(progress, model.name) as report:
+        evidence = run(chosen, int(seed), report, started)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
             chosen = replace(chosen, num_particles=more)  # type: ignore[type-var]
-            evidence = _run(bound, rows, chosen, int(seed), report, started)
+            evidence = run(chosen, int(seed), report, started)
     if target_standard_error is not None and not evidence.standard_error <= target_standard_error:
         known = "not known" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
         warnings.warn(
@@ -161,7 +167,7 @@ class _Run:
         """Where the run was stopped, in words."""
         last = self.updates[-1]
         if last.share_done is None:
-            return f"stopped after {last.num_observations} of {last.total_observations} observations; the result is for those."
+            return STOPPED.format(last.num_observations, f" of {last.total_observations}")
         return f"stopped after {last.num_annealing_steps} steps; the result is what was known by then."
 
     def evidence(self, *, completed: bool) -> Evidence:

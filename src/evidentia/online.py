@@ -18,7 +18,7 @@ from evidentia.stream.arrays import as_arrays, num_rows
 from evidentia.stream.checkpoint import CheckpointFolder, read
 from evidentia.stream.fingerprint import RECORDS, bind_as_saved, fingerprint
 from evidentia.stream.sources.memory import check_alike
-from evidentia.stream.state import OnlineState, OnlineUpdate, init, summary, take_in
+from evidentia.stream.state import OnlineState, OnlineUpdate, init, redraw, summary, take_in
 
 BLOCK = 4096  # rows whose predictive densities are computed at once
 MIN_RESERVOIR = 500  # rows: a smaller sample says too little of the shape of the likelihood
@@ -84,6 +84,15 @@ class Online:
         self._state, update = take_in(self._bound, self.method, self._state, arrays, self.seed)
         return update
 
+    def redraw(self) -> None:
+        """Draw the particles anew by importance sampling, weighed by what is kept of all rows, if that is the better estimate.
+
+        It happens by itself at round numbers of rows (500, 1,000, 2,000, 5,000, …) where the method has `refresh`. Here it is for
+        the end of a stream. Raises ConfigurationError before the first batch.
+        """
+        bound, state = self._started()
+        self._state = redraw(bound, self.method, state)
+
     def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
         """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is not taken in.
 
@@ -119,7 +128,7 @@ class Online:
             state.steps, diagnostics.height_spread(bound, state.past.rows, population)
         )
         measured["reservoir_standard_error"] = state.past.standard_error
-        signs = diagnostics.signs_of_path(measured)
+        signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_reservoir(measured)
         return Evidence(
             log_evidence,
             standard_error,

@@ -22,7 +22,7 @@ class Update:
 
     Attributes:
         num_observations: rows that the estimate is for; none as long as there is no estimate.
-        total_observations: rows there are.
+        total_observations: rows there are; None where only their end will tell.
         log_evidence: estimate for the rows so far, in nats.
         standard_error: of `log_evidence`, in nats.
         num_annealing_steps: annealing steps (a nested sampler's iterations) since the start.
@@ -31,7 +31,7 @@ class Update:
     """
 
     num_observations: int
-    total_observations: int
+    total_observations: int | None
     log_evidence: float
     standard_error: float
     num_annealing_steps: int
@@ -40,9 +40,10 @@ class Update:
 
     @property
     def share(self) -> float:
-        """Of the work that is done, between 0 and 1."""
-        rows = self.num_observations / self.total_observations
-        return rows if self.share_done is None else self.share_done
+        """Of the work that is done, between 0 and 1; 0 where nobody knows."""
+        if self.share_done is not None:
+            return self.share_done
+        return self.num_observations / self.total_observations if self.total_observations else 0.0
 
 
 Listener = Callable[[Update], None]
@@ -130,7 +131,7 @@ def describe(update: Update, share_per_second: float) -> str:
         return f"{100 * update.share:.0f}%, {value}{update.num_annealing_steps:,} steps, {end}"
     return (
         f"{update.num_observations:,} rows, {update.log_evidence / update.num_observations:.4f} nats/row, "
-        f"{update.num_annealing_steps:,} steps, {_short(share_per_second * update.total_observations)} rows/s, {end}"
+        f"{update.num_annealing_steps:,} steps, {_rows_per_second(update, share_per_second)} rows/s, {end}"
     )
 
 
@@ -152,7 +153,7 @@ class _Numbers(ProgressColumn):
             " rows ",
             (f"{update.log_evidence / update.num_observations:8.4f}", "magenta"),
             "/row ",
-            f"{update.num_annealing_steps:>4} steps {_short(pace * update.total_observations):>5}/s ",
+            f"{update.num_annealing_steps:>4} steps {_rows_per_second(update, pace):>5}/s ",
             end,
         )
 
@@ -176,9 +177,15 @@ class _Pace:
         return (last_share - first_share) / max(last_seconds - first_seconds, 1e-9)
 
 
+def _rows_per_second(update: Update, share_per_second: float) -> str:
+    if update.total_observations is None:
+        return _short(update.num_observations / max(update.seconds, 1e-9))
+    return _short(share_per_second * update.total_observations)
+
+
 def _time_left(update: Update, share_per_second: float) -> str:
     remaining = 1.0 - update.share
-    if remaining <= 0:
+    if remaining <= 0 or update.total_observations is None:
         return f"{update.seconds:.1f} s"
     if remaining > MAX_SECONDS * share_per_second:
         return ""

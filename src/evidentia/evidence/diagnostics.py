@@ -19,6 +19,7 @@ MAX_CORRELATION = 0.8  # of a coordinate before and after a move; on a Gaussian 
 MAX_NOISE_SHARE = 0.25  # widens the variance of the particles by about as much
 MAX_PARETO_SHAPE = 0.7  # of the largest weights: beyond, their mean does not settle (`weights.pareto_shape`)
 MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
+MAX_RESERVOIR_ERROR = 0.5  # nats: beyond, moves go visibly astray
 FEW = 32  # particles whose log density shows the heights
 RECENT = 10  # moves that tell what the moves are like now
 
@@ -78,6 +79,18 @@ def signs_of_path(
             "particles, and compare; the highest log evidence is the most credible."
         )
     return found
+
+
+def signs_of_reservoir(measured: Mapping[str, float]) -> dict[str, str]:
+    """What is wrong with a sample that stands for the rows of a stream, with a sentence that says what to do."""
+    error = measured["reservoir_standard_error"]
+    if not error > MAX_RESERVOIR_ERROR:
+        return {}
+    sentence = (
+        f"the rows that are kept leave the log-likelihood of all rows uncertain by {error:.2g} nats, and the particles follow "
+        "it: the log evidence may be too low by as much. Take a larger reservoir_size."
+    )
+    return {"small reservoir": sentence}
 
 
 def height_spread(model: BoundModel, rows: Rows, population: Population) -> float:

@@ -4,6 +4,7 @@ A batch is cut into chunks. Each is put beside the reservoir, taken in along the
 the past. At round numbers of rows the particles are drawn anew, from what is kept, which frees them of errors of the path.
 """
 
+import math
 import time
 from typing import Any, NamedTuple
 
@@ -88,9 +89,12 @@ def take_in(
 
 
 def summary(method: SGAIS, state: OnlineState) -> tuple[float, float]:
-    """Log evidence of everything seen and its standard error, in nats."""
+    """Log evidence of everything seen and its standard error, in nats.
+
+    The error of what is kept of the past counts in full: importance weights rest on it, and moves go where it leads.
+    """
     log_evidence, standard_error = method.summary(state.estimator)
-    return float(log_evidence), standard_error
+    return float(log_evidence), math.hypot(standard_error, state.past.standard_error)
 
 
 def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, int]:
@@ -101,21 +105,23 @@ def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, floa
     estimator, info = method.follow(model, state.estimator, past.rows, window)
     log_predictive = float(method.summary(estimator)[0] - before)
     past = pasts.absorb(model, past, window, estimator.population, seed)
-    if method.is_redraw_due(estimator):
-        if past.sums is not None:
-            past = pasts.centred(model, past, weighted_particles(model, estimator.population).mean)
-        estimator = _redrawn(model, method, estimator, past)
     steps = (*state.steps, *info.steps)[-RECENT:]
-    return state._replace(estimator=estimator, past=past, steps=steps), log_predictive, len(info.steps)
+    state = state._replace(estimator=estimator, past=past, steps=steps)
+    if method.is_redraw_due(estimator):
+        state = redraw(model, method, state)
+    return state, log_predictive, len(info.steps)
 
 
-def _redrawn(model: BoundModel, method: SGAIS, estimator: SGAISState, past: Past) -> SGAISState:
-    """The state with particles drawn anew, if that says more of the log evidence than the path; tried now in any case."""
+def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
+    """The state with particles drawn anew from what is kept, if that says more of the log evidence than the path."""
+    estimator, past = state.estimator, state.past
+    if past.sums is not None:
+        past = pasts.centred(model, past, weighted_particles(model, estimator.population).mean)
     found = method.redraw(model, estimator, past.rows)
     if found is not None:
         population = found[0].population
-        population = population._replace(variance=population.variance + past.standard_error**2)
         if log_evidence_variance(population) <= log_evidence_variance(estimator.population):
             estimator = estimator._replace(population=population)
     # The proposal is not kept: with the next rows particles go on along the path, which is asked before drawing anew again.
-    return estimator._replace(tried_at=estimator.num_observations)
+    estimator = estimator._replace(tried_at=estimator.num_observations)
+    return state._replace(estimator=estimator, past=past)
