@@ -17,8 +17,8 @@ help: ## Show this list
 demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
 	$(BIN)/evidentia demo
 
-test: lint ## Lint and run all tests
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
+test: lint ## Lint and run all tests but the one that needs a package registry
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal -m "not network"
 
 test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python -m venv --clear $(VENV)/oldest
@@ -26,7 +26,7 @@ test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that p
 	$(VENV)/oldest/bin/uv pip compile --quiet --no-config --resolution lowest-direct --extra test --python $(VENV)/oldest/bin/python \
 		--output-file $(VENV)/oldest/constraints.txt pyproject.toml
 	$(VENV)/oldest/bin/python -m pip install $(QUIETLY) --constraint $(VENV)/oldest/constraints.txt --editable '.[test]'
-	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal -m "not network"
+	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 
 lint: $(VENV)/installed-test ## Check style, formatting and types
 	$(BIN)/ruff check .

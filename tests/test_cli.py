@@ -53,21 +53,21 @@ def exact(x, y):
 
 def test_log_evidence_of_a_file(run, linear):
     path, columns = linear
-    code, out, err = run(*estimate(path, "-m", "linear", "-t", "y", "--features", "a", "--json"))
+    code, out, err = run(*estimate(path, "-m", "linear", "-t", "y", "--features", "a,same", "--json"))
     assert (code, err) == (0, "")
     (evidence,) = json.loads(out)["evidences"].values()
-    truth = exact(columns["a"][:, None], columns["y"])
+    truth = exact(np.stack([columns["a"], columns["same"]], axis=1), columns["y"])
     assert abs(evidence["log_evidence"] - truth) < 4 * evidence["standard_error"]
 
 
 def test_standardised_features_give_the_evidence_of_standardised_data(run, linear, tmp_path):
     path, columns = linear
-    words = ("-m", "linear", "-t", "y", "--standardise", "--out", tmp_path / "out")
+    words = ("-m", "linear", "-t", "y", "--features", "b,same", "--standardise", "--out", tmp_path / "out")
     code, out, _ = run(*estimate(path, *words, "--json"))
     assert code == 0
     found = json.loads(out)
-    raw = np.stack([columns[name] for name in ("a", "b", "same")], axis=1)
-    means, scales = raw.mean(0), np.array([*raw.std(0)[:2], 1.0])
+    raw = np.stack([columns[name] for name in ("b", "same")], axis=1)
+    means, scales = raw.mean(0), np.array([raw.std(0)[0], 1.0])
     standardised = found["data"]["standardised"]
     np.testing.assert_allclose(list(standardised["means"].values()), means)
     np.testing.assert_allclose(list(standardised["scales"].values()), scales)
@@ -78,7 +78,7 @@ def test_standardised_features_give_the_evidence_of_standardised_data(run, linea
     # A person who reads the page is told as well.
     page = (tmp_path / "out" / "index.html").read_text()
     assert "Features were standardised" in page
-    assert f"b ({means[1]:.6g}, {scales[1]:.6g})" in page
+    assert f"b ({means[0]:.6g}, {scales[0]:.6g})" in page
     assert "Constant" in page
 
 
@@ -97,9 +97,9 @@ def test_order_of_the_rows(run, linear, tmp_path):
     _, columns = linear
     order = np.argsort(columns["y"])
     pa.parquet.write_table(
-        pa.table({name: columns[name][order] for name in ("a", "y")}), tmp_path / "sorted.parquet"
+        pa.table({name: columns[name][order] for name in ("a", "same", "y")}), tmp_path / "sorted.parquet"
     )
-    truth = exact(columns["a"][:, None], columns["y"])
+    truth = exact(np.stack([columns["a"], columns["same"]], axis=1), columns["y"])
     for words, seed in ((), 0), (("--in-order",), None):
         words = ("-m", "linear", "-t", "y", "--json", *words)
         found = json.loads(run(*estimate(tmp_path / "sorted.parquet", *words))[1])
@@ -129,7 +129,7 @@ def test_what_a_person_sees(run, linear, tmp_path):
 
 def test_json_is_what_the_folder_holds(run, linear, tmp_path):
     path, _ = linear
-    words = ("-m", "linear", "-t", "y", "--features", "a", "--json", "--out", tmp_path)
+    words = ("-m", "linear", "-t", "y", "--features", "a,b", "--standardise", "--json", "--out", tmp_path)
     code, out, _ = run(*estimate(path, *words))
     assert code == 0
     assert json.loads(out) == json.loads((tmp_path / "results.json").read_text())
@@ -165,7 +165,17 @@ def own(tmp_path):
 
 @pytest.mark.parametrize(("name", "target"), [("robust", ["-t", "y"]), ("normal", [])])
 def test_a_model_of_ones_own(run, linear, own, name, target):
-    words = ("-m", f"{own}:{name}", *target, "--features", "a,b", "--standardise", "--json")
+    words = (
+        "-m",
+        f"{own}:{name}",
+        *target,
+        "--features",
+        "a,b",
+        "--standardise",
+        "--method",
+        "laplace",
+        "--json",
+    )
     code, out, err = run(*estimate(linear[0], *words))
     assert (code, err) == (0, "")
     found = json.loads(out)
@@ -174,7 +184,7 @@ def test_a_model_of_ones_own(run, linear, own, name, target):
 
 
 def test_published_method(run, linear):
-    words = ("-m", "linear", "-t", "y", "--features", "a", "--method", "sgais-published", "--json")
+    words = ("-m", "linear", "-t", "y", "--features", "a,same", "--method", "sgais-published", "--json")
     code, out, _ = run("estimate", linear[0], *words)
     assert code == 0
     (evidence,) = json.loads(out)["evidences"].values()
@@ -187,7 +197,7 @@ def test_every_estimator_has_a_name():
 
 
 def test_another_method(run, linear):
-    words = ("-m", "linear", "-t", "y", "--features", "a", "--method", "laplace", "--json")
+    words = ("-m", "linear", "-t", "y", "--features", "a,same", "--method", "laplace", "--json")
     code, out, err = run("estimate", linear[0], *words)
     assert (code, err) == (0, "")
     (evidence,) = json.loads(out)["evidences"].values()
@@ -212,7 +222,7 @@ def test_real_data(run, shared_data):
 @pytest.fixture
 def results(run, linear, tmp_path):
     """Folders with the results of two models of the same rows, and of another target."""
-    runs = {"both": ("a,b", "y"), "one": ("b", "y"), "other": ("b", "a")}
+    runs = {"both": ("a,b", "y"), "one": ("b,same", "y"), "other": ("b,same", "a")}
     for name, (features, target) in runs.items():
         words = (
             "-m",
@@ -355,7 +365,7 @@ def test_mistakes_get_one_message_and_exit_code_2(run, table, tmp_path, name, wo
 
 
 def test_no_classes_given_means_those_in_the_target(run, table):
-    code, out, _ = run(*estimate(table("good"), *LABEL, "--features", "x", "--json"))
+    code, out, _ = run(*estimate(table("good"), *LABEL, "--features", "x", "--method", "laplace", "--json"))
     assert code == 0
     assert json.loads(out)["evidences"]["softmax regression"]["num_observations"] == 3
 
@@ -527,7 +537,7 @@ def test_an_error_in_a_later_chunk_writes_the_results_before_it(run, linear, tmp
         raise error
 
     monkeypatch.setattr(module, "estimate", failing)
-    words = ("-m", "linear", "-t", "y", "--features", "a", "--out", tmp_path / "out")
+    words = ("-m", "linear", "-t", "y", "--features", "a,same", "--out", tmp_path / "out")
     code, out, err = run(*estimate(linear[0], *words))
     assert code == 2
     assert "stopped early" in out

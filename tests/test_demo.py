@@ -30,12 +30,12 @@ def test_seeds():
 
 def test_demo_finds_the_true_model(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["demo", "--num-observations", "5000", "--num-particles", "64", "--out", str(tmp_path)]) == 0
+    assert main(["demo", "--num-observations", "2000", "--num-particles", "64", "--out", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert max(map(len, out.split("\n\n")[0].splitlines()[1:])) <= 80
     assert "all 10 features has the highest log evidence" in " ".join(out.split())
     for name in ("all 10 features", "two features missing", "five noise features"):
-        assert f"{name}: 5,000 rows" in err  # plain lines where there is no terminal
+        assert f"{name}: 2,000 rows" in err  # plain lines where there is no terminal
     found = json.loads((tmp_path / "results.json").read_text())
     assert found["comparison"]["best"] == "all 10 features"
     assert {file.suffix for file in tmp_path.iterdir()} >= {".json", ".csv", ".parquet", ".png", ".html"}

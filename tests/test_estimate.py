@@ -8,10 +8,10 @@ import pytest
 
 import evidentia as ev
 
-MODEL = ev.models.linear_regression(num_features=2)
+MODEL = ev.models.linear_regression(num_features=3)
 
 
-def data(num_observations=3000):
+def data(num_observations=2000):
     return MODEL.simulate(num_observations, 0)[0]
 
 
@@ -19,20 +19,20 @@ def test_progress_is_told_after_each_chunk():
     updates = []
     evidence = ev.estimate(MODEL, data(), progress=updates.append)
     assert [update.num_observations for update in updates] == list(evidence.trajectory.num_observations)
-    assert updates[-1].total_observations == 3000
+    assert updates[-1].total_observations == 2000
     assert updates[-1].log_evidence == evidence.log_evidence
     assert updates[-1].num_annealing_steps == evidence.trajectory.num_annealing_steps.sum()
 
 
 def test_ctrl_c_returns_what_was_estimated_so_far():
     def interrupt(update):
-        if update.num_observations >= 1000:
+        if update.num_observations >= 500:
             raise KeyboardInterrupt
 
-    with pytest.warns(ev.EvidenceWarning, match="stopped after 1000 of 3000 observations"):
+    with pytest.warns(ev.EvidenceWarning, match="stopped after 500 of 2000 observations"):
         evidence = ev.estimate(MODEL, data(), progress=interrupt)
-    assert not evidence.completed and evidence.num_observations == 1000
-    same = {name: array[:1000] for name, array in data().items()}
+    assert not evidence.completed and evidence.num_observations == 500
+    same = {name: array[:500] for name, array in data().items()}
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(same)) < 4.5 * evidence.standard_error
 
 
@@ -46,21 +46,8 @@ def test_ctrl_c_before_the_first_chunk_is_passed_on(monkeypatch):
 
 
 def test_precision_of_jax_is_left_alone():
-    ev.estimate(MODEL, data(1000))
+    ev.estimate(MODEL, data())
     assert not jax.config.jax_enable_x64
-
-
-def test_a_second_call_does_not_compile():
-    model = ev.models.linear_regression(num_features=2)
-    rows = data(1000)
-    ev.estimate(model, rows, seed=0)
-    with jax.log_compiles(False), jax.transfer_guard("allow"):
-        compiled = []
-        jax.monitoring.register_event_duration_secs_listener(
-            lambda name, seconds, **kw: compiled.append(name) if "backend_compile" in name else None
-        )
-        ev.estimate(model, rows, seed=1)
-    assert not compiled
 
 
 def test_a_model_that_is_none_is_refused():
@@ -83,12 +70,12 @@ def test_a_seed_that_is_none_is_refused(seed):
 
 def test_a_single_row_is_refused():
     with pytest.raises(ev.DataError, match="at least two observations; got 1"):
-        ev.estimate(MODEL, {"x": np.zeros((1, 2)), "y": np.zeros(1)})
+        ev.estimate(MODEL, {"x": np.zeros((1, 3)), "y": np.zeros(1)})
 
 
 def test_a_target_for_the_standard_error_is_reached():
-    model, small = MODEL, data(300)
-    method = ev.SGAIS(num_particles=32, refresh=False)
+    model, small = MODEL, data(200)
+    method = ev.SMC(num_particles=32)
     coarse = ev.estimate(model, small, method=method)
     fine = ev.estimate(model, small, method=method, target_standard_error=0.15)
     assert coarse.standard_error > 0.15 >= fine.standard_error
@@ -97,15 +84,14 @@ def test_a_target_for_the_standard_error_is_reached():
 
 
 def test_a_target_that_is_met_changes_nothing():
-    method = ev.SGAIS(num_particles=64)
-    evidence = ev.estimate(MODEL, data(300), method=method, target_standard_error=10.0)
-    assert evidence.num_particles == 64
+    evidence = ev.estimate(MODEL, data(200), target_standard_error=10.0)
+    assert evidence.num_particles == ev.SGAIS().num_particles
 
 
 def test_a_target_where_no_error_is_known_is_reported():
     method = ev.Laplace(importance_sampling=False)
     with pytest.warns(ev.EvidenceWarning, match=r"the standard error is not known with 1,024 particles"):
-        evidence = ev.estimate(MODEL, data(300), method=method, target_standard_error=0.1)
+        evidence = ev.estimate(MODEL, data(200), method=method, target_standard_error=0.1)
     assert np.isnan(evidence.standard_error)
 
 
@@ -117,20 +103,22 @@ def test_ctrl_c_returns_what_was_known_by_then():
     with pytest.warns(
         ev.EvidenceWarning, match="stopped after [0-9]+ steps; the result is what was known by then"
     ):
-        evidence = ev.estimate(MODEL, data(100), method=ev.NestedSampling(), progress=interrupt)
+        evidence = ev.estimate(
+            MODEL, data(200), method=ev.NestedSampling(num_particles=64), progress=interrupt
+        )
     assert not evidence.completed and np.isfinite(evidence.log_evidence)
-    assert evidence.num_observations == 100 and len(evidence.trajectory) == 1
+    assert evidence.num_observations == 200 and len(evidence.trajectory) == 1
 
 
 def test_a_target_out_of_reach_is_reported(monkeypatch):
-    monkeypatch.setattr(sys.modules["evidentia.estimate"], "MAX_PARTICLES", 128)
-    method = ev.SGAIS(num_particles=64, refresh=False)
+    monkeypatch.setattr(sys.modules["evidentia.estimate"], "MAX_PARTICLES", 512)
+    method = ev.SMC(num_particles=500)
     with pytest.warns(
-        ev.EvidenceWarning, match=r"with 128 particles; target_standard_error=0\.001 was not reached"
+        ev.EvidenceWarning, match=r"with 512 particles; target_standard_error=0\.001 was not reached"
     ):
-        ev.estimate(MODEL, data(300), method=method, target_standard_error=0.001)
+        ev.estimate(MODEL, data(200), method=method, target_standard_error=0.001)
 
 
 def test_a_target_that_is_none_is_refused():
     with pytest.raises(ev.ConfigurationError, match=r"target_standard_error must be positive; got 0\."):
-        ev.estimate(MODEL, data(300), target_standard_error=0)
+        ev.estimate(MODEL, data(200), target_standard_error=0)

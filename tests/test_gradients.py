@@ -44,15 +44,15 @@ def test_full_batch_is_the_gradient_of_the_tempered_posterior(problem):
         values = bound.log_likelihood(position, arrays)
         return bound.log_prior(position) + values[:NUM_ROWS].sum() + TEMPERATURE * values[NUM_ROWS:].sum()
 
-    expected = jax.vmap(jax.grad(log_density))(positions)
+    expected = jax.jit(jax.vmap(jax.grad(log_density)))(positions)
     np.testing.assert_allclose(estimates(FullBatch(), problem, 1)[0], expected, rtol=2e-4, atol=0.02)
 
 
 def test_the_exact_log_density_has_the_exact_gradient(problem):
     bound, arrays, target, positions = problem
-    values, gradients = jax.vmap(jax.value_and_grad(log_target(bound, target)))(positions)
-    rows = jax.vmap(bound.log_likelihood, (0, None))(positions, arrays)
-    expected = jax.vmap(bound.log_prior)(positions) + rows @ jnp.where(
+    values, gradients = jax.jit(jax.vmap(jax.value_and_grad(log_target(bound, target))))(positions)
+    rows = jax.jit(jax.vmap(bound.log_likelihood, (0, None)))(positions, arrays)
+    expected = bound.log_priors(positions) + rows @ jnp.where(
         jnp.arange(rows.shape[1]) < NUM_ROWS, 1.0, TEMPERATURE
     )
     np.testing.assert_allclose(values, expected, rtol=1e-5)
@@ -187,7 +187,7 @@ def test_the_expansion_of_the_target_has_the_hessian_of_its_log_likelihood(probl
         ).sum()
         for rows in (slice(0, NUM_ROWS), slice(NUM_ROWS, None))
     ]
-    past, chunk = (jax.hessian(function)(positions[0]) for function in log_likelihoods)
+    past, chunk = (jax.jit(jax.hessian(function))(positions[0]) for function in log_likelihoods)
     np.testing.assert_allclose(expansion.hessian, past + TEMPERATURE * chunk, rtol=1e-3, atol=0.05)
 
 

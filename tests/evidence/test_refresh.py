@@ -12,6 +12,7 @@ from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import covers, is_enough, refresh, weighted_draws
 from evidentia.laplace import laplace_approximation
 from evidentia.rows import Rows
+from evidentia.stream.arrays import on_device
 from evidentia.weights import relative_variance
 
 COUNT = 2000
@@ -20,8 +21,8 @@ COUNT = 2000
 @pytest.fixture(scope="module")
 def linear():
     model = ev.models.linear_regression(num_features=3)
-    data, _ = model.simulate(1000, 0)
-    rows = Rows(jax.tree.map(jnp.asarray, data), 0, 1000)
+    data, _ = model.simulate(2000, 0)
+    rows = Rows(on_device(data), 0, 2000)
     bound = model.bind(data)
     return bound, rows, laplace_approximation(bound, rows, np.zeros(4)), model.exact_log_evidence(data)
 

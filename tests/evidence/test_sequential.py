@@ -5,19 +5,19 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from tests.evidence.test_ais import scores
+from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["linear", "normal-inverse-gamma"])
 def test_estimates_agree_with_the_exact_evidence(name):
-    found = scores(name, ev.Sequential(), 200, range(4))
+    found = fresh_scores(ev.Sequential(), CASES[name], range(4))
     assert np.all(np.abs(found) < 4), found
     assert abs(found.mean()) < 4 / np.sqrt(4), found
 
 
 def test_from_the_prior_it_is_right_with_few_parameters():
-    found = scores("beta-bernoulli", ev.Sequential(initial=None), 200, range(6))
+    found = fresh_scores(ev.Sequential(initial=None), CASES["beta-bernoulli"], range(6))
     assert np.all(np.abs(found) < 4), found
 
 
@@ -35,7 +35,7 @@ def test_chunks_are_those_of_the_paper():
 
 def test_published_settings_lag_behind():
     """Ten particles without weights from the prior: what is wrong with it is told in the docstring."""
-    model = ev.models.linear_regression(num_features=5)
+    model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(1000, 0)
     with pytest.warns(ev.DiagnosticWarning):
         evidence = ev.estimate(model, data, method=ev.Sequential.published())
@@ -46,10 +46,10 @@ def test_any_estimator_can_begin():
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(200, 0)
     for initial in (ev.SMC(), ev.SGAIS()):
-        evidence = ev.estimate(model, data, method=ev.Sequential(initial=initial, initial_rows=60))
-        assert evidence.trajectory.num_observations[0] == 60
-        first = {name: array[:60] for name, array in data.items()}
-        for n, exact in ((60, model.exact_log_evidence(first)), (200, model.exact_log_evidence(data))):
+        evidence = ev.estimate(model, data, method=ev.Sequential(initial=initial, initial_rows=100))
+        assert evidence.trajectory.num_observations[0] == 100
+        first = {name: array[:100] for name, array in data.items()}
+        for n, exact in ((100, model.exact_log_evidence(first)), (200, model.exact_log_evidence(data))):
             entry = evidence.trajectory.at(n)
             assert abs(entry["log_evidence"] - exact) < 4.5 * entry["standard_error"]
 
@@ -65,9 +65,9 @@ def test_the_initial_estimator_must_know_its_error():
 
 def test_warnings_of_the_initial_estimator_are_passed_on():
     model = ev.models.linear_regression(num_features=3)
-    method = ev.Sequential(initial=ev.PriorSampling(num_particles=64), num_particles=64)
+    method = ev.Sequential(initial=ev.PriorSampling(num_particles=64))
     with pytest.warns(ev.DiagnosticWarning, match=r"regression, the first 100 rows: .* effective draws"):
-        ev.estimate(model, model.simulate(100, 0)[0], method=method)
+        ev.estimate(model, model.simulate(200, 0)[0], method=method)
 
 
 def test_the_smallest_ess_is_that_of_the_chunks():

@@ -12,8 +12,8 @@ from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.kernels import BAOAB, SGHMC, SGLD, SGNHT
 
 
-def linear_problem(num_observations):
-    model = ev.models.linear_regression(num_features=5)
+def linear_problem(num_observations, num_features=3):
+    model = ev.models.linear_regression(num_features)
     data, _ = model.simulate(num_observations, 1)
     return model, data
 
@@ -24,7 +24,7 @@ def first_rows(data, n):
 
 def test_published_settings_have_the_published_error():
     # The paper reports an error of 0.1% of log Z; measured, it is 1.7e-3 nats a row below the exact value.
-    model, data = linear_problem(100_000)
+    model, data = linear_problem(100_000, 5)
     with pytest.warns(ev.DiagnosticWarning):
         evidence = ev.estimate(model, data, method=ev.SGAIS.published())
     error_per_row = (evidence.log_evidence - model.exact_log_evidence(data)) / 100_000
@@ -41,18 +41,18 @@ def test_published_is_algorithm_one():
 
 
 def test_published_chunks_are_all_of_500_rows_and_every_annealing_step_moves():
-    model, data = linear_problem(2000)
+    model, data = linear_problem(1500, 5)
     with pytest.warns(ev.DiagnosticWarning):
         evidence = ev.estimate(model, data, method=ev.SGAIS.published())
-    assert list(evidence.trajectory.num_observations) == [500, 1000, 1500, 2000]
+    assert list(evidence.trajectory.num_observations) == [500, 1000, 1500]
     assert np.all(evidence.trajectory.num_annealing_steps >= 1)
 
 
 def test_the_trajectory_is_right_all_along():
-    model, data = linear_problem(100_000)
+    model, data = linear_problem(20_000)
     for seed in range(3):
         trajectory = ev.estimate(model, data, seed=seed).trajectory
-        for n in (500, 1000, 10_000, 100_000):
+        for n in (500, 1000, 5000, 20_000):
             entry = trajectory.at(n)
             error = entry["log_evidence"] - model.exact_log_evidence(first_rows(data, n))
             assert abs(error) < 4.5 * entry["standard_error"]
@@ -62,7 +62,7 @@ def test_the_posterior_is_that_of_conjugate_regression():
     model, data = linear_problem(20_000)
     evidence = ev.estimate(model, data)
     design = np.c_[data["x"].astype(float), np.ones(20_000)]
-    precision = design.T @ design + np.eye(6)
+    precision = design.T @ design + np.eye(4)
     mean = np.linalg.solve(precision, design.T @ data["y"].astype(float))
     draws = np.c_[evidence.posterior["weights"], evidence.posterior["intercept"]]
     weights = np.exp(evidence.log_weights)
@@ -76,23 +76,28 @@ def test_the_posterior_is_that_of_conjugate_regression():
 def test_more_particles_give_a_smaller_standard_error():
     model, data = linear_problem(2000)
     few, many = (
-        ev.estimate(model, data, method=ev.SGAIS(num_particles=m)).standard_error for m in (128, 2048)
+        ev.estimate(model, data, method=ev.SGAIS(num_particles=m)).standard_error for m in (512, 2048)
     )
-    assert many == pytest.approx(few / 4, rel=0.3)  # a ratio of two estimates, each good to about 15%
+    assert many == pytest.approx(few / 2, rel=0.3)  # a ratio of two estimates, each good to about 15%
 
 
 def test_the_same_seed_repeats_and_another_differs():
-    model, data = linear_problem(3000)
+    model, data = linear_problem(2000)
     first, again, other = (ev.estimate(model, data, seed=seed).log_evidence for seed in (3, 3, 4))
     assert first == again != other
 
 
-# The path alone, without the exact moves and the importance sampling that would hide what a kernel does.
+# The path alone (with the default kernel and control variates it is in `test_without_refresh_…`), without the exact moves and the importance sampling that would hide what a kernel does.
 PATH = ev.SGAIS(refresh=False, exact_kernel=None, chunk_size=20)
 
 
-@pytest.mark.parametrize("gradient", [FullBatch(), ControlVariate(batch_size=32, exact_rows=0)])
-@pytest.mark.parametrize("kernel", [BAOAB(step_size=0.7), SGHMC(), SGLD(), SGNHT()])
+NOISY = ControlVariate(batch_size=32, exact_rows=0)
+
+
+@pytest.mark.parametrize(
+    ("gradient", "kernel"),
+    [(FullBatch(), BAOAB(step_size=0.7)), (NOISY, SGHMC()), (NOISY, SGLD()), (NOISY, SGNHT())],
+)
 @pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")  # SGLD's small steps
 def test_every_gradient_and_kernel_can_be_combined(gradient, kernel):
     model, data = linear_problem(1000)
@@ -164,9 +169,9 @@ def test_an_error_half_way_carries_the_result_so_far():
     assert not raised.value.evidence.completed
 
 
-@pytest.mark.parametrize("stochastic_gradient", [True, False])
-def test_without_refresh_the_annealed_path_is_right_too(stochastic_gradient):
-    model, data = linear_problem(10_000)
+@pytest.mark.parametrize(("stochastic_gradient", "num_rows"), [(True, 20_000), (False, 2000)])
+def test_without_refresh_the_annealed_path_is_right_too(stochastic_gradient, num_rows):
+    model, data = linear_problem(num_rows)
     exact = model.exact_log_evidence(data)
     method = ev.SGAIS(refresh=False, stochastic_gradient=stochastic_gradient)
     runs = [ev.estimate(model, data, method=method, seed=seed) for seed in range(4)]
@@ -185,15 +190,13 @@ def test_exact_gradients_whatever_the_gradient_was():
     [
         {"num_particles": 20},
         {"target_ess": 0.8},
-        {"kernel": SGHMC(num_steps=40)},
-        {"kernel": SGHMC(learning_rate=0.05)},
         {"kernel": SGHMC(learning_rate=0.05, num_steps=40)},
         {"gradient": MiniBatch(batch_size=100)},
     ],
 )
 @pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
 def test_what_the_paper_varies_can_be_varied(change):
-    model, data = linear_problem(1500)
+    model, data = linear_problem(1500, 5)
     evidence = ev.estimate(model, data, method=replace(ev.SGAIS.published(), **change))
     published = ev.estimate(model, data, method=ev.SGAIS.published())
     assert evidence.log_evidence != published.log_evidence

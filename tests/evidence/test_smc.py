@@ -8,13 +8,14 @@ import pytest
 import evidentia as ev
 from evidentia import weights
 from evidentia.rows import Rows
-from tests.evidence.test_ais import scores
+from evidentia.stream.arrays import as_arrays, on_device
+from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["linear", "normal-inverse-gamma"])
 def test_estimates_agree_with_the_exact_evidence(name):
-    found = scores(name, ev.SMC(), 200, range(4))
+    found = fresh_scores(ev.SMC(), CASES[name], range(4))
     assert np.all(np.abs(found) < 3.5), found
     assert abs(found.mean()) < 4 / np.sqrt(4), found
 
@@ -35,12 +36,13 @@ def test_the_mean_of_the_evidence_is_the_evidence(scheme):
 
 def test_rows_are_taken_in_one_by_one_as_published():
     model = ev.models.linear_regression(num_features=3)
-    data, _ = model.simulate(30, 0)
-    trajectory = ev.estimate(model, data, method=ev.SMC(chunk_size=1)).trajectory
-    assert list(trajectory.num_observations) == list(range(1, 31))
+    data, _ = model.simulate(200, 0)
+    arrays = on_device(as_arrays(data))
+    snapshots = list(ev.SMC(chunk_size=1).run(model.bind(arrays), Rows(arrays, 0, 30), jax.random.key(0)))
+    assert [snapshot.num_observations for snapshot in snapshots] == list(range(1, 31))
     for n in (2, 10, 30):
         exact = model.exact_log_evidence({name: array[:n] for name, array in data.items()})
-        assert abs(trajectory.at(n)["log_evidence"] - exact) < 4 * trajectory.at(n)["standard_error"]
+        assert abs(snapshots[n - 1].log_evidence - exact) < 4 * snapshots[n - 1].standard_error
 
 
 def test_ctrl_c_returns_the_rows_so_far():

@@ -255,7 +255,7 @@ def _region(model, gradient, target, expansion, rows, offset) -> Region:
         return exact(positions) if is_exact else (None, estimator(key, positions))
 
     def draw(key, count):
-        return model.sample_prior(key, count)
+        return model.draw_prior(key, count)
 
     def likelihood_gradient(positions):
         return gradient_sum(model, positions, rows)
