@@ -1,6 +1,7 @@
 import itertools
 
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
@@ -176,3 +177,17 @@ def test_bad_arguments_are_named():
         new_online(seed=-1)
     with pytest.raises(ConfigurationError, match="no batch has been taken in yet"):
         new_online().evidence()
+
+
+def test_a_likelihood_that_has_no_zero_among_its_data_can_be_followed():
+    """Rows that only fill a window must be rows that the model can have: the log-normal density of zero has no gradient."""
+    model = ev.Model(
+        {"location": dist.Normal(0, 1)},
+        lambda params, batch: dist.LogNormal(params["location"], 1.0).log_prob(batch["y"]),
+    )
+    generator = np.random.default_rng(0)
+    online = ev.Online(model, method=METHOD, reservoir_size=RESERVOIR)
+    for _ in range(8):
+        update = online.update({"y": generator.lognormal(0.3, 1.0, 100).astype(np.float32)})
+    assert np.isfinite(update.log_evidence)
+    assert abs(online.posterior["location"].mean() - 0.3) < 4 / np.sqrt(800) + 0.05

@@ -14,7 +14,7 @@ from evidentia.evidence import SGAIS, diagnostics
 from evidentia.fields import check_count, check_seed
 from evidentia.model import BoundModel, Model
 from evidentia.result import Evidence, Trajectory
-from evidentia.stream.arrays import as_arrays, num_rows
+from evidentia.stream.arrays import as_arrays, num_rows, with_rows
 from evidentia.stream.checkpoint import CheckpointFolder, read
 from evidentia.stream.fingerprint import RECORDS, bind_as_saved, fingerprint
 from evidentia.stream.sources.memory import check_alike
@@ -103,14 +103,9 @@ class Online:
         log_weights = weights.normalise(population.log_weights)
         found = []
         for first in range(0, num_rows(arrays), BLOCK):
-            block = jax.tree.map(lambda leaf: leaf[first : first + BLOCK], arrays)  # noqa: B023
-            size = num_rows(block)
-            block = jax.tree.map(
-                lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], BLOCK - size, 0)]),  # noqa: B023
-                block,
-            )
-            found.append(np.asarray(_log_mixture(bound, population.positions, log_weights, block))[:size])
-        return np.concatenate(found).astype(np.float64)
+            block = jax.tree.map(lambda leaf: with_rows(leaf[first : first + BLOCK], BLOCK), arrays)  # noqa: B023
+            found.append(_log_mixture(bound, population.positions, log_weights, block))
+        return np.concatenate(found).astype(np.float64)[: num_rows(arrays)]
 
     def evidence(self) -> Evidence:
         """The result so far, as `estimate` returns it; its trajectory has the updates at round numbers of rows and the last.

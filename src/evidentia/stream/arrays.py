@@ -59,8 +59,27 @@ def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
 
 
 def on_device(arrays: Any) -> Any:
-    """The arrays, which all windows of them share, on JAX's default device."""
-    return jax.tree.map(jnp.asarray, arrays)
+    """The arrays, which all windows of them share, on JAX's default device.
+
+    Their last row is repeated up to a round number of rows, so that data of about the same size share compiled programs.
+    """
+    rows = num_rows(arrays)
+    return jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf, _round_up(rows))), arrays)
+
+
+def with_rows(array: np.ndarray, count: int) -> np.ndarray:
+    """The array with its last row repeated up to `count` rows.
+
+    A row that only fills must be one that the model can have: a mask hides its log-likelihood, but not a gradient of NaN.
+    """
+    return np.concatenate([array, np.repeat(array[-1:], count - len(array), axis=0)])
+
+
+def _round_up(rows: int) -> int:
+    """A power of two; from 4,096 on one of eight sizes between two of them, so that at most an eighth is waste."""
+    power = 1 << max(5, (rows - 1).bit_length())
+    step = power if power <= 4096 else power // 16
+    return -(-rows // step) * step
 
 
 def _column_names(table: Any) -> list[str]:

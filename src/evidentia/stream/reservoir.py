@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from evidentia.rows import Rows
+from evidentia.stream.arrays import with_rows
 
 STAGE = 8192  # rows of a chunk, at most: room behind the reservoir's own rows for a chunk on its way in
 
@@ -52,11 +53,9 @@ class Exchange(NamedTuple):
 
 
 def empty(example: Any, capacity: int) -> Reservoir:
-    """A reservoir for rows like those of `example`, a pytree of arrays."""
+    """A reservoir for rows like those of `example`, a pytree of arrays, of which one fills the places that are free."""
     length = capacity + 2 * STAGE
-    return Reservoir(
-        jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape[1:]), leaf.dtype), example), capacity
-    )
+    return Reservoir(jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf[:1], length)), example), capacity)
 
 
 def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Rows]:
@@ -66,7 +65,9 @@ def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Rows]:
     """
     size = jax.tree.leaves(chunk)[0].shape[0]
     first = reservoir.capacity if reservoir.is_full else reservoir.num_observations
-    padded = jax.tree.map(lambda leaf: _padded(leaf, size), chunk)
+    # To a power of two, so that few programs are compiled. What lies behind the chunk is overwritten by the next one.
+    length = min(STAGE, 1 << max(0, size - 1).bit_length())
+    padded = jax.tree.map(lambda leaf: with_rows(leaf, length), chunk)
     arrays = _write(reservoir.arrays, padded, first)
     return reservoir._replace(arrays=arrays), Rows(
         arrays, first, first + size, number=reservoir.num_observations
@@ -106,12 +107,6 @@ def exchanged(reservoir: Reservoir, exchange: Exchange) -> Reservoir:
     """The reservoir after a staged chunk's rows have taken their places."""
     source = reservoir.capacity + exchange.entering
     return reservoir._replace(arrays=_copy(reservoir.arrays, *_aligned(source, exchange.slots)))
-
-
-def _padded(leaf: np.ndarray, size: int) -> np.ndarray:
-    # To a power of two, so that few programs are compiled. What lies behind the chunk is overwritten by the next one.
-    length = min(STAGE, 1 << max(0, size - 1).bit_length())
-    return np.concatenate([leaf, np.zeros((length - size, *leaf.shape[1:]), leaf.dtype)])
 
 
 def _aligned(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
