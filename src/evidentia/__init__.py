@@ -10,7 +10,7 @@ evidence.log_evidence, evidence.standard_error
 from importlib.metadata import version
 
 from evidentia import gradients, kernels, models
-from evidentia.average import AverageUpdate, ModelAverage, Prediction
+from evidentia.average import AverageUpdate, ModelAverage
 from evidentia.change import Change, ChangeDetector, ChangeReport
 from evidentia.compare import Comparison, compare
 from evidentia.compilation import use_compilation_cache
@@ -41,6 +41,7 @@ from evidentia.evidence import (
 )
 from evidentia.model import Model
 from evidentia.online import Online, OnlineUpdate
+from evidentia.prediction import Prediction
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
 
@@ -72,8 +73,8 @@ __all__ = [
     "NestedSampling",
     "Online",
     "OnlineNestedSampling",
-    "Prediction",
     "OnlineUpdate",
+    "Prediction",
     "PriorSampling",
     "Sandwich",
     "Sequential",
