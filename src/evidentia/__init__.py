@@ -14,6 +14,7 @@ from evidentia.average import AverageUpdate, ModelAverage
 from evidentia.change import Change, ChangeDetector, ChangeReport
 from evidentia.compare import Comparison, compare
 from evidentia.compilation import use_compilation_cache
+from evidentia.density_histogram import DensityHistogram
 from evidentia.e_detector import EDetector
 from evidentia.errors import (
     CheckpointError,
@@ -59,6 +60,7 @@ __all__ = [
     "Comparison",
     "ConfigurationError",
     "DataError",
+    "DensityHistogram",
     "DiagnosticWarning",
     "EDetector",
     "EstimationError",
