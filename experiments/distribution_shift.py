@@ -70,14 +70,10 @@ def make_online(num_components, plan, seed):
 def watch(online, rows, plan, seed=0):
     """Feed the rows chunk by chunk; one entry per chunk, and the alarms."""
     detector = ev.ChangeDetector(online, plan.false_alarm_rate, max_candidates=plan.max_candidates, seed=seed)
-    histogram = ev.DensityHistogram.fit(online, {"y": rows[: plan.chunk_size]}, seed=seed)
-    by_density = ev.ChangeDetector(histogram, plan.false_alarm_rate)
-    chunks, alarms, density_alarms, started = [], [], [], time.perf_counter()
+    chunks, alarms, started = [], [], time.perf_counter()
     for start in range(0, len(rows), plan.chunk_size):
         chunk = {"y": rows[start : start + plan.chunk_size]}
         report = detector.update(chunk)
-        if start and (alarm := by_density.update(chunk).alarm):
-            density_alarms.append(alarm._asdict())
         update = report.update
         chunks.append(
             {
@@ -94,7 +90,23 @@ def watch(online, rows, plan, seed=0):
             alarms.append(report.alarm._asdict())
             print(f"  {report.alarm}", flush=True)
     seconds = round(time.perf_counter() - started, 1)
-    return {"chunks": chunks, "alarms": alarms, "density_alarms": density_alarms, "seconds": seconds}
+    by_density = watch_densities(online, rows, plan, seed)
+    return {"chunks": chunks, "alarms": alarms, "density_alarms": by_density, "seconds": seconds}
+
+
+def watch_densities(online, rows, plan, seed=0):
+    """Alarms of a histogram that is fitted to the first chunk, and anew to the chunk after each alarm."""
+    detector, alarms, first = None, [], 0
+    for start in range(0, len(rows), plan.chunk_size):
+        chunk = {"y": rows[start : start + plan.chunk_size]}
+        if detector is None:
+            histogram, first = ev.DensityHistogram.fit(online, chunk, seed=seed), start
+            detector = ev.ChangeDetector(histogram, plan.false_alarm_rate)
+        elif alarm := detector.update(chunk).alarm:
+            at = {name: first + getattr(alarm, name) for name in ("row", "num_observations")}
+            alarms.append({**at, "log_bayes_factor": alarm.log_bayes_factor})
+            detector = None
+    return alarms
 
 
 def summarise(found, plan):

@@ -39,8 +39,9 @@ class DensityHistogram:
 
     after n later rows, nₖ of them in it. That is exact, so up to the first alarm E[number of batches] ≥ 1 / rate holds
     for every distribution. Copies that begin anew have a Dirichlet(½, …, ½) prior instead, and cost nothing: a batch is one
-    pass of the fixed model over its rows. After an alarm the new segment is such a copy, with the guarantee of models in
-    general; `fit` again to have it exact. The price: it sees only what changes how probable rows are.
+    pass of the fixed model over its rows. After an alarm, `fit` again: the new segment would be such a copy, without the exact
+    guarantee, and blind to differences among rows that the fixed model finds improbable. The price: it sees only what
+    changes how probable rows are.
 
     Attributes:
         scorer: the fixed model.
