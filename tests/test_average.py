@@ -149,6 +149,19 @@ def test_models_that_have_seen_rows_bring_their_evidence():
     assert averaged.probabilities == pytest.approx(complete.probabilities)
 
 
+def test_an_average_that_was_saved_goes_on_as_if_it_had_not_been():
+    averaged, again = (ev.ModelAverage(pair(), forgetting=0.99) for _ in range(2))
+    fed(averaged, rows())
+    for name, online in again.onlines.items():
+        online.__dict__.update(averaged.onlines[name].__dict__)
+    again = ev.ModelAverage(again.onlines, forgetting=0.99).resume(averaged.state)
+    for part in np.split(rows(40, seed=1), 2):
+        one, other = averaged.update(part), again.update(part)
+        assert one.probabilities == other.probabilities and one.log_evidence == other.log_evidence
+    with pytest.raises(ev.ConfigurationError, match="state must be of 1 models; got one of 2"):
+        ev.ModelAverage({"a": Gaussian()}).resume(averaged.state)
+
+
 def linear_pair():
     x, y = switching(400, 400)
     averaged = ev.ModelAverage({"first": LinearRegression([0], 5.0), "both": LinearRegression([0, 1], 5.0)})

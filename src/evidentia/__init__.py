@@ -10,10 +10,11 @@ evidence.log_evidence, evidence.standard_error
 from importlib.metadata import version
 
 from evidentia import gradients, kernels, models
-from evidentia.average import AverageUpdate, ModelAverage, Prediction
+from evidentia.average import AverageUpdate, ModelAverage
 from evidentia.change import Change, ChangeDetector, ChangeReport
 from evidentia.compare import Comparison, compare
 from evidentia.compilation import use_compilation_cache
+from evidentia.density_histogram import DensityHistogram
 from evidentia.e_detector import EDetector
 from evidentia.errors import (
     CheckpointError,
@@ -41,6 +42,7 @@ from evidentia.evidence import (
 )
 from evidentia.model import Model
 from evidentia.online import Online, OnlineUpdate
+from evidentia.prediction import Prediction
 from evidentia.result import Evidence, Trajectory
 from evidentia.sandwich import Sandwich, sandwich
 from evidentia.stream.sources import read_csv, read_parquet
@@ -59,6 +61,7 @@ __all__ = [
     "Comparison",
     "ConfigurationError",
     "DataError",
+    "DensityHistogram",
     "DiagnosticWarning",
     "EDetector",
     "EstimationError",

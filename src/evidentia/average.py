@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -15,7 +13,7 @@ from evidentia import text, weights
 from evidentia.change import OnlineLike, UpdateLike
 from evidentia.compare import model_probabilities, prior_of
 from evidentia.errors import ConfigurationError
-from evidentia.fields import check_count
+from evidentia.prediction import Prediction, predict
 
 
 class AverageUpdate(NamedTuple):
@@ -38,18 +36,18 @@ class AverageUpdate(NamedTuple):
     updates: dict[str, UpdateLike]
 
 
-class Prediction(NamedTuple):
-    """What the models predict together.
+class AverageState(NamedTuple):
+    """The numbers of an average, for a checkpoint; the models are saved by themselves.
 
     Attributes:
-        mean: of the function over models and particles, weighted by both.
-        draws: (draws, ...): one value of the function per draw of a model and of one of its particles.
-        models: the model of each draw.
+        log_evidence: cumulative log predictive density of the average, in nats.
+        log_weights: float64, the models' log w, in nats.
+        variances: float64, the Monte Carlo variances of `log_weights`, in nats².
     """
 
-    mean: ndarray
-    draws: Float[ndarray, "draws ..."]
-    models: tuple[str, ...]
+    log_evidence: float
+    log_weights: Float[ndarray, " models"]
+    variances: Float[ndarray, " models"]
 
 
 class ModelAverage:
@@ -118,6 +116,24 @@ class ModelAverage:
     def num_observations(self) -> int:
         """Rows seen."""
         return next(iter(self.onlines.values())).num_observations
+
+    @property
+    def state(self) -> AverageState:
+        """The numbers. With the models and the settings they are all that `resume` needs."""
+        return AverageState(self.log_evidence, self._log_weights, self._variances)
+
+    def resume(self, state: AverageState) -> ModelAverage:
+        """Take over the numbers of an average that was saved, whose models and settings this was made with; returns itself.
+
+        Raises:
+            ConfigurationError: if they are of another number of models.
+        """
+        if len(state.log_weights) != len(self.onlines):
+            raise ConfigurationError(
+                f"state must be of {len(self.onlines)} models; got one of {len(state.log_weights)}."
+            )
+        self.log_evidence, self._log_weights, self._variances = state
+        return self
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -207,59 +223,7 @@ class ModelAverage:
             ...     return new_x @ params["weights"] + params["intercept"]
             >>> averaged.predict(price).mean  # doctest: +SKIP
         """
-        check_count("num_draws", num_draws, 1)
-        by_name = self._functions(functions)
-        shares = self._probabilities()[0]
-        generator = np.random.default_rng(seed)
-        chosen = np.sort(generator.choice(len(shares), num_draws, p=shares / shares.sum()))
-        keys = jax.random.split(jax.random.key(seed), num_draws)
-        draws, means = [], []
-        for k, (name, online) in enumerate(self.onlines.items()):
-            function, is_random = by_name[name]
-            particle_shares = np.exp(np.asarray(online.log_weights, np.float64))
-            particle_shares /= particle_shares.sum()
-            places = np.flatnonzero(chosen == k)
-            particles = generator.choice(len(particle_shares), len(places), p=particle_shares)
-            posterior = {site: np.asarray(values) for site, values in online.posterior.items()}
-            if is_random:
-                params = {site: values[particles] for site, values in posterior.items()}
-                draws.append(np.asarray(jax.vmap(function)(keys[places], params)) if len(places) else None)
-            else:
-                values = np.asarray(jax.vmap(function)(posterior))
-                draws.append(values[particles])
-                means.append(np.tensordot(particle_shares, values.astype(np.float64), 1))
-        shapes = {
-            name: drawn.shape[1:]
-            for name, drawn in zip(self.onlines, draws, strict=True)
-            if drawn is not None
-        }
-        if len(set(shapes.values())) > 1:
-            listed = ", ".join(f"{shape} for {name!r}" for name, shape in shapes.items())
-            raise ConfigurationError(f"functions must return arrays of the same shape; got {listed}.")
-        joined = np.concatenate([drawn for drawn in draws if drawn is not None])
-        # All functions are of the same kind: see _functions.
-        mean = np.tensordot(shares, np.stack(means), 1) if means else joined.mean(0)
-        order = generator.permutation(num_draws)
-        names = list(self.onlines)
-        return Prediction(mean, joined[order], tuple(names[k] for k in chosen[order]))
-
-    def _functions(self, functions) -> dict[str, tuple[Callable[..., Any], bool]]:
-        if callable(functions):
-            functions = dict.fromkeys(self.onlines, functions)
-        if not isinstance(functions, Mapping) or set(functions) != set(self.onlines):
-            given = (
-                ", ".join(sorted(functions)) if isinstance(functions, Mapping) else type(functions).__name__
-            )
-            raise ConfigurationError(
-                f"functions must be one function, or one for each of {', '.join(sorted(self.onlines))}; got {given}."
-            )
-        counts = {name: len(inspect.signature(function).parameters) for name, function in functions.items()}
-        if len(set(counts.values())) > 1 or not set(counts.values()) <= {1, 2}:
-            listed = ", ".join(f"{count} for {name!r}" for name, count in counts.items())
-            raise ConfigurationError(
-                f"functions must all take (params), or all (key, params); got numbers of arguments: {listed}."
-            )
-        return {name: (function, counts[name] == 2) for name, function in functions.items()}
+        return predict(self.onlines, self._probabilities()[0], functions, num_draws, seed)
 
     def _log_shares(self, shrink: float) -> Float[ndarray, " models"]:
         return weights.normalise(np.log(list(self.prior.values())) + shrink * self._log_weights)
