@@ -174,6 +174,6 @@ def covers(
         is_denser = log_posterior_ratio - draws.log_evidence > np.log(DENSER)
         share = float(np.exp(weights.normalise(log_weights)) @ is_denser)
         shares.append(share)
-        variances.append(share * (1 - share) / weights.ess(log_weights))
+        variances.append(max(0.0, share * (1 - share)) / weights.ess(log_weights))  # rounding goes beyond 1
     missed = shares[0] - shares[1]
     return missed < MISSED + 3 * np.sqrt(sum(variances))
