@@ -130,7 +130,7 @@ def describe(update: Update, share_per_second: float) -> str:
         return f"{100 * update.share:.0f}%, {value}{update.num_annealing_steps:,} steps, {end}"
     return (
         f"{update.num_observations:,} rows, {update.log_evidence / update.num_observations:.4f} nats/row, "
-        f"{update.num_annealing_steps:,} steps, {_short(share_per_second * update.total_observations)} rows/s, {end}"
+        f"{update.num_annealing_steps:,} steps, {short_count(share_per_second * update.total_observations)} rows/s, {end}"
     )
 
 
@@ -145,14 +145,14 @@ class _Numbers(ProgressColumn):
         end = (_time_left(update, pace), "green")
         if update.share_done is not None:
             value = f"{update.log_evidence:,.2f} nats" if update.num_observations else ""
-            steps = f" {_short(update.num_annealing_steps):>5} steps "
+            steps = f" {short_count(update.num_annealing_steps):>5} steps "
             return Text.assemble(f"{100 * update.share:3.0f}% ", (f"{value:>18}", "magenta"), steps, end)
         return Text.assemble(
-            (f"{_short(update.num_observations):>5}", "cyan"),
+            (f"{short_count(update.num_observations):>5}", "cyan"),
             " rows ",
             (f"{update.log_evidence / update.num_observations:8.4f}", "magenta"),
             "/row ",
-            f"{update.num_annealing_steps:>4} steps {_short(pace * update.total_observations):>5}/s ",
+            f"{update.num_annealing_steps:>4} steps {short_count(pace * update.total_observations):>5}/s ",
             end,
         )
 
@@ -187,7 +187,7 @@ def _time_left(update: Update, share_per_second: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
 
 
-def _short(number: float) -> str:
+def short_count(number: float) -> str:
     """A count in five characters: 999, 12.3k, 1.20M."""
     units = ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G"))
     divisor, unit = next((divisor, unit) for limit, divisor, unit in units if number < limit)

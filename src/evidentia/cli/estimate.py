@@ -121,7 +121,9 @@ def command(
         output.make_folder(out)
     keep_compiled_programs(compilation_cache)
     shuffle_seed = None if in_order else seed
-    table = read_table(file, target, split_features(features), standardise=standardise, shuffle_seed=shuffle_seed)
+    table = read_table(
+        file, target, split_features(features), standardise=standardise, shuffle_seed=shuffle_seed
+    )
     the_model, data = model_for(model, table, options)
     the_method = CONFIGURATIONS[method]()
     if num_particles is not None:

@@ -4,7 +4,7 @@ import os
 import queue
 import select
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from io import BufferedReader, RawIOBase
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 TICK = 0.2  # seconds between two looks
 
 
-def arriving(items: Iterator[Item], depth: int = 2) -> Iterator[Item | None]:
+def arriving(items: Iterator[Item], depth: int = 2) -> Generator[Item | None, None, None]:
     """The same items in the same order, made on a thread, and None whenever none came for a while.
 
     What `items` raises is raised where its item would have come. At most `depth` are made before they are asked for. When the
@@ -25,7 +25,8 @@ def arriving(items: Iterator[Item], depth: int = 2) -> Iterator[Item | None]:
     made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(depth)
     abandoned = threading.Event()
     args = items, made, abandoned
-    threading.Thread(target=_make, args=args, name="evidentia-arrivals", daemon=True).start()
+    thread = threading.Thread(target=_make, args=args, name="evidentia-arrivals", daemon=True)
+    thread.start()
     try:
         while True:
             try:
@@ -40,6 +41,7 @@ def arriving(items: Iterator[Item], depth: int = 2) -> Iterator[Item | None]:
             yield item
     finally:
         abandoned.set()
+        thread.join(10 * TICK)  # it is better not to be in the middle of something when a process ends
 
 
 def _make(items: Iterator[Item], made: queue.Queue, abandoned: threading.Event) -> None:

@@ -223,11 +223,12 @@ class Session:
         if not self.detectors:
             return {name: online.update(arrays) for name, online in self.onlines.items()}, {}
         reports = {name: detector.update(arrays) for name, detector in self.detectors.items()}
-        return {name: report.update for name, report in reports.items()}, reports
+        updates: dict[str, Any] = {name: report.update for name, report in reports.items()}
+        return updates, reports
 
     def _kept(self) -> tuple[list, list]:
         """What a batch changes, as it is."""
-        detectors = [
+        detectors: list[Any] = [
             (detector, detector.state, detector.segment, detector.candidates)
             for detector in self.detectors.values()
         ]
