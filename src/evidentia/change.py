@@ -21,20 +21,37 @@ LEAST_STEPS = 5  # of them, before a spike is called one
 class UpdateLike(Protocol):
     """What `Online.update` returns, as far as it is used here; log evidences in nats."""
 
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    standard_error: float
-    num_annealing_steps: int
+    @property
+    def num_observations(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def log_predictive(self) -> float: ...
+    @property
+    def log_evidence(self) -> float: ...
+    @property
+    def standard_error(self) -> float: ...
+    @property
+    def num_annealing_steps(self) -> int: ...
 
 
 class OnlineLike(Protocol):
     """What detection and averaging use of `evidentia.Online`: anything that has it will do, such as an exact model."""
 
-    num_observations: int
-    log_evidence: float
-    standard_error: float
+    @property
+    def num_observations(self) -> int:
+        """Rows seen."""
+        ...
+
+    @property
+    def log_evidence(self) -> float:
+        """Of everything seen, in nats."""
+        ...
+
+    @property
+    def standard_error(self) -> float:
+        """Of `log_evidence`, in nats."""
+        ...
 
     def update(self, batch: Any) -> UpdateLike:
         """Take in a batch."""

@@ -185,6 +185,15 @@ class Online:
         """
         return cls.unpacked(read(folder, RECORDS)[0], model)
 
+    @property
+    def state(self) -> OnlineState | None:
+        """What the batches so far have left, a value that no update changes; None before the first. See `restore`."""
+        return self._state
+
+    def restore(self, state: OnlineState | None) -> None:
+        """Go back to a `state` that this object had, as if the batches after it had never come."""
+        self._state = state
+
     def packed(self) -> dict[str, Any]:
         """All that makes up this object but the model's functions, for a checkpoint of your own."""
         names = "method", "seed", "reservoir_size"

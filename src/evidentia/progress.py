@@ -146,10 +146,10 @@ class _Numbers(ProgressColumn):
         end = (_time_left(update, pace), "green")
         if update.share_done is not None:
             value = f"{update.log_evidence:,.2f} nats" if update.num_observations else ""
-            steps = f" {_short(update.num_annealing_steps):>5} steps "
+            steps = f" {short_count(update.num_annealing_steps):>5} steps "
             return Text.assemble(f"{100 * update.share:3.0f}% ", (f"{value:>18}", "magenta"), steps, end)
         return Text.assemble(
-            (f"{_short(update.num_observations):>5}", "cyan"),
+            (f"{short_count(update.num_observations):>5}", "cyan"),
             " rows ",
             (f"{update.log_evidence / update.num_observations:8.4f}", "magenta"),
             "/row ",
@@ -179,8 +179,8 @@ class _Pace:
 
 def _rows_per_second(update: Update, share_per_second: float) -> str:
     if update.total_observations is None:
-        return _short(update.num_observations / max(update.seconds, 1e-9))
-    return _short(share_per_second * update.total_observations)
+        return short_count(update.num_observations / max(update.seconds, 1e-9))
+    return short_count(share_per_second * update.total_observations)
 
 
 def _time_left(update: Update, share_per_second: float) -> str:
@@ -194,7 +194,7 @@ def _time_left(update: Update, share_per_second: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
 
 
-def _short(number: float) -> str:
+def short_count(number: float) -> str:
     """A count in five characters: 999, 12.3k, 1.20M."""
     units = ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G"))
     divisor, unit = next((divisor, unit) for limit, divisor, unit in units if number < limit)

@@ -214,7 +214,7 @@ class Evidence:
                 self.posterior, self.log_weights, (0.05, 0.95)
             )
         }
-        return _jsonable(
+        return jsonable(
             {
                 **self._scalars(),
                 "log_evidence_per_observation": self.log_evidence / self.num_observations,
@@ -255,11 +255,12 @@ def configuration(method: Any) -> Any:
     return method if isinstance(method, bool | int | float | str | None) else repr(method)
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """A value as JSON can hold it: arrays become lists, and numbers that are not finite None."""
     if isinstance(value, Mapping):
-        return {str(key): _jsonable(entry) for key, entry in value.items()}
+        return {str(key): jsonable(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_jsonable(entry) for entry in value]
+        return [jsonable(entry) for entry in value]
     if isinstance(value, np.generic | ndarray):
-        return _jsonable(value.tolist())
+        return jsonable(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,11 +9,11 @@ import typer
 
 from evidentia import evidence
 from evidentia.cli import output
-from evidentia.cli.models import check_name, model_for
+from evidentia.cli.models import check_names, model_for
 from evidentia.cli.run import CompilationCache, check_seed, estimate_each, keep_compiled_programs
-from evidentia.cli.table import read_table
+from evidentia.cli.table import read_table, split_features
 from evidentia.demo import Candidate
-from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.errors import EstimationError
 
 
 class Method(StrEnum):
@@ -116,12 +116,14 @@ def command(
     """
     check_seed(seed)
     options = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}
-    check_name(model, target, options)
+    check_names([model], target, options)
     if out is not None:
         output.make_folder(out)
     keep_compiled_programs(compilation_cache)
     shuffle_seed = None if in_order else seed
-    table = read_table(file, target, _split(features), standardise=standardise, shuffle_seed=shuffle_seed)
+    table = read_table(
+        file, target, split_features(features), standardise=standardise, shuffle_seed=shuffle_seed
+    )
     the_model, data = model_for(model, table, options)
     the_method = CONFIGURATIONS[method]()
     if num_particles is not None:
@@ -148,14 +150,3 @@ def command(
         output.show_note("Rows are counted in random order; with --in-order they are those of the file.")
     if stopped is not None:
         raise stopped
-
-
-def _split(features: str | None) -> list[str] | None:
-    if features is None:
-        return None
-    names = [name.strip() for name in features.split(",")]
-    if not all(names):
-        raise ConfigurationError(
-            f"--features must be names of columns with commas between; got {features!r}."
-        )
-    return names

@@ -2,6 +2,7 @@
 
 import importlib.util
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,29 @@ BUILT_IN = ("linear", "softmax", "mixture")
 OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": ("num_components",)}
 
 
-def check_name(name: str, target: str | None, options: dict[str, Any]) -> None:
-    """Complain, before a file is read, about a model's name, its target and options that are not its own.
+def check_names(names: Sequence[str], target: str | None, options: Mapping[str, Any]) -> None:
+    """Complain, before a file is read, about models' names, their target and options that are not their own.
 
     Args:
-        name: what `--model` was given.
+        names: what `--model` was given.
         target: what `--target` was given.
         options: values of the models' options by name, None where not given.
 
     Raises:
         ConfigurationError: which option, and what is needed.
     """
+    for name in names:
+        _check_name(name, target)
+    for option, value in options.items():
+        if value is not None and not any(option in OPTIONS.get(name, ()) for name in names):
+            owner = next(owner for owner, its_own in OPTIONS.items() if option in its_own)
+            flag = option.replace("_", "-")
+            raise ConfigurationError(
+                f"--{flag} belongs to --model {owner}, not to --model {' or '.join(names)}. Leave it out."
+            )
+
+
+def _check_name(name: str, target: str | None) -> None:
     if name not in BUILT_IN and ":" not in name:
         hint = (
             " A model of your own is path/to/file.py:name."
@@ -41,16 +54,9 @@ def check_name(name: str, target: str | None, options: dict[str, Any]) -> None:
         raise ConfigurationError(
             "--model mixture has no target: it describes all columns, or those of --features. Leave --target out."
         )
-    for option, value in options.items():
-        if value is not None and option not in OPTIONS.get(name, ()):
-            owner = next(owner for owner, names in OPTIONS.items() if option in names)
-            flag = option.replace("_", "-")
-            raise ConfigurationError(
-                f"--{flag} belongs to --model {owner}, not to --model {name}. Leave it out."
-            )
 
 
-def model_for(name: str, table: Table, options: dict[str, Any]) -> tuple[Model, dict[str, np.ndarray]]:
+def model_for(name: str, table: Table, options: Mapping[str, Any]) -> tuple[Model, dict[str, np.ndarray]]:
     """The model of that name for a table, and the table's data as that model takes them.
 
     Raises:
@@ -58,18 +64,26 @@ def model_for(name: str, table: Table, options: dict[str, Any]) -> tuple[Model, 
         ModelError: a file that holds no such model.
     """
     num_features = len(table.features)
-    given = {option: value for option, value in options.items() if value is not None}
-    if name == "linear":
-        return models.linear_regression(num_features, **given), table.data
     if name == "softmax":
         data = table.data | {"y": _labels(table)}
-        num_classes = given["num_classes"] if given else _count_classes(table, data["y"])
-        model = models.softmax_regression(num_features, num_classes)
+        num_classes = options["num_classes"]
+        num_classes = _count_classes(table, data["y"]) if num_classes is None else num_classes
+        model = named_model(name, num_features, {**options, "num_classes": num_classes})
         _check_range(table, data["y"], num_classes)
         return model, data
+    return named_model(name, num_features, options), table.data
+
+
+def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Model:
+    """The model of that name for so many features. Raises ModelError for a file that holds no such model."""
+    given = {key: options[key] for key in OPTIONS.get(name, ()) if options[key] is not None}
+    if name == "linear":
+        return models.linear_regression(num_features, **given)
+    if name == "softmax":
+        return models.softmax_regression(num_features, **given)
     if name == "mixture":
-        return models.gaussian_mixture(given.get("num_components", 2), num_features), table.data
-    return load_model(name), table.data
+        return models.gaussian_mixture(given.get("num_components", 2), num_features)
+    return load_model(name)
 
 
 def load_model(name: str) -> Model:

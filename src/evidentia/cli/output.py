@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ from evidentia.result import Evidence
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What a command found, for the folder of results and for `--json`."""
+    """What a command found, for the folder of results and for `--json`; `more` are entries of its own."""
 
     title: str
     evidences: Mapping[str, Evidence]
     notes: Sequence[str]
     data: Mapping[str, Any]
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def comparison(self) -> Comparison:
@@ -36,8 +37,7 @@ class Results:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        about = {"title": self.title, "notes": self.notes, "data": self.data}
-        return results_dict(self.evidences, self.comparison, **about)
+        return results_dict(self.evidences, self.comparison, **self._about())
 
     def write(self, folder: Path) -> None:
         """Write numbers, pictures and the page.
@@ -45,11 +45,13 @@ class Results:
         Raises:
             ConfigurationError: the folder cannot be written to.
         """
-        about = {"title": self.title, "notes": self.notes, "data": self.data}
         try:
-            write_results(folder, self.evidences, self.comparison, **about)
+            write_results(folder, self.evidences, self.comparison, **self._about())
         except OSError as error:
             raise _cannot_write(folder, error) from error
+
+    def _about(self) -> dict[str, Any]:
+        return {"title": self.title, "notes": self.notes, "data": self.data, "more": self.more}
 
 
 def show_error(message: str) -> None:
@@ -103,9 +105,10 @@ def show_line(line: str, style: str = "") -> None:
     console.print(line, style=style or None, markup=False, soft_wrap=not console.is_terminal)
 
 
-def print_json(value: Mapping[str, Any]) -> None:
-    """One object on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def print_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
+    """One object on stdout, on a single line without an indent."""
+    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.flush()
 
 
 def progress(name: str, *, quiet: bool, plain: bool = False) -> AbstractContextManager[Listener]:

@@ -95,11 +95,7 @@ def read_table(
         DataError: for what is wrong with the file or its columns.
         ConfigurationError: for features that are no list of columns: none, the target, one twice.
     """
-    names = column_names(path)
-    if target is not None and target not in names:
-        raise DataError(f"{path} has no column {target!r} for --target. {near_columns(target, names)}")
-    chosen = [name for name in names if name != target] if features is None else list(features)
-    _check_features(chosen, target, path)
+    chosen = chosen_features(path, column_names(path), target, features)
     columns = read_columns(path, chosen if target is None else [*chosen, target])
     matrix, means, scales, constant = _matrix({name: columns[name] for name in chosen}, standardise)
     data = {"y": matrix} if target is None else {"x": matrix, "y": columns[target]}
@@ -110,10 +106,31 @@ def read_table(
     return Table(Path(path), chosen, target, data, means, scales, constant, shuffle_seed, fingerprint)
 
 
-def _check_features(features: Sequence[str], target: str | None, path: Path) -> None:
+def chosen_features(
+    where: Any, names: Sequence[str], target: str | None, features: Sequence[str] | None
+) -> list[str]:
+    """The columns that are features, of all the names of a table; errors call it `where`."""
+    if target is not None and target not in names:
+        raise DataError(f"{where} has no column {target!r} for --target. {near_columns(target, names)}")
+    chosen = [name for name in names if name != target] if features is None else list(features)
+    _check_features(chosen, target, where)
+    return chosen
+
+
+def split_features(given: str | None) -> list[str] | None:
+    """The names that `--features` was given with commas between. Raises ConfigurationError for an empty one."""
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",")]
+    if not all(names):
+        raise ConfigurationError(f"--features must be names of columns with commas between; got {given!r}.")
+    return names
+
+
+def _check_features(features: Sequence[str], target: str | None, where: Any) -> None:
     if not features:
         raise ConfigurationError(
-            f"{path} has no column left to be a feature; name some with --features a,b,c."
+            f"{where} has no column left to be a feature; name some with --features a,b,c."
         )
     if twice := [name for name in dict.fromkeys(features) if features.count(name) > 1]:
         raise ConfigurationError(f"--features names {', '.join(twice)} more than once.")

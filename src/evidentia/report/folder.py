@@ -22,6 +22,7 @@ def results_dict(
     title: str,
     notes: Sequence[str] = (),
     data: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All numbers of a run as JSON can hold them.
 
@@ -31,11 +32,13 @@ def results_dict(
         title: of the run.
         notes: what a reader should know, a sentence each.
         data: where the data came from and what was done to them.
+        more: what else there is to say, by names of its own.
 
     Returns:
-        `title`, `notes`, `data`, `version`, `evidences` (see `Evidence.to_dict`) and `comparison`.
+        What `more` has, `title`, `notes`, `data`, `version`, `evidences` (see `Evidence.to_dict`) and `comparison`.
     """
     return {
+        **(more or {}),
         "title": title,
         "notes": list(notes),
         "data": dict(data or {}),
@@ -53,6 +56,7 @@ def write_results(
     title: str,
     notes: Sequence[str] = (),
     data: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Write `results.json`, `trajectory_<model>.csv` and `.parquet`, the pictures and `index.html` into a folder.
 
@@ -63,7 +67,7 @@ def write_results(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    results = results_dict(evidences, comparison, title=title, notes=notes, data=data)
+    results = results_dict(evidences, comparison, title=title, notes=notes, data=data, more=more)
     numbers = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "results.json").write_text(numbers + "\n", encoding="utf-8")
     for name, evidence in evidences.items():

@@ -5,6 +5,7 @@ written otherwise but is the same passes, on another machine or version of JAX t
 other columns does not.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -55,7 +56,7 @@ def fingerprint(model: BoundModel, state: OnlineState) -> Fingerprint:
     """What the model says at the state's particles."""
     positions = state.estimator.population.positions[:NUM_PARTICLES]
     rows = jax.tree.map(lambda leaf: leaf[:NUM_ROWS], _example_rows(state))
-    log_likelihood = jax.jit(jax.vmap(model.log_likelihood, (0, None)))(positions, rows)
+    log_likelihood = _log_likelihoods(model, positions, rows)
     return Fingerprint(
         model.name, model.parameter_shapes, model.log_priors(positions), np.asarray(log_likelihood)
     )
@@ -81,6 +82,11 @@ def bind_as_saved(saved: Fingerprint, model: Model, state: OnlineState) -> Bound
                 f"{needed}; got {bound.name}, whose {what.replace('_', ' ')} differs at the checkpoint's particles."
             )
     return bound
+
+
+@partial(jax.jit, static_argnames="model")
+def _log_likelihoods(model, positions, rows):
+    return jax.vmap(model.log_likelihood, (0, None))(positions, rows)
 
 
 def _example_rows(state: OnlineState) -> Any:

@@ -15,7 +15,8 @@ from evidentia.stream.sources.source import Missing, too_short
 
 Arrays: TypeAlias = Mapping[str, str | Sequence[str]]
 Columns: TypeAlias = Arrays | Sequence[str] | Callable[[list[str]], Arrays | Sequence[str]] | None
-Types: TypeAlias = Mapping[str, type[int] | type[float]] | None
+Kinds: TypeAlias = Mapping[str, type[int] | type[float]]
+Types: TypeAlias = Kinds | Callable[[list[str]], Kinds] | None
 
 
 class Piece(NamedTuple):
@@ -110,7 +111,8 @@ def select(
     first = tables[0][1].names
     arrays = _arrays(columns(list(first)) if callable(columns) else columns, first)
     selection = Selection(arrays, frozenset())
-    names, types = selection.names, types or {}
+    names = selection.names
+    types = (types(list(first)) if callable(types) else types) or {}
     check_types(types, first)
     integers = set(names)
     for where, schema in tables:

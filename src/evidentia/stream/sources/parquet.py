@@ -106,7 +106,8 @@ def read_parquet(
             columns if not given. Or a function of the list of all names that returns one of these.
         missing: what to do with rows that have a missing value (null or NaN) in one of these columns: "error", or "drop" to
             leave them out and count them (`Batch.num_dropped`).
-        types: `int` or `float` by name, for columns that are not what the files say, such as labels stored as 0.0 and 1.0.
+        types: `int` or `float` by name, for columns that are not what the files say, such as labels stored as 0.0 and 1.0; or
+            a function of the list of all names that returns them.
 
     Returns:
         A source: `source.batches(skip=0)` reads, `source.num_rows` counts rows. Vectors and matrices of columns that are

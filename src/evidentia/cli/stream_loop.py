@@ -1,0 +1,175 @@
+"""The loop of `evidentia stream`: batches to models, checkpoints now and then, an end that loses nothing."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from evidentia.cli import output
+from evidentia.cli.stream_view import View
+from evidentia.errors import CheckpointError, EvidentiaError
+from evidentia.stream.arrivals import arriving
+from evidentia.stream.batches import recut
+from evidentia.stream.checkpoint import CheckpointFolder
+from evidentia.stream.journal import Journal
+from evidentia.stream.session import Session
+from evidentia.stream.sources import Source
+
+
+class Stop:
+    """Whether to stop after the batch at work, and which signal said so. A second Ctrl-C does not wait for the batch."""
+
+    signal: int | None = None
+    is_over: bool = False
+
+    def ends_reading(self) -> bool:
+        """Whether what waits for rows is to give up."""
+        return self.is_over or self()
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        return self.signal is not None
+
+    def handle(self, number: int, _frame: object) -> None:
+        """Take a signal."""
+        if number == signal.SIGINT and self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """SIGTERM and Ctrl-C ask for an end, instead of making one."""
+    stop = Stop()
+    numbers = signal.SIGTERM, signal.SIGINT
+    if threading.current_thread() is not threading.main_thread():  # other threads cannot set handlers
+        numbers = ()
+    before = {number: signal.signal(number, stop.handle) for number in numbers}
+    try:
+        yield stop
+    finally:
+        stop.is_over = True
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class Checkpoints:
+    """When and how a session is saved: what was read and what was written belong to one moment.
+
+    Attributes:
+        folder: where to; None for nowhere.
+        every: seconds between two; 0 for one after each batch.
+        settings: of the run, which `check_settings` compares when it goes on.
+        files: the names of the source's files.
+    """
+
+    folder: CheckpointFolder | None
+    every: float
+    session: Session
+    journal: Journal | None
+    settings: Mapping[str, Any]
+    files: list[str]
+    _tried: float = field(default_factory=time.monotonic)
+    _is_failing: bool = False
+
+    def __post_init__(self):
+        self._position = self.session.position
+
+    def save_if_due(self) -> None:
+        """Save if it is time to, and anything has changed. A disk that is full is a note: the run goes on without."""
+        if self.folder is None or time.monotonic() - self._tried < self.every:
+            return
+        try:
+            self.save()
+            self._is_failing = False
+        except CheckpointError as error:
+            if not self._is_failing:
+                output.show_note(f"{error} The run goes on, and tries again.")
+            self._is_failing = True
+        self._tried = time.monotonic()
+
+    def save(self) -> None:
+        """Save if anything has changed. Raises CheckpointError."""
+        if self._position == self.session.position:
+            return
+        length = 0 if self.journal is None else self.journal.commit()
+        if self.folder is not None:
+            content = {
+                "session": self.session.packed(),
+                "settings": dict(self.settings),
+                "files": self.files,
+                "journal": length,
+            }
+            words = {"num_observations": self.session.num_observations, "models": list(self.session.onlines)}
+            self.folder.write(content, words)
+        self._position = self.session.position
+
+
+def take_in(
+    session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
+) -> tuple[bool, EvidentiaError | None]:
+    """Take in the source from the session's position on.
+
+    Returns:
+        Whether it came to its end, and the error that ended it before, or the one of the last checkpoint.
+    """
+    completed, problem = False, None
+    batches = arriving(recut(source.batches(session.position), batch_size))
+    try:
+        for batch in batches:
+            if stop():
+                break
+            if batch is None:
+                view.wait()
+            elif (update := session.update(batch)) is not None:
+                if checkpoints.journal is not None:
+                    checkpoints.journal.append(update.to_dict())
+                view.show(update)
+            checkpoints.save_if_due()
+        else:
+            completed = not stop()  # which ends a source that is followed
+    except EvidentiaError as error:
+        problem = error
+    finally:
+        batches.close()
+    try:
+        checkpoints.save()
+    except CheckpointError as error:
+        return completed, problem or error
+    return completed, problem
+
+
+def check_settings(
+    content: Any, settings: Mapping[str, Any], files: list[str], folder: CheckpointFolder
+) -> None:
+    """Raise CheckpointError unless a checkpoint is one of this command with the same settings, and of these files."""
+    if not isinstance(content, dict) or not {"session", "settings", "files"} <= set(content):
+        raise CheckpointError(
+            f"{folder.path} holds a checkpoint that evidentia stream did not write. Give another folder."
+        )
+    differing = [
+        f"{name} {_shown(content['settings'].get(name))} (now {_shown(value)})"
+        for name, value in settings.items()
+        if content["settings"].get(name) != value
+    ]
+    if differing:
+        raise CheckpointError(
+            f"the checkpoint in {folder.path} is of a run with {', '.join(differing)}. Give the same, or another folder for "
+            "--checkpoint."
+        )
+    before = content["files"]
+    if files[: len(before)] != before:
+        raise CheckpointError(
+            f"the checkpoint in {folder.path} is of a run on {_shown(before)}; got {_shown(files)}. New files must come after "
+            "those, or rows would be counted twice. Give the same, or another folder for --checkpoint."
+        )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:5])) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
+    return "not given" if value is None else str(value)

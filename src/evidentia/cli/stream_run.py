@@ -1,0 +1,241 @@
+"""A run of `evidentia stream`: from its arguments to a session on a source, and what is shown and written at its end."""
+
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from evidentia.cli import output
+from evidentia.cli.models import named_model
+from evidentia.cli.stream_loop import Checkpoints, Stop, check_settings, stop_on_signals, take_in
+from evidentia.cli.stream_view import describe, viewing
+from evidentia.cli.table import chosen_features
+from evidentia.errors import DataError, EvidentiaError
+from evidentia.evidence import SGAIS
+from evidentia.result import jsonable
+from evidentia.stream.arrivals import arriving, stoppable
+from evidentia.stream.checkpoint import CheckpointFolder, read
+from evidentia.stream.journal import Journal
+from evidentia.stream.session import RECORDS, Session
+from evidentia.stream.sources import CsvSource, IpcSource, Missing, ParquetSource, open_source
+
+FileSource = CsvSource | IpcSource | ParquetSource
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of the command, checked one by one. `models` has what `--model` was given, by the names of results."""
+
+    sources: list[str]
+    models: Mapping[str, str]
+    options: Mapping[str, Any]
+    target: str | None
+    features: Sequence[str] | None
+    batch_size: int
+    reservoir_size: int
+    method: SGAIS
+    missing: Missing
+    follow: bool
+    checkpoint: Path | None
+    checkpoint_every: float
+    false_alarm_rate: float | None
+    seed: int
+    out: Path | None
+    as_json: bool
+    quiet: bool
+
+    def settings(self, features: list[str]) -> dict[str, Any]:
+        """What decides the numbers, by the names of the arguments: a run that goes on must have the same."""
+        return {
+            "--model": list(self.models.values()),
+            **{f"--{name.replace('_', '-')}": value for name, value in self.options.items()},
+            "--target": self.target,
+            "--features": features,
+            "--batch-size": self.batch_size,
+            "--reservoir-size": self.reservoir_size,
+            "--num-particles": self.method.num_particles,
+            "--false-alarm-rate": self.false_alarm_rate,
+            "--seed": self.seed,
+        }
+
+    def columns(self, names: list[str]) -> dict[str, str | list[str]]:
+        """The arrays of the models from the columns of the source."""
+        chosen = chosen_features(", ".join(self.sources), names, self.target, self.features)
+        return {"y": chosen} if self.target is None else {"x": chosen, "y": self.target}
+
+    def types(self, names: list[str]) -> dict[str, type[int] | type[float]]:
+        """Features are real numbers whatever the first rows look like; the target as the built-in models need it."""
+        given = self.models.values()
+        types: dict[str, type[int] | type[float]] = {name: float for name in names if name != self.target}
+        if self.target is not None and "softmax" in given:
+            types[self.target] = int
+        elif self.target is not None and all(name == "linear" for name in given):
+            types[self.target] = float
+        return types
+
+    def session(self, num_features: int, content: Mapping[str, Any] | None) -> Session:
+        """A new session, or the one of a checkpoint."""
+        models = {label: named_model(name, num_features, self.options) for label, name in self.models.items()}
+        if content is not None:
+            return Session.unpacked(content["session"], models)
+        settings = {"seed": self.seed, "reservoir_size": self.reservoir_size}
+        return Session(models, self.method, **settings, false_alarm_rate=self.false_alarm_rate)
+
+
+def run(plan: Plan) -> None:
+    """Take in the source, and show and write what was found; goes on from a checkpoint if there is one.
+
+    Raises:
+        EvidentiaError: what is wrong; what was computed before is saved, written and shown.
+        typer.Exit: after Ctrl-C.
+    """
+    checkpoint = None if plan.checkpoint is None else CheckpointFolder(plan.checkpoint)
+    with output.warnings_as_notes(), stop_on_signals() as stop, checkpoint or nullcontext() as folder:
+        content = read(folder.path, RECORDS)[0] if folder is not None and folder.has_checkpoint else None
+        source = _opened(plan, stop)
+        if source is None:
+            output.show_note("Stopped before any rows came. A checkpoint, if there was one, is as it was.")
+            if plan.as_json:
+                output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
+        else:
+            _run(plan, source, stop, folder, content)
+    if stop.signal == signal.SIGINT:
+        raise typer.Exit(130)
+
+
+def _run(
+    plan: Plan, source: FileSource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
+) -> None:
+    columns = source.selection.arrays["y" if plan.target is None else "x"]
+    features, files = list(columns), _files(source)
+    settings = plan.settings(features)
+    if folder is not None and content is not None:
+        check_settings(content, settings, files, folder)
+    session = plan.session(len(features), content)
+    resumed_from = session.num_observations if content is not None else None
+    if resumed_from is not None and folder is not None:
+        output.show_note(f"Going on from {resumed_from:,} rows, as the checkpoint in {folder.path} has them.")
+    length = 0 if content is None else content["journal"]
+    journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", length)
+    checkpoints = Checkpoints(folder, plan.checkpoint_every, session, journal, settings, files)
+    with viewing(plan.quiet) as view:
+        completed, problem = take_in(session, source, plan.batch_size, stop, checkpoints, view)
+    if stop() and problem is None:
+        _say_how_to_go_on(session, folder)
+    if session.num_observations:
+        data = {"file": ", ".join(plan.sources), "files": files, "target": plan.target, "features": features}
+        problem = _finish(plan, session, data, completed, resumed_from) or problem
+    elif completed:
+        left_out = f"; {session.num_dropped:,} with missing values were left out" * bool(session.num_dropped)
+        problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to take in{left_out}.")
+    elif plan.as_json and problem is None:
+        output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
+    if problem is not None:
+        raise problem
+
+
+def _opened(plan: Plan, stop: Stop) -> FileSource | None:
+    """The source, or None if the run was stopped while it waited for the first bytes of standard input."""
+
+    def opened() -> Iterator[FileSource]:
+        stdin = stoppable(sys.stdin.fileno(), stop.ends_reading) if plan.sources == ["-"] else None
+        yield open_source(
+            plan.sources,
+            plan.columns,
+            missing=plan.missing,
+            types=plan.types,
+            follow=plan.follow,
+            stop=stop.ends_reading if plan.follow else None,
+            stdin=stdin,
+        )
+
+    try:
+        for source in arriving(opened()):
+            if source is not None or stop():
+                return source
+    except EvidentiaError:
+        if not stop():  # else it is the end that stopping made
+            raise
+    return None
+
+
+def _files(source: FileSource) -> list[str]:
+    """Names by which a run that goes on knows its files again, wherever their folder is now."""
+    if isinstance(source, IpcSource):
+        return [source.name]
+    paths = source.paths if isinstance(source, CsvSource) else [part.path for part in source.parts]
+    keys = ([part for part in path.parts[:-1] if "=" in part] for path in paths)
+    return ["/".join([*folders, path.name]) for folders, path in zip(keys, paths, strict=True)]
+
+
+def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None:
+    how = "the same command goes on from there" if folder else "with --checkpoint the next run could go on"
+    output.show_note(f"Stopped after {session.num_observations:,} rows; {how}.")
+
+
+def _finish(
+    plan: Plan, session: Session, data: Mapping[str, Any], completed: bool, resumed_from: int | None
+) -> EvidentiaError | None:
+    """Write and show the results; the error if they cannot be written."""
+    evidences = {
+        name: replace(evidence, completed=completed) for name, evidence in session.evidences().items()
+    }
+    title = f"{', '.join(evidence.model_name for evidence in evidences.values())}: {data['file']}"
+    more = _summary(session, completed, resumed_from)
+    results = output.Results(title, evidences, _notes(session, data), data, more)
+    problem = None
+    if plan.out is not None:
+        try:
+            results.write(plan.out)  # before anything is shown: the reader of a pipe may have gone
+        except EvidentiaError as error:
+            problem = error
+    if plan.as_json:
+        output.print_json(results.to_dict(), indent=None)
+        return problem
+    if len(evidences) == 1:
+        output.show_evidence(next(iter(evidences.values())), results.notes)
+    else:
+        output.show_comparison(results.comparison)
+        for note in results.notes:
+            output.show_line(f"\n{note}", style="dim")
+    if plan.out is not None and problem is None:
+        output.show_written(plan.out)
+    return problem
+
+
+def _summary(session: Session, completed: bool, resumed_from: int | None) -> dict[str, Any]:
+    """The numbers for other programs: of one model as they are, of several by name."""
+    log_evidence = {name: online.log_evidence for name, online in session.onlines.items()}
+    errors = {name: online.standard_error for name, online in session.onlines.items()}
+    one = next(iter(log_evidence)) if len(log_evidence) == 1 else None
+    return jsonable(
+        {
+            "num_observations": session.num_observations,
+            "log_evidence": log_evidence if one is None else log_evidence[one],
+            "standard_error": errors if one is None else errors[one],
+            "probabilities": session.probabilities,
+            "alarms": [alarm.to_dict() for alarm in session.alarms],
+            "num_dropped": session.num_dropped,
+            "num_read": session.position,
+            "seconds": session.seconds,
+            "resumed_from": resumed_from,
+            "completed": completed,
+        }
+    )
+
+
+def _notes(session: Session, data: Mapping[str, Any]) -> list[str]:
+    target = f", target {data['target']}" if data["target"] is not None else ""
+    shown = ", ".join(data["features"][:50])
+    notes = [
+        f"{data['file']}: {session.num_observations:,} rows in their order{target}, features: {shown}.",
+    ]
+    if session.num_dropped:
+        notes.append(f"{session.num_dropped:,} rows with missing values were left out.")
+    notes += [f"Alarm: {describe(alarm)}." for alarm in session.alarms]
+    return notes
