@@ -23,7 +23,7 @@ class Candidate:
 
     name: str
     model: Model
-    data: dict[str, Any]
+    data: Any
 
 
 def candidates(num_observations: int = 1_000_000, seed: int = 0) -> list[Candidate]:

@@ -7,6 +7,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.population import Population
+from evidentia.laplace import laplace_approximation
 from evidentia.rows import Rows, exact_log_likelihood_sums, log_likelihood_sums
 from evidentia.stream import past as pasts
 from evidentia.stream import reservoir as reservoirs
@@ -64,7 +65,7 @@ def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
 
 
 def test_the_standard_error_is_that_of_the_log_likelihood(stream):
-    """It is on the safe side: the mean squared error of these 12 reservoirs is 0.27 of its square. χ² allows a factor of 3."""
+    """The mean squared error over its square is 1.15 ± 0.14 for 100 reservoirs; for 12, χ² allows a factor of 3 (0.1%)."""
     bound, data, all_rows, positions = stream
     exact = exact_log_likelihood_sums(bound, positions[:1], all_rows)[0]
     ratios = []
@@ -73,7 +74,7 @@ def test_the_standard_error_is_that_of_the_log_likelihood(stream):
         past = pasts.about(bound, followed(bound, data, positions, seed=seed), place, place)
         error = exact_log_likelihood_sums(bound, positions[:1], past.rows)[0] - exact
         ratios.append((error / past.standard_error) ** 2)
-    assert 0.09 < np.mean(ratios) < 0.81, ratios
+    assert 1 / 3 < np.mean(ratios) < 3, ratios
 
 
 def test_gradients_and_curvature_are_those_of_all_rows_within_a_hundredth_of_a_standard_deviation(stream):
@@ -106,3 +107,17 @@ def test_another_centre_leaves_the_log_likelihood_the_same_function(stream):
     before, after = (exact_log_likelihood_sums(bound, positions, each.rows) for each in (past, moved))
     np.testing.assert_allclose(after, before, atol=1e-6)
     assert moved.standard_error > past.standard_error
+
+
+def test_the_mode_of_what_is_kept_is_that_of_all_rows(stream):
+    """Within a tenth of a posterior standard deviation, in the metric of the curvature there."""
+    bound, data, all_rows, positions = stream
+    past = followed(bound, data, positions)
+    start = np.asarray(positions[0], np.float64)
+    exact, found = (
+        laplace_approximation(bound, rows, start, tolerance=1e-6) for rows in (all_rows, past.rows)
+    )
+    assert exact is not None and found is not None
+    step = found.mode - exact.mode
+    assert step @ exact.precision @ step < 0.1**2
+    assert abs(found.log_mass - exact.log_mass) < 0.1

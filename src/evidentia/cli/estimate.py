@@ -9,8 +9,9 @@ import typer
 
 from evidentia import evidence
 from evidentia.cli import output
-from evidentia.cli.models import check_names, model_for
+from evidentia.cli.models import check_names, model_for, named_model
 from evidentia.cli.run import CompilationCache, check_seed, estimate_each, keep_compiled_programs
+from evidentia.cli.source import check_streamable, is_source, open_table
 from evidentia.cli.table import read_table, split_features
 from evidentia.demo import Candidate
 from evidentia.errors import EstimationError
@@ -52,12 +53,17 @@ EXAMPLES = """[bold]Examples[/bold]
 
   evidentia estimate table.csv --model mixture --features x,y --standardise
 
-  evidentia estimate table.csv --model my_models.py:robust --target price --json"""
+  evidentia estimate table.csv --model my_models.py:robust --target price --json
+
+  evidentia estimate 'parts/*.parquet' --model linear --target y"""
 
 
 def command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A CSV file with a header line, or a Parquet file.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A CSV file with a header line, a Parquet file; many as 'parts/*.parquet'."
+        ),
     ],
     model: Annotated[
         str,
@@ -104,7 +110,11 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     compilation_cache: CompilationCache = None,
 ) -> None:
-    """Estimate the log evidence of a model on a CSV or Parquet file.
+    """Estimate the log evidence of a model on a CSV or Parquet file, or on many.
+
+    A pattern, a folder, or a file of more than a gigabyte is read once, row
+    after row, and need not fit in memory. Any other is read as a whole, and
+    its rows are taken in random order.
 
     MODEL is linear, softmax or mixture, or your own: path/to/file.py:name,
     where the name is an evidentia.Model or a NumPyro function. It is given
@@ -120,11 +130,15 @@ def command(
     if out is not None:
         output.make_folder(out)
     keep_compiled_programs(compilation_cache)
-    shuffle_seed = None if in_order else seed
-    table = read_table(
-        file, target, split_features(features), standardise=standardise, shuffle_seed=shuffle_seed
-    )
-    the_model, data = model_for(model, table, options)
+    chosen = split_features(features)
+    if is_source(file):
+        check_streamable(standardise, model, num_classes)
+        table, in_order = open_table(file, model, target, chosen), True
+        the_model, data = named_model(model, len(table.features), options), table.data
+    else:
+        shuffle_seed = None if in_order else seed
+        table = read_table(Path(file), target, chosen, standardise=standardise, shuffle_seed=shuffle_seed)
+        the_model, data = model_for(model, table, options)
     the_method = CONFIGURATIONS[method]()
     if num_particles is not None:
         the_method = replace(the_method, num_particles=num_particles)
@@ -133,7 +147,7 @@ def command(
     evidences, stopped = estimate_each([candidate], method=the_method, seed=seed, quiet=quiet)
     for found in evidences.values():
         results = output.Results(
-            title=f"{the_model.name}: {file.name}",
+            title=f"{the_model.name}: {Path(file).name}",
             evidences=evidences,
             notes=table.notes(),
             data=table.to_dict(),

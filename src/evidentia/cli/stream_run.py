@@ -12,9 +12,9 @@ import typer
 
 from evidentia.cli import output
 from evidentia.cli.models import named_model
+from evidentia.cli.source import columns_of, types_of
 from evidentia.cli.stream_loop import Checkpoints, Stop, check_settings, stop_on_signals, take_in
 from evidentia.cli.stream_view import describe, viewing
-from evidentia.cli.table import chosen_features
 from evidentia.errors import DataError, EvidentiaError
 from evidentia.evidence import SGAIS
 from evidentia.result import jsonable
@@ -65,18 +65,11 @@ class Plan:
 
     def columns(self, names: list[str]) -> dict[str, str | list[str]]:
         """The arrays of the models from the columns of the source."""
-        chosen = chosen_features(", ".join(self.sources), names, self.target, self.features)
-        return {"y": chosen} if self.target is None else {"x": chosen, "y": self.target}
+        return columns_of(", ".join(self.sources), names, self.target, self.features)
 
     def types(self, names: list[str]) -> dict[str, type[int] | type[float]]:
-        """Features are real numbers whatever the first rows look like; the target as the built-in models need it."""
-        given = self.models.values()
-        types: dict[str, type[int] | type[float]] = {name: float for name in names if name != self.target}
-        if self.target is not None and "softmax" in given:
-            types[self.target] = int
-        elif self.target is not None and all(name == "linear" for name in given):
-            types[self.target] = float
-        return types
+        """What the columns are, whatever the first rows look like."""
+        return types_of(names, self.target, list(self.models.values()))
 
     def session(self, num_features: int, content: Mapping[str, Any] | None) -> Session:
         """A new session, or the one of a checkpoint."""

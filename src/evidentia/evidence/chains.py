@@ -9,7 +9,6 @@ Source: Hoffman and Gelman (2014), Journal of Machine Learning Research 15, 1593
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -82,7 +81,7 @@ def _start(model: BoundModel, rows: Rows, key: Array) -> tuple[Frame, np.ndarray
 
 
 def _density(model: BoundModel, frame: Frame, rows: Rows):
-    log_posterior = log_target(model, Target(rows, replace(rows, start=rows.stop), 1.0))
+    log_posterior = log_target(model, Target(rows, Rows(rows.arrays, rows.stop, rows.stop), 1.0))
 
     def density(shift):
         value = log_posterior(frame.origin + frame.factor @ shift)
