@@ -86,6 +86,8 @@ def watch(online, rows, plan, seed=0):
                 "log_e_value": report.log_e_value if np.isfinite(report.log_e_value) else None,
             }
         )
+        if len(chunks) % 20 == 0:
+            print(f"  {update.num_observations:,} rows, {time.perf_counter() - started:,.0f} s", flush=True)
         if report.alarm:
             alarms.append(report.alarm._asdict())
             print(f"  {report.alarm}", flush=True)
