@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, ModelError
+from evidentia.errors import CheckpointError, ConfigurationError, ModelError
 from evidentia.evidence import SGAIS, diagnostics
 from evidentia.fields import check_count, check_seed
 from evidentia.model import BoundModel, Model
@@ -183,7 +183,12 @@ class Online:
 
         Raises CheckpointError if there is none, the file is damaged, or the model is another one.
         """
-        return cls.unpacked(read(folder, RECORDS)[0], model)
+        content, header = read(folder, RECORDS)
+        if "method" not in content:
+            raise CheckpointError(
+                f"folder must be one that Online.save wrote; {folder} holds a checkpoint of something else: {header.summary}."
+            )
+        return cls.unpacked(content, model)
 
     @property
     def state(self) -> OnlineState | None:

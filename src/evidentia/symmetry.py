@@ -16,6 +16,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,27 +53,72 @@ def reorder(
     return jax.vmap(one)(positions, orders)
 
 
+class Order(NamedTuple):
+    """What tells components apart: mean and variance of each one's coordinates over particles, and which are logarithms."""
+
+    mean: Float[np.ndarray, "components coordinates"]
+    variance: Float[np.ndarray, "components coordinates"]
+    is_log: tuple[bool, ...]
+
+
 def relabel(
     model: BoundModel,
     positions: Float[Array, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
 ) -> Float[Array, "particles parameters"]:
     """Particles with their components in the order that brings them nearest to the mean of all, as a Gaussian sees it."""
-    components = _components(model, positions)
+    return put_in_order(model, positions, weights)[0]
+
+
+def put_in_order(
+    model: BoundModel,
+    positions: Float[Array, "particles parameters"],
+    weights: Float[np.ndarray, " particles"],
+) -> tuple[Float[Array, "particles parameters"], Order]:
+    """Particles as `relabel` has them, and the order that they are in."""
+    is_log = _positive(model, positions)
+    components = np.asarray(_components(model, positions, is_log), np.float64)
     orders = np.tile(np.arange(components.shape[1]), (len(components), 1))
     for _ in range(MAX_SWEEPS):
         ordered = np.take_along_axis(components, orders[:, :, None], 1)
         mean = np.einsum("i,ikp->kp", weights, ordered)
         variance = np.einsum("i,ikp->kp", weights, (ordered - mean) ** 2) + 1e-6
-        distances = (components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None]
-        costs = np.sum(distances + np.log(variance)[None, :, None], axis=-1)
-        found = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+        found = np.array([linear_sum_assignment(cost)[1] for cost in _costs(components, mean, variance, np)])
         if np.array_equal(found, orders):
             break
         orders = found
     is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
     # What keeps its order keeps its digits: there and back through the constraint costs a few.
-    return jnp.where(is_moved[:, None], reorder(model, positions, jnp.asarray(orders)), positions)
+    moved = jnp.where(is_moved[:, None], reorder(model, positions, jnp.asarray(orders)), positions)
+    return moved, Order(mean, variance, is_log)
+
+
+def within(
+    model: BoundModel, order: Order, log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]]
+) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
+    """The density where components are in an order, and zero elsewhere; the gradient is that of the density itself.
+
+    Particles that were put in order are moved by a kernel that has one scale for each component. It leaves the posterior
+    as it is, but not the posterior folded into one order, unless it stays in there: to go out and be folded back is to change
+    the scale on the way, and detailed balance is lost. With a few overlapping components that cost 0.3 nats.
+    """
+    permutations = jnp.asarray(_orders(len(order.mean)))
+    places = jnp.arange(len(order.mean))
+
+    def restricted(position):
+        components = _components(model, position[None], order.is_log)
+        cost = _costs(components, jnp.asarray(order.mean), jnp.asarray(order.variance), jnp)[0]
+        sums = cost[places, permutations].sum(-1)  # the identity is the first
+        outside = sums[0] > sums.min() + 1e-4 * jnp.abs(sums.min())
+        return log_density(position) + jax.lax.stop_gradient(jnp.where(outside, -jnp.inf, 0.0))
+
+    return restricted
+
+
+def _costs(components, mean, variance, numpy):
+    """For each particle (new place, old place): how far a component is from where that of the new place should be."""
+    distances = (components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None]
+    return numpy.sum(distances + numpy.log(variance)[None, :, None], axis=-1)
 
 
 def symmetrised(
@@ -83,7 +129,7 @@ def symmetrised(
     """Log of the average of a density over all orders of interchangeable components; without such, of the density."""
     if not model.exchangeable:
         return log_density(np.asarray(positions, np.float64))
-    orders = _orders(_components(model, positions[:1]).shape[1])
+    orders = _orders(model.parameter_shapes[model.exchangeable[0]][0])
     copies, log_jacobians = _copies(model, positions, jnp.asarray(orders))
     flat = np.asarray(copies, np.float64).reshape(-1, copies.shape[-1])
     terms = log_density(flat).reshape(log_jacobians.shape) + np.asarray(log_jacobians, np.float64)
@@ -114,12 +160,19 @@ def _orders(num_components: int) -> list[tuple[int, ...]]:
     return [tuple(identity), *swaps]
 
 
-def _components(model: BoundModel, positions) -> Float[np.ndarray, "particles components coordinates"]:
+def _positive(model: BoundModel, positions) -> tuple[bool, ...]:
+    """Which of the interchangeable parameters are positive, so that their logarithms tell more."""
+    params = model.constrain(positions)
+    return tuple(bool(np.all(np.asarray(params[name]) >= 0)) for name in model.exchangeable)
+
+
+def _components(
+    model: BoundModel, positions, is_log: tuple[bool, ...]
+) -> Float[Array, "particles components coordinates"]:
     """The interchangeable parameters, one row a component; positive ones by their logarithm, so that scales compare."""
     params = model.constrain(positions)
     columns = []
-    for name in model.exchangeable:
-        value = np.asarray(params[name], np.float64)
-        value = value.reshape(*value.shape[:2], -1)
-        columns.append(np.log(np.maximum(value, 1e-30)) if np.all(value >= 0) else value)
-    return np.concatenate(columns, axis=-1)
+    for name, logarithm in zip(model.exchangeable, is_log, strict=True):
+        value = params[name].reshape(*params[name].shape[:2], -1)
+        columns.append(jnp.log(jnp.maximum(value, 1e-30)) if logarithm else value)
+    return jnp.concatenate(columns, axis=-1)

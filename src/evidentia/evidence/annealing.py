@@ -26,7 +26,7 @@ from evidentia.gradients import FullBatch
 from evidentia.kernels import METROPOLIS, SGHMC, Scale, posterior_scale
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums
-from evidentia.symmetry import relabel
+from evidentia.symmetry import Order, put_in_order, within
 from evidentia.target import Target, log_target, prior_hessian
 
 HARD_BOUNDARY = (
@@ -185,8 +185,10 @@ def move_particles(
     normalised = np.exp(weights.normalise(log_weights))
     # Moves are as wide as the particles, which must not be spread over all orders of interchangeable components.
     is_published = method.resampling is None and isinstance(method.kernel, SGHMC)  # labels stay as they fall
+    order = None
     if model.exchangeable and not is_published:
-        population = population._replace(positions=relabel(model, population.positions, normalised))
+        positions, order = put_in_order(model, population.positions, normalised)
+        population = population._replace(positions=positions)
     on_host = np.asarray(population.positions, np.float64)
     centre = jnp.asarray(normalised @ on_host, population.positions.dtype)
     prepared = method.gradient.prepare(model, population.memory, target, centre)
@@ -200,7 +202,7 @@ def move_particles(
     kernel = method.exact_kernel if is_exact and method.exact_kernel is not None else method.kernel
     if isinstance(kernel, METROPOLIS):
         positions, correlation = exact_move(
-            model, kernel, key_move, population.positions, prepared.target, scale
+            model, kernel, key_move, population.positions, prepared.target, scale, order
         )
         noise, noise_share = 0.0, 0.0
     else:
@@ -219,10 +221,23 @@ def move_particles(
     return population._replace(key=key, positions=positions, memory=memory), info
 
 
-@partial(jax.jit, static_argnames=("model", "kernel"))
-def exact_move(model, kernel, key, positions, target: Target, scale: Scale):
-    """Move the particles by a kernel that takes the exact log density; also how much of its place a particle remembers."""
-    moved = kernel.move(key, positions, log_target(model, target), scale)
+def exact_move(model, kernel, key, positions, target: Target, scale: Scale, order: Order | None = None):
+    """Move the particles by a kernel that takes the exact log density; also how much of its place a particle remembers.
+
+    Interchangeable components that were put in an order stay in it.
+    """
+    is_log = None if order is None else order.is_log
+    spread = None if order is None else (order.mean, order.variance)
+    return _exact_move(model, kernel, is_log, key, positions, target, scale, spread)
+
+
+@partial(jax.jit, static_argnames=("model", "kernel", "is_log"))
+def _exact_move(model, kernel, is_log, key, positions, target, scale, spread):
+    density = log_target(model, target)
+    if spread is not None:
+        mean, variance = spread
+        density = within(model, Order(mean, variance, is_log), density)
+    moved = kernel.move(key, positions, density, scale)
     return moved, _largest_correlation(positions, moved)
 
 
