@@ -44,7 +44,9 @@ def test_lines_that_find_no_room_are_written_later(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", full)
         journal.append({"n": 2})
-        with pytest.raises(CheckpointError, match=r"updates.jsonl cannot be written: No space left on device\."):
+        with pytest.raises(
+            CheckpointError, match=r"updates.jsonl cannot be written: No space left on device\."
+        ):
             journal.commit()
     assert lines(path) == [1]
     journal.append({"n": 3})

@@ -115,7 +115,9 @@ def test_rows_that_were_left_out_are_counted(data):
 
 def test_other_models_are_refused(watching):
     packed = watching[0].packed()
-    with pytest.raises(CheckpointError, match="models must be those of the checkpoint, right, noisy; got right"):
+    with pytest.raises(
+        CheckpointError, match="models must be those of the checkpoint, right, noisy; got right"
+    ):
         Session.unpacked(packed, {"right": MODELS["right"]})
     with pytest.raises(CheckpointError, match="log likelihood differs"):
         Session.unpacked(packed, {"right": MODELS["noisy"], "noisy": MODELS["right"]})
