@@ -9,6 +9,7 @@ from evidentia.stream.session import RECORDS, Session
 
 # The same small problem as in tests/cli/test_stream.py, so that few programs are compiled.
 MODELS = {"right": ev.models.linear_regression(2), "noisy": ev.models.linear_regression(2, noise_scale=2.0)}
+ALONE = {"right": MODELS["right"]}
 METHOD = ev.SGAIS(num_particles=64)
 SIZE = 100
 
@@ -38,7 +39,7 @@ def fed(session, data, numbers):
 @pytest.fixture(scope="module")
 def watching(data):
     """A session with detectors over all rows, and what its batches brought."""
-    session = new_session(false_alarm_rate=0.01)
+    session = new_session(ALONE, false_alarm_rate=0.01)
     return session, fed(session, data, range(10))
 
 
@@ -68,11 +69,11 @@ def test_changes_are_found_and_reported(watching):
 
 @pytest.mark.parametrize("stop", [3, 7])
 def test_packed_and_unpacked_goes_on_bit_for_bit(data, watching, tmp_path, stop):
-    session = new_session(false_alarm_rate=0.01)
+    session = new_session(ALONE, false_alarm_rate=0.01)
     fed(session, data, range(stop))
     with CheckpointFolder(tmp_path) as folder:
         folder.write(session.packed(), {})
-    again = Session.unpacked(read(tmp_path, RECORDS)[0], MODELS)
+    again = Session.unpacked(read(tmp_path, RECORDS)[0], ALONE)
     assert again.position == stop * SIZE
     updates = fed(again, data, range(stop, 10))
     for found, expected in zip(updates, watching[1][stop:], strict=True):
@@ -105,7 +106,7 @@ def _refuse_large(data):
 
 
 def test_rows_that_were_left_out_are_counted(data):
-    session = new_session({"right": MODELS["right"]})
+    session = new_session(ALONE)
     kept = {name: values[:SIZE] for name, values in data.items()}
     session.update(Batch(kept, SIZE + 5, np.arange(SIZE)))
     empty = Batch({name: values[:0] for name, values in data.items()}, 7, np.arange(0))
@@ -113,12 +114,14 @@ def test_rows_that_were_left_out_are_counted(data):
     assert (session.position, session.num_dropped, session.num_observations) == (112, 12, 100)
 
 
-def test_other_models_are_refused(watching):
-    packed = watching[0].packed()
+def test_other_models_are_refused(data):
+    session = new_session()
+    fed(session, data, [0])
+    packed = session.packed()
     with pytest.raises(
         CheckpointError, match="models must be those of the checkpoint, right, noisy; got right"
     ):
-        Session.unpacked(packed, {"right": MODELS["right"]})
+        Session.unpacked(packed, ALONE)
     with pytest.raises(CheckpointError, match="log likelihood differs"):
         Session.unpacked(packed, {"right": MODELS["noisy"], "noisy": MODELS["right"]})
     with pytest.raises(ConfigurationError, match="models must map at least one name"):
