@@ -89,12 +89,19 @@ def uninterrupted(rows: Path, folder: Path) -> tuple[dict, float, float]:
 def until_the_end(
     rows: Path, folder: Path, choose: random.Random, first_line: float, end: float
 ) -> tuple[list[int], dict]:
-    """The rows that had been taken in at each kill, and result and updates in the end."""
+    """The rows that had been taken in at each kill, and result and updates in the end.
+
+    One kill in five comes while the process starts, the others after its first batch, so that runs come forward.
+    """
     at: list[int] = []
     while True:
+        before = set(lines(folder))
         process = start(rows, folder, every=choose.choice([0.0, 0.1, 0.5]))
+        if is_late := choose.random() < 0.8:
+            while process.poll() is None and not set(lines(folder)[-1:]) - before:
+                time.sleep(0.02)
         try:
-            process.wait(choose.uniform(0.8 * first_line, end))
+            process.wait(choose.uniform(0, (end - first_line) / 2 if is_late else first_line))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()
@@ -103,20 +110,26 @@ def until_the_end(
             return at, finished(process, folder)
 
 
+def lines(folder: Path) -> list[str]:
+    """The whole lines of updates."""
+    try:
+        return (folder / "updates.jsonl").read_text().rpartition("\n")[0].splitlines()
+    except FileNotFoundError:
+        return []
+
+
 def num_rows(folder: Path) -> int:
     """Of the last whole line of updates."""
-    try:
-        lines = (folder / "updates.jsonl").read_text().rpartition("\n")[0].splitlines()
-    except FileNotFoundError:
-        return 0
-    return json.loads(lines[-1])["num_observations"] if lines else 0
+    found = lines(folder)
+    return json.loads(found[-1])["num_observations"] if found else 0
 
 
 def finished(process: subprocess.Popen, folder: Path) -> dict:
     out, _ = process.communicate()
     result = json.loads(out)
-    lines = (folder / "updates.jsonl").read_text().splitlines()
-    updates = [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in lines]
+    updates = [json.loads(line) for line in lines(folder)]
+    for update in updates:
+        del update["seconds"]
     return {"result": {key: result[key] for key in SAME}, "updates": updates}
 
 
