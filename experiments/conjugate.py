@@ -7,8 +7,6 @@ import math
 
 import numpy as np
 
-from evidentia.change import OnlineLike
-
 
 class Update:
     """What `update` returns, as `ev.Online` does."""
@@ -23,7 +21,7 @@ class Update:
         self.seconds = 0.0
 
 
-class Conjugate(OnlineLike):
+class Conjugate:
     """What the models share; a model has `settings`, `_absorb(batch)`, which returns log p(batch | rows), and the rest."""
 
     def __init__(self, **settings):

@@ -442,7 +442,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(run, linear, t
     assert "cannot write to this folder" in err
 
 
-@pytest.mark.parametrize("words", [("demo",), ("estimate",), ("compare",), ()])
+@pytest.mark.parametrize("words", [("demo",), ("estimate",), ("compare",), ("stream",), ()])
 def test_help_fits_80_columns(capsys, monkeypatch, words):
     monkeypatch.setenv("COLUMNS", "80")
     assert main([*words, "--help"]) == 0

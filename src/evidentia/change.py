@@ -22,17 +22,34 @@ class UpdateLike(Protocol):
     """What `Online.update` returns, as far as it is used here; log evidences in nats."""
 
     @property
-    def num_observations(self) -> int: ...
+    def num_observations(self) -> int:
+        """Rows seen so far, with the batch."""
+        ...
+
     @property
-    def batch_size(self) -> int: ...
+    def batch_size(self) -> int:
+        """Rows of the batch."""
+        ...
+
     @property
-    def log_predictive(self) -> float: ...
+    def log_predictive(self) -> float:
+        """log p(batch | rows before)."""
+        ...
+
     @property
-    def log_evidence(self) -> float: ...
+    def log_evidence(self) -> float:
+        """Of everything seen."""
+        ...
+
     @property
-    def standard_error(self) -> float: ...
+    def standard_error(self) -> float:
+        """Of `log_evidence`."""
+        ...
+
     @property
-    def num_annealing_steps(self) -> int: ...
+    def num_annealing_steps(self) -> int:
+        """That the batch took."""
+        ...
 
 
 class OnlineLike(Protocol):

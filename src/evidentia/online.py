@@ -183,10 +183,10 @@ class Online:
 
         Raises CheckpointError if there is none, the file is damaged, or the model is another one.
         """
-        content, header = read(folder, RECORDS)
+        content, _ = read(folder, RECORDS)
         if "method" not in content:
             raise CheckpointError(
-                f"folder must be one that Online.save wrote; {folder} holds a checkpoint of something else: {header.summary}."
+                f"folder must be one that Online.save wrote; {folder} is of something else."
             )
         return cls.unpacked(content, model)
 

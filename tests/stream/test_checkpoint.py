@@ -111,3 +111,12 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         CheckpointFolder(tmp_path / "file" / "run"),
     ):
         pass
+
+
+def test_a_checkpoint_of_something_else_is_not_called_damaged(folder):
+    with CheckpointFolder(folder) as checkpoints:
+        checkpoints.write({"position": ev.SGAIS()}, {})
+    with pytest.raises(CheckpointError, match="is a checkpoint of something else: it holds a SGAIS"):
+        read(folder)
+    with pytest.raises(CheckpointError, match="folder must be one that Online.save wrote"):
+        ev.Online.load(folder, ev.models.linear_regression(num_features=2))

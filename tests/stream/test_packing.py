@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from evidentia.stream.packing import pack, unpack
+from evidentia.stream.packing import UnknownRecordError, pack, unpack
 
 
 class Pair(NamedTuple):
@@ -74,5 +74,5 @@ def test_numpy_scalars_become_numbers():
 def test_what_cannot_be_packed_or_is_not_known_is_an_error():
     with pytest.raises(TypeError, match="cannot hold a function"):
         pack((1, lambda: 0), [])
-    with pytest.raises(KeyError, match="Pair"):
+    with pytest.raises(UnknownRecordError, match="Pair"):
         unpack(pack(Pair(1), []), [], {})

@@ -125,7 +125,10 @@ def take_in(
                 break
             if batch is None:
                 view.wait()
-            elif (update := session.update(batch)) is not None:
+                checkpoints.save_if_due()
+                continue
+            view.begin()
+            if (update := session.update(batch)) is not None:
                 if checkpoints.journal is not None:
                     checkpoints.journal.append(update.to_dict())
                 view.show(update)

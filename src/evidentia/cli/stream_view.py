@@ -26,7 +26,7 @@ class View:
 
     Attributes:
         last: what the last batch brought.
-        is_waiting: whether rows are waited for.
+        is_waiting: whether rows are waited for, and none are taken in.
         alarms: all of this run.
     """
 
@@ -37,6 +37,10 @@ class View:
         self._started = time.monotonic()
         self._points: deque[tuple[float, int]] = deque()
 
+    def begin(self) -> None:
+        """A batch has come."""
+        self.is_waiting = False
+
     def show(self, update: SessionUpdate) -> None:
         """Take in what a batch brought."""
         if not self._points:  # the batch itself took its time too: it counts from the beginning
@@ -45,7 +49,7 @@ class View:
         self._points.append((now, update.num_observations))
         while len(self._points) > 2 and self._points[1][0] < now - PACE_SECONDS:
             self._points.popleft()
-        self.last, self.is_waiting = update, False
+        self.last = update
         self.alarms += update.alarms
 
     def wait(self) -> None:
@@ -63,7 +67,8 @@ class View:
         """The live table, for a terminal of 80 columns or more."""
         clock = text.duration(time.monotonic() - self._started)
         if self.last is None:
-            return Text(f"waiting for rows, {clock}", style="dim")
+            state = "waiting for rows" if self.is_waiting else "compiling"
+            return Text(f"{state}, {clock}", style="dim")
         state = "waiting for rows" if self.is_waiting else f"{short_count(self.rows_per_second())} rows/s"
         head = Text.assemble((f"{self.last.num_observations:,}", "cyan"), f" rows, {state}, {clock}")
         if self.last.num_dropped:

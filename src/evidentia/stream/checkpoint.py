@@ -20,7 +20,7 @@ import filelock
 import numpy as np
 
 from evidentia.errors import CheckpointError
-from evidentia.stream.packing import pack, unpack
+from evidentia.stream.packing import UnknownRecordError, pack, unpack
 
 FORMAT = 1
 MAGIC = "evidentia checkpoint"
@@ -124,6 +124,8 @@ def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple
         raise CheckpointError(f"{folder} holds no checkpoint. Check the path.")
     try:
         return _decoded(path, records or {})
+    except UnknownRecordError as error:
+        raise CheckpointError(f"{path} is a checkpoint of something else: {error}.") from error
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise CheckpointError(
             f"{path} is damaged: {_reason(error)}. {_about_previous(folder, path)}"

@@ -13,6 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 
+class UnknownRecordError(LookupError):
+    """A named tuple or data class that the reader was not told of."""
+
+
 def pack(value: Any, arrays: list[np.ndarray]) -> Any:
     """What JSON can hold of a value; its arrays are appended to `arrays`, and named by their place there.
 
@@ -55,6 +59,8 @@ def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, ty
         case {"key": index}:
             return jax.random.wrap_key_data(jnp.asarray(arrays[index]))
         case {"record": name, "fields": fields}:
+            if name not in (records or {}):
+                raise UnknownRecordError(f"it holds a {name}")
             found = {key: unpack(field, arrays, records) for key, field in fields.items()}
             return (records or {})[name](**found)
         case {"tuple": entries}:
