@@ -5,10 +5,13 @@
 
   flat       the linear model on a stream made on the way: median seconds of an update, and resident memory, in each tenth of the
              updates from 10,000 rows on. Wanted: last over first at most 1.2 (time) and 1.05 (memory).
+  files      `evidentia estimate` on Parquet files of the linear model (made by generate_rows.py if they are not there), in a process of
+             its own: rows per second beside those of reading alone, peak memory (wanted: below 2 GiB at 10⁸ rows), error against the
+             exact log evidence, from sums over all rows in float64.
   agreement  the papers' three models at 10⁶ rows: `Online` with a reservoir of 10⁵ beside `estimate`. Wanted: differences below
              two joint standard errors.
 
-Results go to benchmarks/results/online.json with the machine's description.
+Results go to benchmarks/results/online.json with the machine's description, and to docs/benchmarks-online.md.
 """
 
 import argparse
@@ -16,16 +19,22 @@ import datetime
 import json
 import math
 import resource
+import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+from generate_rows import generate_rows
 from machine import describe_machine
+from online_page import online_page
+from reading import measure_reading
 
 import evidentia as ev
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
+KEPT = FOLDER / "results" / "online.json"
 MODELS = {
     "linear": ev.models.linear_regression(num_features=5),
     "softmax": ev.models.softmax_regression(num_features=10, num_classes=4),
@@ -68,6 +77,56 @@ def flat(num_rows: int, batch_size: int) -> dict:
     }
 
 
+def files(folder: Path, num_rows: int) -> dict:
+    """Rate, memory and error of the command on files larger than what it may hold."""
+    if not folder.exists():
+        generate_rows(folder, num_rows, num_rows // 100)
+    pattern = f"{folder}/*.parquet"
+    columns = {"x": [f"x{index}" for index in range(5)], "y": "y"}
+    reading = measure_reading(ev.read_parquet(pattern, columns))
+    command = [
+        sys.executable,
+        "-m",
+        "evidentia",
+        "estimate",
+        pattern,
+        "--model",
+        "linear",
+        "--target",
+        "y",
+        "--json",
+        "--quiet",
+    ]
+    started = time.perf_counter()
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    seconds = time.perf_counter() - started
+    (found,) = json.loads(printed)["evidences"].values()
+    return {
+        "rows": found["num_observations"],
+        "seconds": seconds,
+        "rows_per_second": found["num_observations"] / seconds,
+        "reading_rows_per_second": reading["rows_per_second"],
+        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+        "log_evidence": found["log_evidence"],
+        "standard_error": found["standard_error"],
+        "error": found["log_evidence"] - exact_from_sums(ev.read_parquet(pattern, columns)),
+    }
+
+
+def exact_from_sums(source) -> float:
+    """The exact log evidence of the linear model with N(0, 1) priors and unit noise, from XᵀX, Xᵀy and yᵀy in float64."""
+    moments, count = np.zeros((7, 7)), 0
+    for batch in source.batches():
+        x, y = (batch.arrays[name].astype(np.float64) for name in ("x", "y"))
+        design = np.column_stack([x, np.ones(len(y)), y])
+        moments += design.T @ design
+        count += len(y)
+    gram, projected, square = moments[:6, :6], moments[:6, 6], moments[6, 6]
+    precision = gram + np.eye(6)
+    quadratic = square - projected @ np.linalg.solve(precision, projected)
+    return float(-0.5 * (count * math.log(2 * math.pi) + np.linalg.slogdet(precision)[1] + quadratic))
+
+
 def agreement(name: str, num_rows: int, batch_size: int, reservoir_size: int, seeds: int) -> list[dict]:
     """Log evidence of both ways, on the same rows."""
     model, found = MODELS[name], []
@@ -104,9 +163,20 @@ def agreement(name: str, num_rows: int, batch_size: int, reservoir_size: int, se
     return found
 
 
+def write(results: dict, path: Path) -> None:
+    """Keep the results, and show them in the documentation if they are those of the repository."""
+    path.write_text(json.dumps(results, indent=1, default=float) + "\n")
+    if path == KEPT:
+        (FOLDER.parent / "docs" / "benchmarks-online.md").write_text(online_page(results))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", default=["flat", "agreement"], choices=["flat", "agreement"])
+    parts = ["flat", "files", "agreement"]
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    parser.add_argument(
+        "--folder", type=Path, default=Path("parts"), help="of the files; 2.4 GB for 10⁸ rows"
+    )
     parser.add_argument(
         "--rows", type=float, default=1e8, help="of the stream that shows the cost of an update"
     )
@@ -115,7 +185,7 @@ def main() -> None:
     parser.add_argument("--agreement-rows", type=float, default=1e6)
     parser.add_argument("--reservoir-size", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=FOLDER / "results" / "online.json")
+    parser.add_argument("--out", type=Path, default=KEPT)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ev.EvidenceWarning)
     results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
@@ -123,7 +193,11 @@ def main() -> None:
     if "flat" in arguments.parts:
         results["flat"] = flat(int(arguments.rows), arguments.batch_size)
         print(results["flat"], flush=True)
-        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+        write(results, arguments.out)
+    if "files" in arguments.parts:
+        results["files"] = files(arguments.folder, int(arguments.rows))
+        print(results["files"], flush=True)
+        write(results, arguments.out)
     if "agreement" in arguments.parts:
         found = [run for run in results.get("agreement", []) if run["model"] not in arguments.models]
         for name in arguments.models:
@@ -131,7 +205,7 @@ def main() -> None:
                 name, int(arguments.agreement_rows), 5000, arguments.reservoir_size, arguments.seeds
             )
             results["agreement"] = found
-            arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+            write(results, arguments.out)
 
 
 if __name__ == "__main__":

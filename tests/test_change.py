@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.change import OnlineLike, UpdateLike
+from evidentia.online_like import OnlineLike, UpdateLike
 from experiments import false_alarms as experiment
 from experiments.conjugate import Bernoulli, Gaussian
 

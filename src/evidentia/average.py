@@ -10,9 +10,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import text, weights
-from evidentia.change import OnlineLike, UpdateLike
 from evidentia.compare import model_probabilities, prior_of
 from evidentia.errors import ConfigurationError
+from evidentia.online_like import OnlineLike, UpdateLike, all_or_none
 from evidentia.prediction import Prediction, predict
 
 
@@ -164,11 +164,14 @@ class ModelAverage:
 
         Raises:
             EvidentiaError: as a model's `update` does.
-            ConfigurationError: if the models have not seen the same rows, as after a model failed in the update before.
+            ConfigurationError: if the models have not seen the same rows.
+
+        After an error every `Online` is as it was before the batch.
         """
         self._check_same_rows()
         errors = np.array([online.standard_error for online in self.onlines.values()])
-        updates = {name: online.update(batch) for name, online in self.onlines.items()}
+        with all_or_none(self.onlines.values()):
+            updates = {name: online.update(batch) for name, online in self.onlines.items()}
         some = next(iter(updates.values()))
         shrink = self.forgetting**some.batch_size
         log_predictives = np.array([update.log_predictive for update in updates.values()], np.float64)

@@ -4,96 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from numpy import ndarray
 
 from evidentia.e_detector import Change, EDetector, EDetectorState
 from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.online_like import OnlineLike, UpdateLike, all_or_none
 
 ON_CHANGE = (None, "restart", "forget")
 STEPS_KEPT = 100  # batches whose annealing steps are compared
 LEAST_STEPS = 5  # of them, before a spike is called one
-
-
-class UpdateLike(Protocol):
-    """What `Online.update` returns, as far as it is used here; log evidences in nats."""
-
-    @property
-    def num_observations(self) -> int:
-        """Rows seen so far, with the batch."""
-        ...
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of the batch."""
-        ...
-
-    @property
-    def log_predictive(self) -> float:
-        """log p(batch | rows before)."""
-        ...
-
-    @property
-    def log_evidence(self) -> float:
-        """Of everything seen."""
-        ...
-
-    @property
-    def standard_error(self) -> float:
-        """Of `log_evidence`."""
-        ...
-
-    @property
-    def num_annealing_steps(self) -> int:
-        """That the batch took."""
-        ...
-
-
-class OnlineLike(Protocol):
-    """What detection and averaging use of `evidentia.Online`: anything that has it will do, such as an exact model."""
-
-    @property
-    def num_observations(self) -> int:
-        """Rows seen."""
-        ...
-
-    @property
-    def log_evidence(self) -> float:
-        """Of everything seen, in nats."""
-        ...
-
-    @property
-    def standard_error(self) -> float:
-        """Of `log_evidence`, in nats."""
-        ...
-
-    def update(self, batch: Any) -> UpdateLike:
-        """Take in a batch."""
-        ...
-
-    def restarted(self, seed: int) -> OnlineLike:
-        """The same model and method, with no rows."""
-        ...
-
-    def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
-        """log p(row | rows seen) of each row, in nats; takes nothing in."""
-        ...
-
-    @property
-    def posterior(self) -> dict[str, ndarray]:
-        """Arrays (particles, ...) by parameter name."""
-        ...
-
-    @property
-    def log_weights(self) -> Float[ndarray, " particles"]:
-        """Normalised log weights of the particles."""
-        ...
-
-
-Model = TypeVar("Model", bound=OnlineLike)
 
 
 class ChangeReport(NamedTuple):
@@ -254,8 +177,9 @@ class ChangeDetector:
             EvidentiaError: as the model's `update` does for `online`. A candidate that cannot go on is dropped.
         """
         error_before = self.segment.standard_error
-        update = self.online.update(batch)
-        continued = update if self.segment is self.online else self.segment.update(batch)
+        with all_or_none([self.online, self.segment]):
+            update = self.online.update(batch)
+            continued = update if self.segment is self.online else self.segment.update(batch)
         models = self.candidates
         if self.detector.opens_candidate(self._state):
             models = (*models, self._restarted())

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.special import gammaln
 
-from evidentia.change import OnlineLike
 from evidentia.errors import ConfigurationError
 from evidentia.fields import check_count
+from evidentia.online_like import OnlineLike
 
 
 class HistogramUpdate(NamedTuple):

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.change import OnlineLike
 from evidentia.errors import ConfigurationError
 from evidentia.fields import check_count
+from evidentia.online_like import OnlineLike
 
 Function = Callable[..., Any]
 
