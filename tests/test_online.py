@@ -124,8 +124,26 @@ def test_the_evidence_is_a_result_like_any_other(finished):
     evidence = finished[0].evidence()
     assert evidence.num_observations == NUM_ROWS and evidence.log_evidence == finished[0].log_evidence
     np.testing.assert_array_equal(evidence.trajectory.num_observations, [100, 500, 1000, 2000, 3000])
+    num_steps = [update.num_annealing_steps for update in finished[1]]
+    assert list(evidence.trajectory.num_annealing_steps) == [
+        sum(num_steps[start:stop]) for start, stop in itertools.pairwise([0, 1, 5, 10, 20, 30])
+    ]
     assert evidence.diagnostics["warnings"] == ""
     assert ev.compare({"a": evidence, "b": evidence}).probability[0] == pytest.approx(0.5)
+
+
+def test_the_trajectory_ends_where_the_estimate_is_after_drawing_anew(data):
+    online, updates = fed(new_online(), data, [0, 1000])
+    online.redraw()
+    evidence = online.evidence()
+    last = evidence.trajectory.at(1000)["log_evidence"]
+    assert last == evidence.log_evidence == online.log_evidence != updates[-1].log_evidence
+
+
+def test_signs_of_bad_health_are_warnings_and_named_in_the_result(data, finished, monkeypatch):
+    monkeypatch.setattr("evidentia.evidence.diagnostics.MAX_HEIGHT_SPREAD", 0.0)
+    with pytest.warns(ev.DiagnosticWarning, match="linear regression: the log posterior density"):
+        assert finished[0].evidence().diagnostics["warnings"] == "modes of different height"
 
 
 def test_a_restarted_one_has_seen_nothing(finished):
@@ -156,6 +174,26 @@ def test_a_bad_batch_is_named_and_leaves_the_state(data, change, message):
     assert (online.num_observations, online.log_evidence) == (100, before)
     twin, _ = fed(new_online(), data, [0, 100, 200])
     assert online.update(rows(data, 100, 200)).log_evidence == twin.log_evidence
+
+
+def test_a_first_batch_that_fails_leaves_nothing_behind(data):
+    online = new_online()
+    with pytest.raises(EstimationError):
+        online.update({"x": np.full((5, 3), 1e30, np.float32), "y": np.zeros(5, np.float32)})
+    assert online.num_observations == 0 and online.state is None
+    twin, _ = fed(new_online(), data, [0, 100])
+    assert online.update(rows(data, 0, 100)).log_evidence == twin.log_evidence
+
+
+def test_rows_beyond_what_32_bits_count_are_taken_in(data):
+    online, _ = fed(new_online(), data, [0, 600])
+    state = online.state
+    assert state is not None
+    reservoir = state.past.reservoir._replace(num_observations=2**31 - 50)
+    estimator = state.estimator._replace(num_observations=2**31 - 50)
+    online.restore(state._replace(estimator=estimator, past=state.past._replace(reservoir=reservoir)))
+    _, updates = fed(online, data, [600, 700, 800])
+    assert updates[-1].num_observations == 2**31 + 150
 
 
 def test_rows_that_no_particle_explains_are_named_by_their_place_in_the_stream(data):

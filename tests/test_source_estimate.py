@@ -60,6 +60,29 @@ def test_an_error_half_way_holds_the_result_so_far(data, monkeypatch):
     assert caught.value.evidence is not None and caught.value.evidence.num_observations == 3000
 
 
+def test_data_that_are_bad_half_way_leave_the_result_so_far(data, monkeypatch):
+    holey = {"x": data["x"], "y": np.where(np.arange(3000) == 2500, np.nan, data["y"])}
+    monkeypatch.setattr("evidentia.source_estimate.BATCH_SIZE", 1000)
+    with pytest.raises(DataError, match="NaN or infinite values in 1 of 1000 rows") as caught:
+        ev.estimate(MODEL, IterableSource(batches(holey, 1000)), method=METHOD)
+    assert caught.value.evidence is not None and caught.value.evidence.num_observations == 2000
+
+
+def test_ctrl_c_while_particles_are_drawn_anew_at_the_end_loses_nothing(data, monkeypatch):
+    def stop(online):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ev.Online, "redraw", stop)
+    with pytest.warns(EvidenceWarning, match="stopped after 3000 of 3000"):
+        assert not ev.estimate(MODEL, ArraySource(data), method=METHOD).completed
+
+
+def test_a_source_that_is_read_only_once_leaves_the_first_result_where_a_target_needs_a_second(data):
+    with pytest.raises(DataError, match="once") as caught:
+        ev.estimate(MODEL, IterableSource(batches(data)), method=METHOD, target_standard_error=1e-3)
+    assert caught.value.evidence is not None and caught.value.evidence.completed
+
+
 def test_what_cannot_be_done_with_a_source_is_said(data):
     with pytest.raises(ConfigurationError, match="method must be a configuration of SGAIS"):
         ev.estimate(MODEL, ArraySource(data), method=ev.AIS())

@@ -9,7 +9,13 @@ if TYPE_CHECKING:
 
 
 class EvidentiaError(Exception):
-    """Base of every error that evidentia raises on purpose; the command line turns it into one message."""
+    """Base of every error that evidentia raises on purpose; the command line turns it into one message.
+
+    Raised half-way by `estimate`, its `evidence` is the result for the rows taken in before, or None if there were none:
+    nothing computed is lost.
+    """
+
+    evidence: Evidence | None = None
 
 
 class DataError(EvidentiaError, ValueError):
@@ -25,12 +31,7 @@ class ConfigurationError(EvidentiaError, ValueError):
 
 
 class EstimationError(EvidentiaError, RuntimeError):
-    """The estimator cannot go on: for example every particle has a log-likelihood of -inf or NaN.
-
-    `evidence` is the result for the rows taken in before, or None if there were none: nothing computed is lost.
-    """
-
-    evidence: Evidence | None = None
+    """The estimator cannot go on: for example every particle has a log-likelihood of -inf or NaN."""
 
 
 class CheckpointError(EvidentiaError, RuntimeError):

@@ -17,6 +17,7 @@ from evidentia.errors import (
     DiagnosticWarning,
     EstimationError,
     EvidenceWarning,
+    EvidentiaError,
     ModelError,
 )
 from evidentia.evidence import SGAIS
@@ -65,8 +66,8 @@ def estimate(
     Raises:
         DataError, ModelError: what cannot be used, and what is needed instead.
         ConfigurationError: a method or seed that is none.
-        EstimationError: the log-likelihood is NaN at a particle, or -inf at all; its `evidence` holds the result for
-            the rows before.
+        EstimationError: the log-likelihood is NaN at a particle, or -inf at all. The `evidence` of an error half-way, be it
+            of the data of a source, holds the result for the rows before.
 
     Example:
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
@@ -93,12 +94,17 @@ def estimate(
     with reporter(progress, model.name) as report:
         evidence = run(chosen, int(seed), report, started)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
-            chosen = replace(chosen, num_particles=more)  # type: ignore[type-var]
-            evidence = run(chosen, int(seed), report, started)
+            try:
+                evidence = run(replace(chosen, num_particles=more), int(seed), report, started)  # type: ignore[type-var]
+            except KeyboardInterrupt:
+                break  # with nothing that is newer
+            except EvidentiaError as error:  # such as that of a source that can be read only once
+                error.evidence = evidence
+                raise
     if target_standard_error is not None and not evidence.standard_error <= target_standard_error:
         known = "not known" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
         warnings.warn(
-            f"the standard error is {known} with {chosen.num_particles:,} particles; "
+            f"the standard error is {known} with {evidence.method.num_particles:,} particles; "
             f"target_standard_error={target_standard_error:g} was not reached.",
             EvidenceWarning,
             stacklevel=2,

@@ -1,5 +1,6 @@
 """`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around `stream.state`."""
 
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,25 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import CheckpointError, ConfigurationError, ModelError
-from evidentia.evidence import SGAIS, diagnostics
+from evidentia.errors import CheckpointError, ConfigurationError, DiagnosticWarning, ModelError
+from evidentia.evidence import SGAIS
 from evidentia.fields import check_count, check_seed
 from evidentia.model import BoundModel, Model
-from evidentia.result import Evidence, Trajectory
+from evidentia.result import Evidence
 from evidentia.stream.arrays import as_arrays, num_rows, with_rows
 from evidentia.stream.checkpoint import CheckpointFolder, read
 from evidentia.stream.fingerprint import RECORDS, bind_as_saved, fingerprint
 from evidentia.stream.sources.memory import check_alike
-from evidentia.stream.state import OnlineState, OnlineUpdate, init, redraw, summary, take_in
+from evidentia.stream.state import (
+    OnlineState,
+    OnlineUpdate,
+    diagnose,
+    init,
+    redraw,
+    summary,
+    take_in,
+    trajectory,
+)
 
 BLOCK = 4096  # rows whose predictive densities are computed at once
 MIN_RESERVOIR = 500  # rows: a smaller sample says too little of the shape of the likelihood
@@ -78,10 +88,12 @@ class Online:
         After an error the state is as it was before the batch.
         """
         arrays = self._checked(batch)
-        if self._state is None or self._bound is None:
-            self._bound = self.model.bind(arrays)
-            self._state = init(self._bound, self.method, arrays, self.seed, self.reservoir_size)
-        self._state, update = take_in(self._bound, self.method, self._state, arrays, self.seed)
+        bound, state = self._bound, self._state
+        if bound is None or state is None:
+            bound = self.model.bind(arrays)
+            state = init(bound, self.method, arrays, self.seed, self.reservoir_size)
+        state, update = take_in(bound, self.method, state, arrays, self.seed)
+        self._bound, self._state = bound, state
         return update
 
     def redraw(self) -> None:
@@ -110,32 +122,26 @@ class Online:
     def evidence(self) -> Evidence:
         """The result so far, as `estimate` returns it; its trajectory has the updates at round numbers of rows and the last.
 
-        Raises ConfigurationError before the first batch. Signs that something is wrong are in `diagnostics["warnings"]`.
+        Raises ConfigurationError before the first batch. A sign that something is wrong is a DiagnosticWarning, and named in
+        `diagnostics["warnings"]`.
         """
         bound, state = self._started()
         log_evidence, standard_error = summary(self.method, state)
-        population, count = state.estimator.population, state.estimator.num_observations
-        marks = state.marks
-        if marks[-1].num_observations < count:
-            marks = (*marks, OnlineUpdate(count, 0, 0.0, log_evidence, standard_error, 0, state.seconds))
-        columns = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
-        measured = diagnostics.measure(
-            state.steps, diagnostics.height_spread(bound, state.past.rows, population)
-        )
-        measured["reservoir_standard_error"] = state.past.standard_error
-        signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_reservoir(measured)
+        diagnosis = diagnose(bound, state)
+        for sentence in diagnosis.signs.values():
+            warnings.warn(f"{bound.name}: {sentence}", DiagnosticWarning, stacklevel=2)
         return Evidence(
             log_evidence,
             standard_error,
-            count,
-            Trajectory(*(np.array([getattr(mark, name) for mark in marks]) for name in columns)),
+            state.estimator.num_observations,
+            trajectory(self.method, state),
             posterior=self.posterior,
             log_weights=self.log_weights,
             method=self.method,
             model_name=bound.name,
             seed=self.seed,
             seconds=state.seconds,
-            diagnostics={**measured, "warnings": "; ".join(signs.values())},
+            diagnostics={**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)},
         )
 
     @property

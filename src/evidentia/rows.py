@@ -39,13 +39,12 @@ class Sample(NamedTuple):
     missing: Expansion
 
 
-@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rows:
     """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their leading axis.
 
     With a `sample` they stand for more observations than themselves, and so do the sums over them. In messages they are
-    counted from `number` on in place of `start`, where that is given.
+    counted from `number` on in place of `start`, where that is given; programs never see it, as it outgrows 32 bits.
     """
 
     arrays: Any
@@ -75,6 +74,9 @@ class Rows:
         if self.sample is None:
             return window_sum
         return self.sample.weight * window_sum + missing(self.sample.missing)
+
+
+jax.tree_util.register_dataclass(Rows, ("arrays", "start", "stop", "sample"), (), drop_fields=("number",))
 
 
 def joined(past: Rows, chunk: Rows) -> Rows | None:

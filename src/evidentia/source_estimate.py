@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-from evidentia.errors import DataError, DiagnosticWarning, EstimationError, EvidenceWarning
+from evidentia.errors import DataError, EvidenceWarning, EvidentiaError
 from evidentia.evidence.estimator import Estimator
 from evidentia.model import Model
 from evidentia.online import Online
@@ -27,16 +27,12 @@ def estimate_source(
     report: Callable[[Update], None],
     started: float,
 ) -> Evidence:
-    """The evidence of all rows of a source; after Ctrl-C, or in an EstimationError, that of the rows before."""
+    """The evidence of all rows of a source; after Ctrl-C, or in an error's `evidence`, that of the rows before."""
     online = Online(model, method, seed=seed)  # type: ignore[arg-type]
     num_steps = num_dropped = 0
 
     def result(*, completed: bool) -> Evidence:
         found = online.evidence()
-        for sentence in (
-            str(found.diagnostics["warnings"]).split("; ") if found.diagnostics["warnings"] else ()
-        ):
-            warnings.warn(f"{model.name}: {sentence}", DiagnosticWarning, stacklevel=4)
         diagnostics = {**found.diagnostics, "num_dropped": num_dropped}
         return replace(
             found, seconds=time.perf_counter() - started, completed=completed, diagnostics=diagnostics
@@ -59,6 +55,12 @@ def estimate_source(
                     time.perf_counter() - started,
                 )
             )
+        if online.num_observations < 2:
+            raise DataError(
+                f"data must have at least two observations; the source has {online.num_observations}."
+            )
+        if online.method.refresh:
+            online.redraw()
     except KeyboardInterrupt:
         if not online.num_observations:
             raise
@@ -67,14 +69,8 @@ def estimate_source(
         )
         warnings.warn(message, EvidenceWarning, stacklevel=3)
         return result(completed=False)
-    except EstimationError as error:
+    except EvidentiaError as error:
         if online.num_observations:
             error.evidence = result(completed=False)
         raise
-    if online.num_observations < 2:
-        raise DataError(
-            f"data must have at least two observations; the source has {online.num_observations}."
-        )
-    if online.method.refresh:
-        online.redraw()
     return result(completed=True)

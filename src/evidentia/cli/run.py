@@ -11,7 +11,7 @@ import typer
 from evidentia.cli import output
 from evidentia.compilation import use_compilation_cache
 from evidentia.demo import Candidate
-from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.errors import ConfigurationError, EvidentiaError
 from evidentia.estimate import estimate
 from evidentia.evidence.estimator import Estimator
 from evidentia.result import Evidence
@@ -39,7 +39,7 @@ def estimate_each(
         plain: where stderr is no terminal, show progress as plain lines.
 
     Returns:
-        The evidences by name, and None or what stopped the run: Ctrl-C or an EstimationError. The evidence of the model
+        The evidences by name, and None or what stopped the run: Ctrl-C or an EvidentiaError. The evidence of the model
         at work then is for the rows before that, with `completed=False`, or missing if there were none.
     """
     evidences: dict[str, Evidence] = {}
@@ -50,7 +50,7 @@ def estimate_each(
                 output.progress(candidate.name, quiet=quiet, plain=plain) as show,
             ):
                 evidence = estimate(candidate.model, candidate.data, method=method, seed=seed, progress=show)
-        except EstimationError as error:
+        except EvidentiaError as error:
             if error.evidence is not None:
                 evidences[candidate.name] = error.evidence
             return evidences, error

@@ -35,6 +35,11 @@ class SGAISState(NamedTuple):
     proposal: Proposal | None = None
     tried_at: int = 0
 
+    def tried(self, num_observations: int) -> "SGAISState":
+        """The state where drawing anew was refused: its draws have used up the key."""
+        key, _ = jax.random.split(self.population.key)
+        return self._replace(population=self.population._replace(key=key), tried_at=num_observations)
+
 
 class SGAISInfo(NamedTuple):
     """What happened in one update, for people.
@@ -74,7 +79,7 @@ class SGAIS:
         target_ess: effective sample size, as a fraction of the particles, at which they are resampled and moved.
         resample: resample before a move. Without it weights accumulate and every annealing step moves, as published.
         refresh: draw the particles anew by importance sampling of all rows, from Student t's about the posterior's modes,
-            where these cover the posterior; for data in memory.
+            where these cover the posterior. In a stream they are weighed by what `Online` keeps of its rows.
         stochastic_gradient: False for exact gradients in the moves, in place of what `gradient` says.
         kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD` or `SGNHT`.
         gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or `gradients.FullBatch`.
@@ -171,7 +176,7 @@ class SGAIS:
             refreshed = self.redraw(model, state, rows)
             if refreshed is not None:
                 return refreshed
-            state = state._replace(tried_at=rows.size)
+            state = state.tried(rows.size)
             if not is_last:
                 return state, SGAISInfo((), log_evidence_variance(state.population), False)
             # On along the path with the first rows.
@@ -184,7 +189,7 @@ class SGAIS:
             refreshed = self.redraw(model, state, rows, info.steps)
             if refreshed is not None:
                 return refreshed
-            state = state._replace(tried_at=rows.size)
+            state = state.tried(rows.size)
         return state, info
 
     def follow(

@@ -24,7 +24,7 @@ from evidentia.kernels import METROPOLIS, STOCHASTIC
 from evidentia.model import BoundModel, Model
 from evidentia.stream.past import Past, Sums
 from evidentia.stream.reservoir import Reservoir
-from evidentia.stream.state import OnlineState, OnlineUpdate
+from evidentia.stream.state import Mark, OnlineState
 
 NUM_PARTICLES, NUM_ROWS = 8, 16
 TOLERANCE = 1e-3  # relative: other machines and versions round differently
@@ -43,7 +43,7 @@ class Fingerprint(NamedTuple):
 RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
-        *(Fingerprint, OnlineState, OnlineUpdate, Past, Reservoir, Sums),
+        *(Fingerprint, Mark, OnlineState, Past, Reservoir, Sums),
         *(SGAIS, SGAISState, StepInfo, Population, Expansion, ControlVariateMemory),
         *(gradients.ControlVariate, gradients.MiniBatch, gradients.FullBatch),
         *METROPOLIS,

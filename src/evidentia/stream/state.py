@@ -9,13 +9,16 @@ import time
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
-from evidentia.evidence import SGAIS
+from evidentia.evidence import SGAIS, diagnostics
 from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.estimator import Diagnosis
 from evidentia.evidence.population import log_evidence_variance
 from evidentia.evidence.refresh import weighted_particles
 from evidentia.evidence.sgais import SGAISState
 from evidentia.model import BoundModel
+from evidentia.result import Trajectory
 from evidentia.rows import next_round_number
 from evidentia.stream import past as pasts
 from evidentia.stream import reservoir as reservoirs
@@ -47,16 +50,27 @@ class OnlineUpdate(NamedTuple):
     seconds: float
 
 
+class Mark(NamedTuple):
+    """Where an estimate stood, for its trajectory; annealing steps and seconds are those from the first row on."""
+
+    num_observations: int
+    log_evidence: float
+    standard_error: float
+    num_annealing_steps: int
+    seconds: float
+
+
 class OnlineState(NamedTuple):
     """All that the next update needs, and what `Online.evidence` tells of the way here.
 
-    `marks` are the updates at round numbers of rows, `steps` the last annealing steps.
+    `marks` stand at round numbers of rows, `steps` are the last annealing steps, of `num_steps`.
     """
 
     estimator: SGAISState
     past: Past
     steps: tuple[StepInfo, ...] = ()
-    marks: tuple[OnlineUpdate, ...] = ()
+    num_steps: int = 0
+    marks: tuple[Mark, ...] = ()
     seconds: float = 0.0
 
 
@@ -82,10 +96,10 @@ def take_in(
     update = OnlineUpdate(
         end, size, log_predictive, *summary(method, state), num_annealing_steps=num_steps, seconds=seconds
     )
-    marks = state.marks
-    if not marks or end >= next_round_number(marks[-1].num_observations):
-        marks = (*marks, update._replace(seconds=state.seconds + seconds))
-    return state._replace(marks=marks, seconds=state.seconds + seconds), update
+    state = state._replace(num_steps=state.num_steps + num_steps, seconds=state.seconds + seconds)
+    if not state.marks or end >= next_round_number(state.marks[-1].num_observations):
+        state = state._replace(marks=(*state.marks, _mark(method, state)))
+    return state, update
 
 
 def summary(method: SGAIS, state: OnlineState) -> tuple[float, float]:
@@ -95,6 +109,30 @@ def summary(method: SGAIS, state: OnlineState) -> tuple[float, float]:
     """
     log_evidence, standard_error = method.summary(state.estimator)
     return float(log_evidence), math.hypot(standard_error, state.past.standard_error)
+
+
+def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
+    """The estimate at round numbers of rows and, as it stands, at the last."""
+    last = _mark(method, state)
+    marks = [*(mark for mark in state.marks if mark.num_observations < last.num_observations), last]
+    columns = {name: np.array([getattr(mark, name) for mark in marks]) for name in Mark._fields}
+    columns["num_annealing_steps"] = np.diff(columns["num_annealing_steps"], prepend=0)
+    return Trajectory(**columns)
+
+
+def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
+    """Measured signs of health of the last annealing steps, and of what is kept of the rows."""
+    spread = diagnostics.height_spread(model, state.past.rows, state.estimator.population)
+    measured = diagnostics.measure(state.steps, spread)
+    measured["reservoir_standard_error"] = state.past.standard_error
+    signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_reservoir(measured)
+    return Diagnosis(measured, signs)
+
+
+def _mark(method: SGAIS, state: OnlineState) -> Mark:
+    """Where the estimate stands."""
+    num_observations = state.estimator.num_observations
+    return Mark(num_observations, *summary(method, state), state.num_steps, state.seconds)
 
 
 def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, int]:
@@ -117,11 +155,11 @@ def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
     estimator, past = state.estimator, state.past
     if past.sums is not None:
         past = pasts.centred(model, past, weighted_particles(model, estimator.population).mean)
+    # The proposal is not kept: with the next rows particles go on along the path, which is asked before drawing anew again.
+    tried = estimator.tried(estimator.num_observations)
     found = method.redraw(model, estimator, past.rows)
     if found is not None:
         population = found[0].population
         if log_evidence_variance(population) <= log_evidence_variance(estimator.population):
-            estimator = estimator._replace(population=population)
-    # The proposal is not kept: with the next rows particles go on along the path, which is asked before drawing anew again.
-    estimator = estimator._replace(tried_at=estimator.num_observations)
-    return state._replace(estimator=estimator, past=past)
+            tried = tried._replace(population=population)
+    return state._replace(estimator=tried, past=past)
