@@ -40,11 +40,6 @@ class CsvSource:
         """Not known before the end."""
         return None
 
-    @property
-    def template(self) -> dict:
-        """Arrays without rows, in the dtypes of all batches."""
-        return self.selection.template
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`, which are read and left out."""
         check_count("skip", skip, 0)

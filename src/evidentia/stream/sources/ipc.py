@@ -30,11 +30,6 @@ class IpcSource:
         """Not known before the end."""
         return None
 
-    @property
-    def template(self) -> dict:
-        """Arrays without rows, in the dtypes of all batches."""
-        return self.selection.template
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`, each batch as soon as it is there; once."""
         check_count("skip", skip, 0)

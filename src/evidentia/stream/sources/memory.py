@@ -44,11 +44,6 @@ class ArraySource:
         """The rows in memory."""
         return num_rows(self.data)
 
-    @property
-    def template(self) -> Any:
-        """Arrays without rows, in the structure and dtypes of the data."""
-        return _template(self.data)
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """All rows after the first `skip`, at once."""
         check_count("skip", skip, 0)
@@ -89,11 +84,6 @@ class IterableSource:
     @property
     def num_rows(self) -> None:
         """Not known before the end."""
-        return None
-
-    @property
-    def template(self) -> None:
-        """Not known before the first batch."""
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:

@@ -45,11 +45,6 @@ class ParquetSource:
         """The rows of all files, from their footers."""
         return sum(part.num_rows for part in self.parts)
 
-    @property
-    def template(self) -> dict:
-        """Arrays without rows, in the dtypes of all batches."""
-        return self.selection.template
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`; files and row groups before them are not read."""
         check_count("skip", skip, 0)
