@@ -36,6 +36,21 @@ def test_rows_with_missing_values_are_dropped_and_counted_and_positions_count_th
         assert rows(source, skip=chunks[0].num_read).tolist() == [3, 5]
 
 
+def test_a_generator_may_fill_the_same_arrays_again():
+    """In the dtypes of batches, in which nothing has to be converted."""
+    buffer = {"x": np.empty((3, 2), np.float32), "y": np.empty(3, np.int32)}
+
+    def refilled():
+        for number in range(4):
+            buffer["x"][:] = number
+            buffer["y"][:] = number
+            yield buffer
+
+    chunks = list(recut(IterableSource(refilled()).batches(skip=1), 5))
+    assert [chunk.arrays["y"].tolist() for chunk in chunks] == [[0, 0, 1, 1, 1], [2, 2, 2, 3, 3], [3]]
+    assert [chunk.arrays["x"][:, 1].tolist() for chunk in chunks] == [[0, 0, 1, 1, 1], [2, 2, 2, 3, 3], [3]]
+
+
 def test_batches_of_one_row_and_of_none():
     source = IterableSource({"y": np.array(values)} for values in ([1.0], [], [2.0]))
     assert [batch.num_rows for batch in source.batches()] == [1, 1]
