@@ -1,5 +1,6 @@
 """Arrow's stream format (IPC) from another program, such as through a pipe."""
 
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ def read_ipc(
 
 
 def _unreadable(name: str, where: str, error: Exception) -> DataError:
+    if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+        return DataError(f"{name} cannot be read ({where}): {os.strerror(error.errno)}.")
     return DataError(
         f"{name} cannot be read as an Arrow IPC stream ({where}): {str(error).splitlines()[0].rstrip('.')}. Write it with "
         "pyarrow.ipc.new_stream or its like; CSV and Parquet are read from files."
