@@ -4,15 +4,15 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from evidentia.cli import output
 from evidentia.cli.stream_view import View
-from evidentia.errors import CheckpointError, EvidentiaError
+from evidentia.errors import CheckpointError, DataError, EvidentiaError
 from evidentia.stream.arrivals import arriving
-from evidentia.stream.batches import recut
+from evidentia.stream.batches import Batch, recut
 from evidentia.stream.checkpoint import CheckpointFolder
 from evidentia.stream.journal import Journal
 from evidentia.stream.session import Session
@@ -108,6 +108,14 @@ class Checkpoints:
             self.folder.write(content, words)
         self._position = self.session.position
 
+    def save_at_end(self) -> CheckpointError | None:
+        """The same, for one who has perhaps another error to tell of: the error is returned."""
+        try:
+            self.save()
+        except CheckpointError as error:
+            return error
+        return None
+
 
 def take_in(
     session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
@@ -116,13 +124,34 @@ def take_in(
 
     Returns:
         Whether it came to its end, and the error that ended it before, or the one of the last checkpoint.
+
+    Raises:
+        Exception: what is no `EvidentiaError`; what was taken in before is saved.
     """
     completed, problem = False, None
-    batches = arriving(recut(source.batches(session.position), batch_size))
     try:
-        for batch in batches:
+        completed = _take_in(session, source, batch_size, stop, checkpoints, view)
+    except EvidentiaError as error:
+        problem = error
+    except Exception:
+        # Not for a second Ctrl-C: what it came in the middle of may be half done, and nobody is to wait.
+        if (failure := checkpoints.save_at_end()) is not None:
+            output.show_note(str(failure))
+        raise
+    failure = checkpoints.save_at_end()
+    if failure is not None and problem is not None:
+        output.show_note(str(failure))
+    return completed, problem or failure
+
+
+def _take_in(
+    session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
+) -> bool:
+    """Take in what comes until there is no more, or until it is to stop; whether it came to the end of the source."""
+    with closing(arriving(recut(source.batches(session.position), batch_size))) as batches:
+        for batch in _until(stop, batches):
             if stop():
-                break
+                return False
             if batch is None:
                 view.wait()
                 checkpoints.save_if_due()
@@ -133,17 +162,16 @@ def take_in(
                     checkpoints.journal.append(update.to_dict())
                 view.show(update)
             checkpoints.save_if_due()
-        else:
-            completed = not stop()  # which ends a source that is followed
-    except EvidentiaError as error:
-        problem = error
-    finally:
-        batches.close()
+    return not stop()  # which ends a source that is followed
+
+
+def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
+    """The batches; after a signal, an error of reading is the end that stopping made, as within an Arrow message."""
     try:
-        checkpoints.save()
-    except CheckpointError as error:
-        return completed, problem or error
-    return completed, problem
+        yield from batches
+    except DataError:
+        if not stop():
+            raise
 
 
 def check_settings(
