@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evidentia.cli import output
+from evidentia.cli.stream_files import FileSource, KnownFile, listed, with_additions
 from evidentia.cli.stream_view import View
 from evidentia.errors import CheckpointError, DataError, EvidentiaError
 from evidentia.stream.arrivals import arriving
@@ -63,16 +64,20 @@ class Checkpoints:
     Attributes:
         folder: where to; None for nowhere.
         every: seconds between two; 0 for one after each batch.
+        journal: the lines of updates; None if none are written.
+        lengths: of the journals of the runs before, for the next run that writes one.
         settings: of the run, which `check_settings` compares when it goes on.
-        files: the names of the source's files.
+        source: of which `files` are the files, as `check_files` compares them.
     """
 
     folder: CheckpointFolder | None
     every: float
     session: Session
     journal: Journal | None
+    lengths: Mapping[str, int]
     settings: Mapping[str, Any]
-    files: list[str]
+    source: FileSource
+    files: list[KnownFile]
     _tried: float = field(default_factory=time.monotonic)
     _is_failing: bool = False
 
@@ -96,13 +101,14 @@ class Checkpoints:
         """Save if anything has changed. Raises CheckpointError."""
         if self._position == self.session.position:
             return
-        length = 0 if self.journal is None else self.journal.commit()
+        lengths = self.lengths if self.journal is None else self.journal.commit()
         if self.folder is not None:
+            self.files = with_additions(self.files, self.source)
             content = {
                 "session": self.session.packed(),
                 "settings": dict(self.settings),
                 "files": self.files,
-                "journal": length,
+                "journals": dict(lengths),
             }
             words = {"num_observations": self.session.num_observations, "models": list(self.session.onlines)}
             self.folder.write(content, words)
@@ -174,11 +180,9 @@ def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None
             raise
 
 
-def check_settings(
-    content: Any, settings: Mapping[str, Any], files: list[str], folder: CheckpointFolder
-) -> None:
-    """Raise CheckpointError unless a checkpoint is one of this command with the same settings, and of these files."""
-    if not isinstance(content, dict) or not {"session", "settings", "files"} <= set(content):
+def check_settings(content: Any, settings: Mapping[str, Any], folder: CheckpointFolder) -> None:
+    """Raise CheckpointError unless a checkpoint is one of this command with the same settings."""
+    if not isinstance(content, dict) or not {"session", "settings", "files", "journals"} <= set(content):
         raise CheckpointError(
             f"{folder.path} holds a checkpoint that evidentia stream did not write. Give another folder."
         )
@@ -192,15 +196,9 @@ def check_settings(
             f"the checkpoint in {folder.path} is of a run with {', '.join(differing)}. Give the same, or another folder for "
             "--checkpoint."
         )
-    before = content["files"]
-    if files[: len(before)] != before:
-        raise CheckpointError(
-            f"the checkpoint in {folder.path} is of a run on {_shown(before)}; got {_shown(files)}. New files must come after "
-            "those, or rows would be counted twice. Give the same, or another folder for --checkpoint."
-        )
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value[:5])) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
+        return listed(value)
     return "not given" if value is None else str(value)
