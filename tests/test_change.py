@@ -201,6 +201,46 @@ def test_a_candidate_that_fails_is_dropped_and_a_model_that_fails_raises():
     assert str(detector.state) == str(state)
 
 
+class Restorable(Gaussian):
+    """With a state that can be put back, as `ev.Online` has it."""
+
+    @property
+    def state(self):
+        return dict(self.__dict__)
+
+    def restore(self, state):
+        self.__dict__ = dict(state)
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["an old candidate", "a new one"])
+def test_a_batch_that_fails_at_a_candidate_is_as_if_it_had_not_come(is_new, monkeypatch):
+    rows = np.random.default_rng(1).normal(size=(9, 20)) + np.repeat([0, 5], [5, 4])[:, None]
+    once, twice = (ev.ChangeDetector(Restorable(), 1e-4) for _ in range(2))
+    for batch in rows[:7]:  # with an alarm, so that `segment` is a model of its own
+        once.update(batch), twice.update(batch)
+    assert once.segment is not once.online and len(once.candidates) == 1
+    models = [twice.online, twice.segment, *twice.candidates]
+    before, kept = [model.state for model in models], str(twice.state)
+    calls, update = [], Restorable.update
+
+    def failing(self, batch):
+        calls.append(self)
+        if len(calls) == len(models) + is_new:
+            raise MemoryError
+        return update(self, batch)
+
+    monkeypatch.setattr(Restorable, "update", failing)
+    with pytest.raises(MemoryError):
+        twice.update(rows[7] + 9)
+    monkeypatch.undo()
+    assert calls[: len(models)] == models
+    assert [twice.online, twice.segment, *twice.candidates] == models
+    assert [model.state for model in models] == before and str(twice.state) == kept
+    one, other = once.update(rows[8]), twice.update(rows[8])
+    assert vars(one.update) == vars(other.update) and one[1:] == other[1:]
+    assert str(once.state) == str(twice.state)
+
+
 def test_online_has_all_that_is_used_of_it():
     names = [name for name in (*vars(OnlineLike), *OnlineLike.__annotations__) if not name.startswith("_")]
     assert len(names) == 8 and all(hasattr(ev.Online, name) for name in names)

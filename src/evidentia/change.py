@@ -175,11 +175,21 @@ class ChangeDetector:
 
         Raises:
             EvidentiaError: as the model's `update` does for `online`. A candidate that cannot go on is dropped.
+
+        After an error the detector and its models are as they were before the batch.
         """
+        before = self.state, self.online, self.segment, self.candidates
+        try:
+            with all_or_none([self.online, self.segment, *self.candidates]):
+                return self._take_in(batch)
+        except BaseException:  # Ctrl-C too
+            (self._state, self._steps, self._num_started), self.online, self.segment, self.candidates = before
+            raise
+
+    def _take_in(self, batch: Any) -> ChangeReport:
         error_before = self.segment.standard_error
-        with all_or_none([self.online, self.segment]):
-            update = self.online.update(batch)
-            continued = update if self.segment is self.online else self.segment.update(batch)
+        update = self.online.update(batch)
+        continued = update if self.segment is self.online else self.segment.update(batch)
         models = self.candidates
         if self.detector.opens_candidate(self._state):
             models = (*models, self._restarted())
