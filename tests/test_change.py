@@ -142,7 +142,7 @@ def test_a_detector_that_was_saved_goes_on_as_if_it_had_not_been():
 
 
 class Annealed(Gaussian):
-    """Reports annealing steps, an error bar, and fails where told."""
+    """Reports annealing steps, the errors of its predictions, and fails where told."""
 
     steps, errors, fails_at = (1,), (0.0,), None
 
@@ -152,7 +152,9 @@ class Annealed(Gaussian):
             raise ev.EstimationError("no particle is left")
         update = super().update(batch)
         update.num_annealing_steps = self.steps[min(before, len(self.steps) - 1)]
-        update.standard_error = self.standard_error = self.errors[min(before, len(self.errors) - 1)]
+        error = self.errors[min(before, len(self.errors) - 1)]
+        update.log_predictive_standard_error = error
+        self.standard_error = math.hypot(self.standard_error, error)
         return update
 
 
@@ -176,8 +178,8 @@ def test_the_error_of_the_log_bayes_factor_joins_those_of_both_models():
         detector.update(batch)
     alarm = detector.update(np.random.default_rng(1).normal(9, 1, 10)).alarm
     assert alarm.row == 20
-    # From 0.3 to 0.5 for the model that goes on, 0.1 for the new one.
-    assert alarm.standard_error == pytest.approx(math.sqrt(0.5**2 - 0.3**2 + 0.1**2))
+    # 0.5 for the third prediction of the model that goes on, 0.1 for the first of the new one.
+    assert alarm.standard_error == pytest.approx(math.hypot(0.5, 0.1))
     assert alarm.log_e_value < alarm.log_bayes_factor, "the variance is taken off"
 
 

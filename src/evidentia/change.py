@@ -187,7 +187,6 @@ class ChangeDetector:
             raise
 
     def _take_in(self, batch: Any) -> ChangeReport:
-        error_before = self.segment.standard_error
         update = self.online.update(batch)
         continued = update if self.segment is self.online else self.segment.update(batch)
         models = self.candidates
@@ -199,7 +198,7 @@ class ChangeDetector:
             continued.batch_size,
             continued.log_predictive,
             restarted,
-            _growth(error_before, continued.standard_error),
+            _known(continued.log_predictive_standard_error) ** 2,
         )
         ratio, spike = self._annealing(continued)
         self.candidates = tuple(models[i] for i in found.kept)
@@ -246,7 +245,6 @@ def _log_predictive(model: OnlineLike, batch: Any) -> float:
         return -math.inf
 
 
-def _growth(before: float, after: float) -> float:
-    """By how much the Monte Carlo variance of a log evidence grew; 0 where it is not known, or fell."""
-    growth = after**2 - before**2
-    return growth if growth > 0 else 0.0
+def _known(standard_error: float) -> float:
+    """A Monte Carlo error; 0 where it is not known."""
+    return 0.0 if math.isnan(standard_error) else standard_error

@@ -25,6 +25,7 @@ class HistogramUpdate(NamedTuple):
     standard_error: float = 0.0
     num_annealing_steps: int = 0
     seconds: float = 0.0
+    log_predictive_standard_error: float = 0.0
 
 
 class DensityHistogram:
