@@ -58,7 +58,7 @@ events = collections.Counter()
 jax.monitoring.register_event_listener(lambda name, **about: events.update([name.rpartition("/")[2]]))
 ev.use_compilation_cache(sys.argv[1])
 data = {"x": [[0.5], [1.5], [2.5]], "y": [1.0, 2.0, 3.0]}
-evidence = ev.estimate(ev.models.linear_regression(1), data, method=ev.Laplace(num_particles=8))
+evidence = ev.estimate(ev.models.linear_regression(1), data, method=ev.PriorSampling(num_particles=8))
 print(json.dumps([evidence.log_evidence, events["cache_misses"], events["cache_hits"]]))
 """
 

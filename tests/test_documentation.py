@@ -16,10 +16,10 @@ PAGES = [
 
 
 def examples(page: str) -> str:
-    """The blocks marked python (not py), one after the other as a reader runs them; thousands of rows become 2,000."""
+    """The blocks marked python (not py), one after the other as a reader runs them; thousands of rows become 600."""
     text = (REPOSITORY / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"\b\d+_000\b", "2_000", "\n".join(blocks))
+    return re.sub(r"\b\d+_000\b", "600", "\n".join(blocks))
 
 
 def test_examples_run(tmp_path, monkeypatch):

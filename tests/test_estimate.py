@@ -84,7 +84,7 @@ def test_a_target_for_the_standard_error_is_reached():
 
 
 def test_a_target_that_is_met_changes_nothing():
-    evidence = ev.estimate(MODEL, data(200), target_standard_error=10.0)
+    evidence = ev.estimate(MODEL, data(), target_standard_error=10.0)
     assert evidence.num_particles == ev.SGAIS().num_particles
 
 
@@ -111,10 +111,10 @@ def test_ctrl_c_returns_what_was_known_by_then():
 
 
 def test_a_target_out_of_reach_is_reported(monkeypatch):
-    monkeypatch.setattr(sys.modules["evidentia.estimate"], "MAX_PARTICLES", 512)
-    method = ev.SMC(num_particles=500)
+    monkeypatch.setattr(sys.modules["evidentia.estimate"], "MAX_PARTICLES", 64)
+    method = ev.SMC(num_particles=32)
     with pytest.warns(
-        ev.EvidenceWarning, match=r"with 512 particles; target_standard_error=0\.001 was not reached"
+        ev.EvidenceWarning, match=r"with 64 particles; target_standard_error=0\.001 was not reached"
     ):
         ev.estimate(MODEL, data(200), method=method, target_standard_error=0.001)
 

@@ -153,11 +153,10 @@ def test_impossible_fields_are_refused(make, message):
 def test_components_that_are_put_in_order_cost_nothing():
     """On 20 rows three components overlap, and particles change their order all the time.
 
-    The truth is from prior sampling, 400,000 draws. Three runs: 0.13 is three standard errors of their mean; it was 0.27 high
-    as long as moves might leave the order.
+    The truth is from prior sampling: ten times 400,000 draws, with a standard error of 0.008. Three runs: 0.13 is three
+    standard errors of their mean; it was 0.27 high as long as moves might leave the order.
     """
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     data, _ = model.simulate(20, 5)
-    truth = ev.estimate(model, data, method=ev.PriorSampling(num_particles=400_000)).log_evidence
     found = [ev.estimate(model, data, method=ev.AIS(), seed=seed).log_evidence for seed in range(3)]
-    assert abs(np.mean(found) - truth) < 0.13
+    assert abs(np.mean(found) + 39.232) < 0.13
