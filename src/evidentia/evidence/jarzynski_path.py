@@ -1,0 +1,160 @@
+"""Particles that follow any path of potentials by weighted Langevin steps, on the device from the first to the last.
+
+Each particle x has a log weight A, to which every step adds ΔA (`kernels.langevin`). With normalised weights W before it,
+
+    log Z_{k+1} / Z_k = log Σ Wᵢ exp(ΔAᵢ),
+
+and where the effective sample size falls below a threshold the particles are resampled, and their weights equal again.
+
+Source: Cuin, Carbone, Akyildiz (2025), Eq. 14 and, with resampling, Eq. 15.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.smc import resampling
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.kernels.langevin import Place, langevin_step, log_weight_increment, place
+
+LogDensity = Callable[[Float[Array, " parameters"]], Float[Array, ""]]
+
+
+class PathSample(NamedTuple):
+    """Particles at the end of a path, and what it was worth on the way.
+
+    Attributes:
+        particles: in the structure of those at the start, (particles, …).
+        log_weights: normalised.
+        log_evidence: log Z_k / Z_0 in nats, float64, (steps + 1,).
+        ess: effective sample size as a fraction of the particles, before resampling, (steps + 1,).
+    """
+
+    particles: Any
+    log_weights: Float[np.ndarray, " particles"]
+    log_evidence: Float[np.ndarray, " steps"]
+    ess: Float[np.ndarray, " steps"]
+
+
+class Walkers(NamedTuple):
+    """Particles under a log density, and their normalised log weights."""
+
+    at: Place
+    log_weights: Float[Array, " particles"]
+
+
+class StepTaken(NamedTuple):
+    """log Z_{k+1} / Z_k in nats, and the effective sample size after the step as a fraction of the particles."""
+
+    log_evidence: Float[Array, ""]
+    ess: Float[Array, ""]
+
+
+def begin(log_density: LogDensity, positions: Float[Array, "particles parameters"]) -> Walkers:
+    """Particles with equal weights."""
+    count = positions.shape[0]
+    return Walkers(jax.vmap(partial(place, log_density))(positions), jnp.full(count, -jnp.log(count)))
+
+
+def advance(
+    key: Array, walkers: Walkers, log_density: LogDensity, step_size: Array | float, ess_threshold: float
+) -> tuple[Walkers, StepTaken]:
+    """A step under the density that the walkers are in, to the next one, `log_density`."""
+    key_step, key_resample = jax.random.split(key)
+    reached = langevin_step(key_step, walkers.at, step_size)
+    after = jax.vmap(partial(place, log_density))(reached)
+    gained = log_weight_increment(walkers.at, after, step_size)
+    gained = jnp.where(jnp.isfinite(gained), gained, -jnp.inf)  # a particle that is lost
+    log_weights = walkers.log_weights + gained
+    increment = jax.nn.logsumexp(log_weights)
+    log_weights = log_weights - increment
+    count = len(log_weights)
+    ess = 1 / (count * jnp.sum(jnp.exp(2 * log_weights)))
+
+    def resampled():
+        parents = resampling.systematic(key_resample, jnp.exp(log_weights), count)
+        even = jnp.full(count, -jnp.log(count), log_weights.dtype)
+        return Walkers(jax.tree.map(lambda leaf: leaf[parents], after), even)
+
+    walkers = jax.lax.cond(ess < ess_threshold, resampled, lambda: Walkers(after, log_weights))
+    return walkers, StepTaken(increment, ess)
+
+
+def sample_path(
+    potential: Callable[[Any, Any], Any],
+    particles: Any,
+    num_steps: int,
+    step_size: float,
+    ess_threshold: float,
+    seed: int,
+) -> PathSample:
+    """What `Jarzynski.sample` returns."""
+    positions, example = flat_particles("particles", particles)
+    arguments = jax.random.key(seed), positions, example, step_size, ess_threshold
+    start, end, taken = _follow(potential, num_steps, *arguments)
+    check_start(start)
+    log_evidence = np.concatenate([[0.0], np.cumsum(np.asarray(taken.log_evidence, np.float64))])
+    check_alive(log_evidence)
+    log_weights = np.asarray(end.log_weights, np.float64)
+    ess = np.concatenate([[1.0], np.asarray(taken.ess, np.float64)])
+    unravel = ravel_pytree(example)[1]
+    return PathSample(jax.vmap(unravel)(end.at.position), log_weights, log_evidence, ess)
+
+
+@partial(jax.jit, static_argnames=("potential", "num_steps"))
+def _follow(potential, num_steps, key, positions, example, step_size, ess_threshold):
+    """Where the particles were, where they are after all steps, and the steps."""
+    unravel = ravel_pytree(example)[1]
+
+    def log_density(step, position):
+        return -potential(step, unravel(position))
+
+    def step(walkers, index):
+        here = partial(log_density, index + 1)
+        return advance(jax.random.fold_in(key, index), walkers, here, step_size, ess_threshold)
+
+    start = begin(partial(log_density, 0), positions)
+    return start.at, *jax.lax.scan(step, start, jnp.arange(num_steps))
+
+
+def flat_particles(name: str, particles: Any) -> tuple[Float[Array, "particles parameters"], Any]:
+    """Particles as one matrix, and the first as an example of their structure.
+
+    Raises ConfigurationError unless all arrays have the same number of particles.
+    """
+    leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(particles)]
+    counts = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
+    if len(counts) != 1 or None in counts or counts == {0}:
+        shapes = ", ".join(str(leaf.shape) for leaf in leaves) or "nothing"
+        raise ConfigurationError(
+            f"{name} must be arrays (particles, …) with the same number of particles; got {shapes}."
+        )
+    particles = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf, jnp.float32)), particles)
+    example = jax.tree.map(lambda leaf: leaf[0], particles)
+    return jax.vmap(lambda one: ravel_pytree(one)[0])(particles), example
+
+
+def check_start(at: Place) -> None:
+    """Raise EstimationError unless the log density and its gradient are finite at all particles."""
+    bad = ~np.isfinite(np.asarray(at.log_density)) | ~np.isfinite(np.asarray(at.gradient)).all(axis=-1)
+    if bad.any():
+        raise EstimationError(
+            f"the potential or its gradient is not finite at {bad.sum()} of {len(bad)} particles at the start (the first is "
+            f"particle {bad.argmax()}). Give particles of a density that is positive there, or check the potential."
+        )
+
+
+def check_alive(log_evidence: np.ndarray) -> None:
+    """Raise EstimationError if all particles were lost on the way."""
+    bad = ~np.isfinite(log_evidence)
+    if bad.any():
+        raise EstimationError(
+            f"after step {bad.argmax()} the potential is not finite at any particle: the steps are too long. Take a smaller "
+            "step_size."
+        )
