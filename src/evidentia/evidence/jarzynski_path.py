@@ -23,8 +23,6 @@ from jaxtyping import Array, Float
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.kernels.langevin import Place, langevin_step, log_weight_increment, place
 
-LogDensity = Callable[[Float[Array, " parameters"]], Float[Array, ""]]
-
 
 class PathSample(NamedTuple):
     """Particles at the end of a path, and what it was worth on the way.
@@ -42,13 +40,6 @@ class PathSample(NamedTuple):
     ess: Float[np.ndarray, " steps"]
 
 
-class Walkers(NamedTuple):
-    """Particles under a log density, and their normalised log weights."""
-
-    at: Place
-    log_weights: Float[Array, " particles"]
-
-
 class StepTaken(NamedTuple):
     """log Z_{k+1} / Z_k in nats, and the effective sample size after the step as a fraction of the particles."""
 
@@ -56,34 +47,37 @@ class StepTaken(NamedTuple):
     ess: Float[Array, ""]
 
 
-def begin(log_density: LogDensity, positions: Float[Array, "particles parameters"]) -> Walkers:
-    """Particles with equal weights."""
-    count = positions.shape[0]
-    return Walkers(jax.vmap(partial(place, log_density))(positions), jnp.full(count, -jnp.log(count)))
+def reweigh(
+    key: Array,
+    before: Place,
+    after: Place,
+    log_weights: Float[Array, " particles"],
+    step_size: Array | float,
+    ess_threshold: float,
+    beside: Any = None,
+) -> tuple[Place, Any, Float[Array, " particles"], StepTaken]:
+    """What a Langevin step from one place to another does to the weights, which are normalised, and resampling if it is due.
 
-
-def advance(
-    key: Array, walkers: Walkers, log_density: LogDensity, step_size: Array | float, ess_threshold: float
-) -> tuple[Walkers, StepTaken]:
-    """A step under the density that the walkers are in, to the next one, `log_density`."""
-    key_step, key_resample = jax.random.split(key)
-    reached = langevin_step(key_step, walkers.at, step_size)
-    after = jax.vmap(partial(place, log_density))(reached)
-    gained = log_weight_increment(walkers.at, after, step_size)
+    `beside` is a pytree of what else belongs to each particle, (particles, …), and is resampled with it.
+    """
+    gained = log_weight_increment(before, after, step_size)
     gained = jnp.where(jnp.isfinite(gained), gained, -jnp.inf)  # a particle that is lost
-    log_weights = walkers.log_weights + gained
+    log_weights = log_weights + gained
     increment = jax.nn.logsumexp(log_weights)
     log_weights = log_weights - increment
-    count = len(log_weights)
-    ess = 1 / (count * jnp.sum(jnp.exp(2 * log_weights)))
+    ess = 1 / (len(gained) * jnp.sum(jnp.exp(2 * log_weights)))
 
     def resampled():
-        parents = resampling.systematic(key_resample, jnp.exp(log_weights), count)
-        even = jnp.full(count, -jnp.log(count), log_weights.dtype)
-        return Walkers(jax.tree.map(lambda leaf: leaf[parents], after), even)
+        parents = resampling.systematic(key, jnp.exp(log_weights), len(gained))
+        return *jax.tree.map(lambda leaf: leaf[parents], (after, beside)), even_log_weights(after)
 
-    walkers = jax.lax.cond(ess < ess_threshold, resampled, lambda: Walkers(after, log_weights))
-    return walkers, StepTaken(increment, ess)
+    kept = jax.lax.cond(ess < ess_threshold, resampled, lambda: (after, beside, log_weights))
+    return *kept, StepTaken(increment, ess)
+
+
+def even_log_weights(at: Place) -> Float[Array, " particles"]:
+    """Those of particles that are all worth the same."""
+    return jnp.full_like(at.log_density, -jnp.log(len(at.log_density)))
 
 
 def sample_path(
@@ -97,14 +91,13 @@ def sample_path(
     """What `Jarzynski.sample` returns."""
     positions, example = flat_particles("particles", particles)
     arguments = jax.random.key(seed), positions, example, step_size, ess_threshold
-    start, end, taken = _follow(potential, num_steps, *arguments)
+    start, (end, log_weights), taken = _follow(potential, num_steps, *arguments)
     check_start(start)
     log_evidence = np.concatenate([[0.0], np.cumsum(np.asarray(taken.log_evidence, np.float64))])
     check_alive(log_evidence)
-    log_weights = np.asarray(end.log_weights, np.float64)
     ess = np.concatenate([[1.0], np.asarray(taken.ess, np.float64)])
     unravel = ravel_pytree(example)[1]
-    return PathSample(jax.vmap(unravel)(end.at.position), log_weights, log_evidence, ess)
+    return PathSample(jax.vmap(unravel)(end.position), np.asarray(log_weights, np.float64), log_evidence, ess)
 
 
 @partial(jax.jit, static_argnames=("potential", "num_steps"))
@@ -115,12 +108,18 @@ def _follow(potential, num_steps, key, positions, example, step_size, ess_thresh
     def log_density(step, position):
         return -potential(step, unravel(position))
 
-    def step(walkers, index):
-        here = partial(log_density, index + 1)
-        return advance(jax.random.fold_in(key, index), walkers, here, step_size, ess_threshold)
+    def look(step, positions):
+        return jax.vmap(lambda position: place(partial(log_density, step), position))(positions)
 
-    start = begin(partial(log_density, 0), positions)
-    return start.at, *jax.lax.scan(step, start, jnp.arange(num_steps))
+    def step(carry, index):
+        at, log_weights = carry
+        key_step, key_resample = jax.random.split(jax.random.fold_in(key, index))
+        after = look(index + 1, langevin_step(key_step, at, step_size))
+        at, _, log_weights, taken = reweigh(key_resample, at, after, log_weights, step_size, ess_threshold)
+        return (at, log_weights), taken
+
+    start = look(0, positions)
+    return start, *jax.lax.scan(step, (start, even_log_weights(start)), jnp.arange(num_steps))
 
 
 def flat_particles(name: str, particles: Any) -> tuple[Float[Array, "particles parameters"], Any]:

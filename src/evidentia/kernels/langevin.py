@@ -11,8 +11,7 @@ is followed by the increment of the log weight with which x' stands for the next
 the log of π_{k+1}(x') q_{k+1}(x | x') over π_k(x) q_k(x' | x), with q_k the law of a step. So weighted means, and the ratio
 of normalising constants exp(log mean A), are right on average for any h and any path of densities. One gradient a step.
 
-Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4 (there -α_{k+1}(x', x) + α_k(x, x')); Carbone, Hua, Coste, Vanden-Eijnden
-(2023), Proposition 1.
+Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4 (there -α_{k+1}(x', x) + α_k(x, x')).
 """
 
 from collections.abc import Callable
