@@ -15,6 +15,7 @@ class Update:
         self.num_observations = online.num_observations
         self.batch_size = batch_size
         self.log_predictive = log_predictive
+        self.log_predictive_standard_error = 0.0
         self.log_evidence = online.log_evidence
         self.standard_error = online.standard_error
         self.num_annealing_steps = 1

@@ -1,6 +1,7 @@
 """Clusters that appear: the papers' experiment on a change of distribution, with alarms.
 
     python -m experiments.distribution_shift                 # hours on 2 cores
+    python -m experiments.distribution_shift --rows 20000    # both changes, and 10,000 rows more
     python -m experiments.distribution_shift --quick --out somewhere
 
 Rows in the plane come from 3 Gaussian clusters, from row 1,000 on from 5, from row 10,000 on from 7, of 100,000. Mixtures with
@@ -180,11 +181,12 @@ def draw(found, plan, path):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="3,000 rows and few particles: minutes")
+    parser.add_argument("--rows", type=int, default=Plan().num_rows, help="in all")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    plan = QUICK if arguments.quick else Plan()
+    plan = QUICK if arguments.quick else Plan(num_rows=arguments.rows)
     path = arguments.out / "distribution_shift.json"
     stored = json.loads(path.read_text()) if path.is_file() else {}
     settings = {**json.loads(json.dumps(plan._asdict())), "seed": arguments.seed}

@@ -41,11 +41,15 @@ def test_without_forgetting_they_are_the_posterior_probabilities():
 
 
 class Noisy(Gaussian):
-    """Says that its log evidence has an error, which grows with the rows."""
+    """Says that its log evidence has an error, which grows with the rows since particles were `drawn_at`."""
+
+    drawn_at = 0
 
     def update(self, batch):
         update = super().update(batch)
-        update.standard_error = self.standard_error = 0.1 * math.sqrt(self.num_observations / 100)
+        update.log_predictive_standard_error = 0.1 * math.sqrt(len(batch) / 100)
+        rows = self.num_observations - self.drawn_at
+        update.standard_error = self.standard_error = 0.1 * math.sqrt(rows / 100)
         return update
 
 
@@ -78,9 +82,15 @@ def test_forgetting_is_per_row_and_falls_back_to_the_prior():
     assert math.log(found["vague"] / found["sharp"]) == pytest.approx(math.log(9) + expected)
 
 
-def test_errors_with_forgetting_fade_too():
+@pytest.mark.parametrize("drawn_at", [0, 200], ids=["along the path", "drawn anew at the end"])
+def test_errors_with_forgetting_fade_too(drawn_at):
+    """An error of the log evidence that falls, as particles are drawn anew, takes none of that of the predictions."""
     averaged = ev.ModelAverage({"a": Noisy(rows=0.01), "b": Noisy(rows=0.02)}, forgetting=0.99)
-    fed(averaged, rows(200), 100)
+    data = rows(200)
+    averaged.update(data[:100])
+    for online in averaged.onlines.values():
+        online.drawn_at = drawn_at
+    averaged.update(data[100:])
     shrink = 0.99**100
     variance = 2 * (0.1**2 * shrink**2 + (0.02 - 0.01))
     share = averaged.probabilities["a"]
@@ -91,7 +101,7 @@ def test_unknown_errors_stay_unknown():
     class Unknown(Gaussian):
         def update(self, batch):
             update = super().update(batch)
-            update.standard_error = self.standard_error = math.nan
+            update.standard_error = self.standard_error = update.log_predictive_standard_error = math.nan
             return update
 
     for forgetting in (1.0, 0.99):

@@ -142,7 +142,7 @@ def test_a_detector_that_was_saved_goes_on_as_if_it_had_not_been():
 
 
 class Annealed(Gaussian):
-    """Reports annealing steps, an error bar, and fails where told."""
+    """Reports annealing steps, the errors of its predictions, and fails where told."""
 
     steps, errors, fails_at = (1,), (0.0,), None
 
@@ -152,7 +152,9 @@ class Annealed(Gaussian):
             raise ev.EstimationError("no particle is left")
         update = super().update(batch)
         update.num_annealing_steps = self.steps[min(before, len(self.steps) - 1)]
-        update.standard_error = self.standard_error = self.errors[min(before, len(self.errors) - 1)]
+        error = self.errors[min(before, len(self.errors) - 1)]
+        update.log_predictive_standard_error = error
+        self.standard_error = math.hypot(self.standard_error, error)
         return update
 
 
@@ -176,8 +178,8 @@ def test_the_error_of_the_log_bayes_factor_joins_those_of_both_models():
         detector.update(batch)
     alarm = detector.update(np.random.default_rng(1).normal(9, 1, 10)).alarm
     assert alarm.row == 20
-    # From 0.3 to 0.5 for the model that goes on, 0.1 for the new one.
-    assert alarm.standard_error == pytest.approx(math.sqrt(0.5**2 - 0.3**2 + 0.1**2))
+    # 0.5 for the third prediction of the model that goes on, 0.1 for the first of the new one.
+    assert alarm.standard_error == pytest.approx(math.hypot(0.5, 0.1))
     assert alarm.log_e_value < alarm.log_bayes_factor, "the variance is taken off"
 
 
@@ -199,6 +201,46 @@ def test_a_candidate_that_fails_is_dropped_and_a_model_that_fails_raises():
     with pytest.raises(ev.EstimationError, match="no particle is left"):
         detector.update(rows[2])
     assert str(detector.state) == str(state)
+
+
+class Restorable(Gaussian):
+    """With a state that can be put back, as `ev.Online` has it."""
+
+    @property
+    def state(self):
+        return dict(self.__dict__)
+
+    def restore(self, state):
+        self.__dict__ = dict(state)
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["an old candidate", "a new one"])
+def test_a_batch_that_fails_at_a_candidate_is_as_if_it_had_not_come(is_new, monkeypatch):
+    rows = np.random.default_rng(1).normal(size=(9, 20)) + np.repeat([0, 5], [5, 4])[:, None]
+    once, twice = (ev.ChangeDetector(Restorable(), 1e-4) for _ in range(2))
+    for batch in rows[:7]:  # with an alarm, so that `segment` is a model of its own
+        once.update(batch), twice.update(batch)
+    assert once.segment is not once.online and len(once.candidates) == 1
+    models = [twice.online, twice.segment, *twice.candidates]
+    before, kept = [model.state for model in models], str(twice.state)
+    calls, update = [], Restorable.update
+
+    def failing(self, batch):
+        calls.append(self)
+        if len(calls) == len(models) + is_new:
+            raise MemoryError
+        return update(self, batch)
+
+    monkeypatch.setattr(Restorable, "update", failing)
+    with pytest.raises(MemoryError):
+        twice.update(rows[7] + 9)
+    monkeypatch.undo()
+    assert calls[: len(models)] == models
+    assert [twice.online, twice.segment, *twice.candidates] == models
+    assert [model.state for model in models] == before and str(twice.state) == kept
+    one, other = once.update(rows[8]), twice.update(rows[8])
+    assert vars(one.update) == vars(other.update) and one[1:] == other[1:]
+    assert str(once.state) == str(twice.state)
 
 
 def test_online_has_all_that_is_used_of_it():

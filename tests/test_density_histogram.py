@@ -55,6 +55,40 @@ def test_batches_add_up_and_copies_begin_anew():
     assert two.posterior["probabilities"].shape == (1, 20) and two.log_weights.shape == (1,)
 
 
+def test_an_array_that_is_filled_anew_is_a_new_batch_and_copies_share_the_pass_over_it():
+    class Counting(Gaussian):
+        num_passes = 0
+
+        def log_predictive(self, batch):
+            Counting.num_passes += 1
+            return super().log_predictive(batch)
+
+    rows = np.random.default_rng(4).normal(size=(3, 100))
+    filled, fresh = (ev.DensityHistogram.fit(Counting(), rows[0]) for _ in range(2))
+    copy, buffer, Counting.num_passes = filled.restarted(), np.empty(100), 0
+    for values in (rows[1], rows[2], rows[2]):
+        buffer[:] = values
+        filled.update(buffer)
+        copy.update(buffer)
+        np.testing.assert_array_equal(copy.counts, filled.counts)
+    assert Counting.num_passes == 3, "the same values once more are a batch of their own"
+    for values in (rows[1], rows[2], rows[2]):
+        fresh.update(values.copy())
+    np.testing.assert_array_equal(filled.counts, fresh.counts)
+
+
+def test_restored_it_is_as_before_the_batch():
+    rows = np.random.default_rng(5).normal(size=(3, 100))
+    histogram = ev.DensityHistogram.fit(Gaussian(), rows[0])
+    histogram.update(rows[1])
+    before, counts, log_evidence = histogram.state, histogram.counts.copy(), histogram.log_evidence
+    after = histogram.update(rows[2])
+    histogram.restore(before)
+    assert histogram.log_evidence == log_evidence
+    np.testing.assert_array_equal(histogram.counts, counts)
+    assert histogram.update(rows[2]) == after
+
+
 def test_mappings_and_tuples_of_columns_are_split_too():
     class Columns(Gaussian):
         def update(self, batch):

@@ -1,5 +1,7 @@
 """Gradient estimators: unbiased, exact where they must be, with shared mini-batches."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from evidentia import models
 from evidentia.errors import ConfigurationError
 from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
-from evidentia.rows import Rows
+from evidentia.rows import Rows, Sample
 from evidentia.target import Target, expand, log_target, merge_chunk
 
 NUM_ROWS, NUM_CHUNK, TEMPERATURE = 3000, 500, 0.3
@@ -176,6 +178,38 @@ def test_quiet_mini_batches_do_not_grow(problem):
     config = ControlVariate(batch_size=64, exact_rows=0)
     memory = config.prepare(bound, None, target, positions[0]).memory
     assert config.adapt(memory, 0.01) is memory
+
+
+def test_a_mini_batch_that_grew_shrinks_where_it_is_quiet_down_to_where_it_started(problem):
+    bound, _, target, positions = problem
+    config = ControlVariate(batch_size=8, exact_rows=0)
+    memory = config.prepare(bound, None, target, positions[0]).memory
+    sizes = []
+    for noise in (5.0, 0.3, 0.01, 1e-4, 1e-4, 1e-4, 0.0):
+        memory = config.adapt(memory, noise)
+        sizes.append(memory.batch_size)
+    assert sizes == [64, 512, 512, 64, 8, 8, 8]
+
+
+def test_about_a_sample_too_the_exact_gradient_is_given_up_when_the_rows_have_doubled(problem):
+    """With a reservoir the window has as many rows at any time, and its centre is always new."""
+    bound, _, target, positions = problem
+    config, centre = ControlVariate(batch_size=64, exact_rows=0), positions.mean(0)
+    nothing = jax.tree.map(jnp.zeros_like, expand(bound, centre, target.past))
+
+    def prepared(memory, seen):
+        past = replace(target.past, sample=Sample(seen / NUM_ROWS, nothing))
+        return config.prepare(bound, memory, target._replace(past=past), centre)
+
+    memory = prepared(None, 10_000).memory
+    for seen in (11_000, 12_000):
+        memory = prepared(config.adapt(memory, 5.0), seen).memory
+    assert prepared(memory, 12_000).config == FullBatch() and memory.centred_at == 11_000
+    assert prepared(config.adapt(memory, 0.0), 21_999).config == FullBatch()
+    found = prepared(memory, 22_000)
+    assert found.config == replace(config, batch_size=512)
+    assert prepared(config.adapt(found.memory, 5.0), 30_000).config == FullBatch()
+    assert prepared(config.adapt(found.memory, 1e-4), 30_000).config == config
 
 
 def test_the_expansion_of_the_target_has_the_hessian_of_its_log_likelihood(problem):

@@ -144,8 +144,8 @@ class ModelAverage:
     def probability_errors(self) -> dict[str, float]:
         """Standard errors of `probabilities` from those of the log evidences, to first order, as in `evidentia.compare`.
 
-        With forgetting, the variance of a log weight is α^(2b) of the one before plus that by which the variance of the
-        log evidence grew in the batch. NaN where a model does not know its error.
+        With forgetting, the variance of a log weight is α^(2b) of the one before plus that of the batch's log
+        predictive density. NaN where a model does not know its error.
         """
         return dict(zip(self.onlines, self._probabilities()[1].tolist(), strict=True))
 
@@ -169,7 +169,6 @@ class ModelAverage:
         After an error every `Online` is as it was before the batch.
         """
         self._check_same_rows()
-        errors = np.array([online.standard_error for online in self.onlines.values()])
         with all_or_none(self.onlines.values()):
             updates = {name: online.update(batch) for name, online in self.onlines.items()}
         some = next(iter(updates.values()))
@@ -181,9 +180,9 @@ class ModelAverage:
             self._log_weights = np.array([update.log_evidence for update in updates.values()])
             self._variances = np.array([update.standard_error for update in updates.values()]) ** 2
         else:
-            after = np.array([update.standard_error for update in updates.values()])
+            errors = np.array([update.log_predictive_standard_error for update in updates.values()])
             self._log_weights = shrink * self._log_weights + log_predictives
-            self._variances = shrink**2 * self._variances + np.maximum(after**2 - errors**2, 0.0)
+            self._variances = shrink**2 * self._variances + errors**2
         return AverageUpdate(
             self.num_observations, some.batch_size, combined, self.log_evidence, self.probabilities, updates
         )

@@ -175,11 +175,20 @@ class ChangeDetector:
 
         Raises:
             EvidentiaError: as the model's `update` does for `online`. A candidate that cannot go on is dropped.
+
+        After an error the detector and its models are as they were before the batch.
         """
-        error_before = self.segment.standard_error
-        with all_or_none([self.online, self.segment]):
-            update = self.online.update(batch)
-            continued = update if self.segment is self.online else self.segment.update(batch)
+        before = self.state, self.online, self.segment, self.candidates
+        try:
+            with all_or_none([self.online, self.segment, *self.candidates]):
+                return self._take_in(batch)
+        except BaseException:  # Ctrl-C too
+            (self._state, self._steps, self._num_started), self.online, self.segment, self.candidates = before
+            raise
+
+    def _take_in(self, batch: Any) -> ChangeReport:
+        update = self.online.update(batch)
+        continued = update if self.segment is self.online else self.segment.update(batch)
         models = self.candidates
         if self.detector.opens_candidate(self._state):
             models = (*models, self._restarted())
@@ -189,7 +198,7 @@ class ChangeDetector:
             continued.batch_size,
             continued.log_predictive,
             restarted,
-            _growth(error_before, continued.standard_error),
+            _known(continued.log_predictive_standard_error) ** 2,
         )
         ratio, spike = self._annealing(continued)
         self.candidates = tuple(models[i] for i in found.kept)
@@ -236,7 +245,6 @@ def _log_predictive(model: OnlineLike, batch: Any) -> float:
         return -math.inf
 
 
-def _growth(before: float, after: float) -> float:
-    """By how much the Monte Carlo variance of a log evidence grew; 0 where it is not known, or fell."""
-    growth = after**2 - before**2
-    return growth if growth > 0 else 0.0
+def _known(standard_error: float) -> float:
+    """A Monte Carlo error; 0 where it is not known."""
+    return 0.0 if math.isnan(standard_error) else standard_error

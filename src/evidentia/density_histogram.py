@@ -25,6 +25,7 @@ class HistogramUpdate(NamedTuple):
     standard_error: float = 0.0
     num_annealing_steps: int = 0
     seconds: float = 0.0
+    log_predictive_standard_error: float = 0.0
 
 
 class DensityHistogram:
@@ -72,7 +73,9 @@ class DensityHistogram:
         self.prior = np.full(len(edges) + 1, 0.5) if prior is None else np.asarray(prior, np.float64)
         self.counts: Int[ndarray, " bins"] = np.zeros(len(edges) + 1, np.int64)
         self.log_evidence, self.standard_error = 0.0, 0.0
-        self._last: list[Any] = [None, None]  # a batch and its counts, shared by all copies
+        # A batch's content and its counts, shared by all copies; and the counts that this one took in last.
+        self._shared: list[Any] = [None, None]
+        self._taken: Int[ndarray, " bins"] | None = None
         self._generator = np.random.default_rng(seed)
 
     @classmethod
@@ -120,8 +123,17 @@ class DensityHistogram:
     def restarted(self, seed: int = 0) -> DensityHistogram:
         """The same fixed model and bins, with no rows, and probabilities that can be any."""
         copy = DensityHistogram(self.scorer, self.edges, seed=self.seed)
-        copy._last, copy._generator = self._last, self._generator
+        copy._shared, copy._generator = self._shared, self._generator
         return copy
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What the batches so far have left, a value that no update changes. See `restore`."""
+        return self.counts, self.log_evidence, self._taken
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go back to a `state` that this object had, as if the batches after it had never come."""
+        self.counts, self.log_evidence, self._taken = state
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
         """Log probability of each row's bin, in nats."""
@@ -146,10 +158,14 @@ class DensityHistogram:
         return densities + 1e-9 * self._generator.random(len(densities))
 
     def _counts_of(self, batch: Any) -> Int[ndarray, " bins"]:
-        if self._last[0] is not batch:
+        """Rows of a batch in each bin, the same for all copies: one pass of the scorer, and equal densities parted alike."""
+        # By content: an array may have been filled anew since. What this one has taken in comes again as a new batch.
+        content = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(batch)]
+        if self._shared[0] != content or self._shared[1] is self._taken:
             bins = np.searchsorted(self.edges, self._scores(batch))
-            self._last[:] = batch, np.bincount(bins, minlength=len(self.counts))
-        return self._last[1]
+            self._shared[:] = content, np.bincount(bins, minlength=len(self.counts))
+        self._taken = self._shared[1]
+        return self._shared[1]
 
 
 def _log_normaliser(parameters: Float[ndarray, " bins"]) -> float:

@@ -33,6 +33,10 @@ from evidentia.target import (
 Estimator = Callable[[Array, Positions], Positions]
 
 ALLOWED_NOISE = 0.1  # variance of a gradient's noise where its own variance over the posterior is one
+STEP = 8  # factor by which mini-batches grow and shrink: few sizes, as each is a program of its own
+QUIET_NOISE = (
+    ALLOWED_NOISE / STEP**2
+)  # at a mini-batch that is a step smaller, still a step below what is allowed
 
 
 class Prepared(NamedTuple):
@@ -52,7 +56,8 @@ class ControlVariateMemory(NamedTuple):
     """What `ControlVariate` remembers between moves.
 
     `past` expands the first `num_rows` rows. The centre was chosen when there were `centred_at` rows, in the last move if
-    `is_fresh`, and is to be chosen anew if `is_stale`.
+    `is_fresh`, and is to be chosen anew if `is_stale`. About a sample it is chosen in every move, and `centred_at` counts the
+    rows that had been seen at the last one with a mini-batch.
     """
 
     past: Expansion
@@ -152,7 +157,8 @@ class ControlVariate:
 
     Up to `exact_rows` rows the exact gradient is as cheap and is taken instead. `batch_size` is where the mini-batch
     starts: where the measured noise about a new centre is more than a tenth of the gradient's own variance the
-    mini-batch grows, up to the exact gradient.
+    mini-batch grows, up to the exact gradient; where the noise is far below that it shrinks again. The exact gradient has none
+    to go by, and is given up for a mini-batch when the number of rows has doubled.
 
     Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (first order); Quiroz, Kohn,
     Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order).
@@ -177,8 +183,8 @@ class ControlVariate:
             expansion = expand_target(model, expand(model, centre, past), target)
             return Prepared(FullBatch(), memory, target, expansion)
         if past.sample is not None:
-            batch_size = self.batch_size if memory is None else memory.batch_size
-            memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, batch_size)
+            seen, batch_size = self._about_sample(memory, past)
+            memory = ControlVariateMemory(expand(model, centre, past), num_past, seen, batch_size)
         elif memory is None or num_past >= 2 * memory.centred_at:
             memory = ControlVariateMemory(expand(model, centre, past), num_past, num_past, self.batch_size)
         elif memory.is_stale:
@@ -189,9 +195,24 @@ class ControlVariate:
         if memory.num_rows < num_past:
             news = expand(model, memory.past.centre, replace(past, start=past.start + memory.num_rows))
             memory = memory._replace(past=add_expansions(memory.past, news), num_rows=num_past)
-        useless = 2 * memory.batch_size >= num_past
-        config = FullBatch() if useless else replace(self, batch_size=memory.batch_size)
+        exact = _is_exact_cheaper(memory, past)
+        config = FullBatch() if exact else replace(self, batch_size=memory.batch_size)
         return Prepared(config, memory, target, expand_target(model, memory.past, target))
+
+    def _about_sample(self, memory: ControlVariateMemory | None, past: Rows) -> tuple[int, int]:
+        """`centred_at` and `batch_size` for a move about a past that is a sample."""
+        seen = round(past.num_observations)
+        if memory is None:
+            return seen, self.batch_size
+        if not _is_exact_cheaper(memory, past):
+            return seen, memory.batch_size
+        if seen < 2 * memory.centred_at:
+            return memory.centred_at, memory.batch_size
+        # The posterior has narrowed since the mini-batch was too noisy, and with it what the expansion misses.
+        return seen, self._smaller(memory)
+
+    def _smaller(self, memory: ControlVariateMemory) -> int:
+        return max(self.batch_size, memory.batch_size // STEP)
 
     def estimator(self, model: BoundModel, target: Target, expansion: Expansion) -> Estimator:
         """An unbiased estimate of ∇ log π_λ; the particles share its mini-batches."""
@@ -217,12 +238,23 @@ class ControlVariate:
         return gradient
 
     def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
-        """Where the noise is large, choose the centre anew; where it is large about a new centre, take more rows."""
-        if memory is None or noise <= ALLOWED_NOISE:
+        """Where the noise is large, choose the centre anew; where it is large about a new centre, take more rows.
+
+        Fewer where it is tiny. An exact gradient, whose noise is zero, says nothing of mini-batches.
+        """
+        if memory is None or noise == 0.0:
+            return memory
+        if noise < QUIET_NOISE and memory.batch_size > self.batch_size:
+            return memory._replace(batch_size=self._smaller(memory))
+        if noise <= ALLOWED_NOISE:
             return memory
         if memory.is_fresh:
-            return memory._replace(batch_size=8 * memory.batch_size)
+            return memory._replace(batch_size=STEP * memory.batch_size)
         return memory._replace(is_stale=True)
+
+
+def _is_exact_cheaper(memory: ControlVariateMemory, past: Rows) -> bool:
+    return 2 * memory.batch_size >= past.size
 
 
 def _check_batch_size(batch_size: int) -> None:

@@ -29,6 +29,11 @@ class UpdateLike(Protocol):
         ...
 
     @property
+    def log_predictive_standard_error(self) -> float:
+        """Of `log_predictive`; NaN if not known."""
+        ...
+
+    @property
     def log_evidence(self) -> float:
         """Of everything seen."""
         ...

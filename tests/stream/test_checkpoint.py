@@ -7,6 +7,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import CheckpointError
+from evidentia.stream import checkpoint
 from evidentia.stream.checkpoint import CURRENT, PREVIOUS, WRITTEN, CheckpointFolder, read
 
 CONTENT = {"position": 500, "values": np.arange(3.0)}
@@ -88,6 +89,50 @@ def test_a_full_disk_leaves_the_checkpoint_before(folder, monkeypatch):
             checkpoints.write({"position": 600}, {})
     assert read(folder)[0]["position"] == 500
     assert not (folder / WRITTEN).exists()
+
+
+@pytest.mark.parametrize(
+    ("failing", "stands", "position"),
+    [
+        (PREVIOUS, "The one before is as it was", 500),
+        (CURRENT, r"The one before is named checkpoint\.previous now", 500),
+        ("folder", r"was written, but the folder could not be synced .*: Input/output error\.", 600),
+    ],
+)
+def test_what_stands_when_a_later_step_fails(folder, monkeypatch, failing, stands, position):
+    def replace(source, target):
+        if target.name == failing:
+            raise OSError(5, "Input/output error")
+        source.rename(target)
+
+    def sync(path):
+        if failing == "folder":
+            raise OSError(5, "Input/output error")
+
+    with CheckpointFolder(folder) as checkpoints:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", replace)
+            patched.setattr(checkpoint, "_sync_folder", sync)
+            with pytest.raises(CheckpointError, match=stands):
+                checkpoints.write({"position": 600}, {"num_observations": 600})
+        assert checkpoints.has_checkpoint and read(folder)[0]["position"] == position
+        assert not (folder / WRITTEN).exists()
+        checkpoints.write({"position": 700}, {"num_observations": 700})
+    assert read(folder)[0]["position"] == 700
+    (folder / CURRENT).unlink()
+    assert read(folder)[0]["position"] == position
+
+
+def test_the_first_one_has_none_before_it(tmp_path, monkeypatch):
+    def no_space(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with (
+        CheckpointFolder(tmp_path) as checkpoints,
+        pytest.raises(CheckpointError, match="The folder holds no other"),
+    ):
+        checkpoints.write(CONTENT, {})
 
 
 def test_a_second_process_is_told_who_holds_the_folder(folder):

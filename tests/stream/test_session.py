@@ -100,6 +100,16 @@ def test_a_batch_is_taken_in_by_all_models_or_by_none(data):
     assert session.detectors["right"].state.num_started == twin.detectors["right"].state.num_started
 
 
+def test_what_fails_behind_the_models_undoes_the_batch_too(data, monkeypatch):
+    session = new_session(ALONE)
+    fed(session, data, range(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "probabilities", property(lambda _: 1 / 0))
+        with pytest.raises(ZeroDivisionError):
+            fed(session, data, [1])
+    assert (session.position, session.num_observations) == (SIZE, SIZE)
+
+
 def _refuse_large(data):
     if np.abs(data["x"]).max() > 20:
         raise DataError("the values are too large")

@@ -4,15 +4,16 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from evidentia.cli import output
+from evidentia.cli.stream_files import FileSource, KnownFile, listed, with_additions
 from evidentia.cli.stream_view import View
-from evidentia.errors import CheckpointError, EvidentiaError
+from evidentia.errors import CheckpointError, DataError, EvidentiaError
 from evidentia.stream.arrivals import arriving
-from evidentia.stream.batches import recut
+from evidentia.stream.batches import Batch, recut
 from evidentia.stream.checkpoint import CheckpointFolder
 from evidentia.stream.journal import Journal
 from evidentia.stream.session import Session
@@ -63,16 +64,20 @@ class Checkpoints:
     Attributes:
         folder: where to; None for nowhere.
         every: seconds between two; 0 for one after each batch.
+        journal: the lines of updates; None if none are written.
+        lengths: of the journals of the runs before, for the next run that writes one.
         settings: of the run, which `check_settings` compares when it goes on.
-        files: the names of the source's files.
+        source: of which `files` are the files, as `check_files` compares them.
     """
 
     folder: CheckpointFolder | None
     every: float
     session: Session
     journal: Journal | None
+    lengths: Mapping[str, int]
     settings: Mapping[str, Any]
-    files: list[str]
+    source: FileSource
+    files: list[KnownFile]
     _tried: float = field(default_factory=time.monotonic)
     _is_failing: bool = False
 
@@ -96,17 +101,26 @@ class Checkpoints:
         """Save if anything has changed. Raises CheckpointError."""
         if self._position == self.session.position:
             return
-        length = 0 if self.journal is None else self.journal.commit()
+        lengths = self.lengths if self.journal is None else self.journal.commit()
         if self.folder is not None:
+            self.files = with_additions(self.files, self.source)
             content = {
                 "session": self.session.packed(),
                 "settings": dict(self.settings),
                 "files": self.files,
-                "journal": length,
+                "journals": dict(lengths),
             }
             words = {"num_observations": self.session.num_observations, "models": list(self.session.onlines)}
             self.folder.write(content, words)
         self._position = self.session.position
+
+    def save_at_end(self) -> CheckpointError | None:
+        """The same, for one who has perhaps another error to tell of: the error is returned."""
+        try:
+            self.save()
+        except CheckpointError as error:
+            return error
+        return None
 
 
 def take_in(
@@ -116,13 +130,34 @@ def take_in(
 
     Returns:
         Whether it came to its end, and the error that ended it before, or the one of the last checkpoint.
+
+    Raises:
+        Exception: what is no `EvidentiaError`; what was taken in before is saved.
     """
     completed, problem = False, None
-    batches = arriving(recut(source.batches(session.position), batch_size))
     try:
-        for batch in batches:
+        completed = _take_in(session, source, batch_size, stop, checkpoints, view)
+    except EvidentiaError as error:
+        problem = error
+    except Exception:
+        # Not for a second Ctrl-C: what it came in the middle of may be half done, and nobody is to wait.
+        if (failure := checkpoints.save_at_end()) is not None:
+            output.show_note(str(failure))
+        raise
+    failure = checkpoints.save_at_end()
+    if failure is not None and problem is not None:
+        output.show_note(str(failure))
+    return completed, problem or failure
+
+
+def _take_in(
+    session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
+) -> bool:
+    """Take in what comes until there is no more, or until it is to stop; whether it came to the end of the source."""
+    with closing(arriving(recut(source.batches(session.position), batch_size))) as batches:
+        for batch in _until(stop, batches):
             if stop():
-                break
+                return False
             if batch is None:
                 view.wait()
                 checkpoints.save_if_due()
@@ -133,24 +168,21 @@ def take_in(
                     checkpoints.journal.append(update.to_dict())
                 view.show(update)
             checkpoints.save_if_due()
-        else:
-            completed = not stop()  # which ends a source that is followed
-    except EvidentiaError as error:
-        problem = error
-    finally:
-        batches.close()
+    return not stop()  # which ends a source that is followed
+
+
+def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
+    """The batches; after a signal, an error of reading is the end that stopping made, as within an Arrow message."""
     try:
-        checkpoints.save()
-    except CheckpointError as error:
-        return completed, problem or error
-    return completed, problem
+        yield from batches
+    except DataError:
+        if not stop():
+            raise
 
 
-def check_settings(
-    content: Any, settings: Mapping[str, Any], files: list[str], folder: CheckpointFolder
-) -> None:
-    """Raise CheckpointError unless a checkpoint is one of this command with the same settings, and of these files."""
-    if not isinstance(content, dict) or not {"session", "settings", "files"} <= set(content):
+def check_settings(content: Any, settings: Mapping[str, Any], folder: CheckpointFolder) -> None:
+    """Raise CheckpointError unless a checkpoint is one of this command with the same settings."""
+    if not isinstance(content, dict) or not {"session", "settings", "files", "journals"} <= set(content):
         raise CheckpointError(
             f"{folder.path} holds a checkpoint that evidentia stream did not write. Give another folder."
         )
@@ -164,15 +196,9 @@ def check_settings(
             f"the checkpoint in {folder.path} is of a run with {', '.join(differing)}. Give the same, or another folder for "
             "--checkpoint."
         )
-    before = content["files"]
-    if files[: len(before)] != before:
-        raise CheckpointError(
-            f"the checkpoint in {folder.path} is of a run on {_shown(before)}; got {_shown(files)}. New files must come after "
-            "those, or rows would be counted twice. Give the same, or another folder for --checkpoint."
-        )
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value[:5])) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
+        return listed(value)
     return "not given" if value is None else str(value)

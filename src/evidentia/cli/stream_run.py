@@ -13,6 +13,7 @@ import typer
 from evidentia.cli import output
 from evidentia.cli.models import named_model
 from evidentia.cli.source import columns_of, types_of
+from evidentia.cli.stream_files import FileSource, KnownFile, check_files, file_names, known_files
 from evidentia.cli.stream_loop import Checkpoints, Stop, check_settings, stop_on_signals, take_in
 from evidentia.cli.stream_view import describe, viewing
 from evidentia.errors import DataError, EvidentiaError
@@ -21,10 +22,12 @@ from evidentia.result import jsonable
 from evidentia.stream.arrivals import arriving, stoppable
 from evidentia.stream.checkpoint import CheckpointFolder, read
 from evidentia.stream.journal import Journal
-from evidentia.stream.session import RECORDS, Session
-from evidentia.stream.sources import CsvSource, IpcSource, Missing, ParquetSource, open_source
+from evidentia.stream.session import RECORDS as SESSION_RECORDS
+from evidentia.stream.session import Session
+from evidentia.stream.sources import Missing, open_source
 
-FileSource = CsvSource | IpcSource | ParquetSource
+# The classes that a checkpoint of a run may name.
+RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
 
 
 @dataclass(frozen=True)
@@ -104,24 +107,28 @@ def run(plan: Plan) -> None:
 def _run(
     plan: Plan, source: FileSource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
 ) -> None:
-    columns = source.selection.arrays["y" if plan.target is None else "x"]
-    features, files = list(columns), _files(source)
+    features = list(source.selection.arrays["y" if plan.target is None else "x"])
     settings = plan.settings(features)
     if folder is not None and content is not None:
-        check_settings(content, settings, files, folder)
+        check_settings(content, settings, folder)
+        check_files(content["files"], source, folder.path)
+    files = [] if folder is None else known_files(source)  # before any rows are read
     session = plan.session(len(features), content)
     resumed_from = session.num_observations if content is not None else None
     if resumed_from is not None and folder is not None:
         output.show_note(f"Going on from {resumed_from:,} rows, as the checkpoint in {folder.path} has them.")
-    length = 0 if content is None else content["journal"]
-    journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", length)
-    checkpoints = Checkpoints(folder, plan.checkpoint_every, session, journal, settings, files)
+    lengths = {} if content is None else content["journals"]
+    journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", lengths)
+    checkpoints = Checkpoints(
+        folder, plan.checkpoint_every, session, journal, lengths, settings, source, files
+    )
     with viewing(plan.quiet) as view:
         completed, problem = take_in(session, source, plan.batch_size, stop, checkpoints, view)
     if stop() and problem is None:
         _say_how_to_go_on(session, folder)
     if session.num_observations:
-        data = {"file": ", ".join(plan.sources), "files": files, "target": plan.target, "features": features}
+        names = file_names(source)
+        data = {"file": ", ".join(plan.sources), "files": names, "target": plan.target, "features": features}
         problem = _finish(plan, session, data, completed, resumed_from) or problem
     elif completed:
         left_out = f"; {session.num_dropped:,} with missing values were left out" * bool(session.num_dropped)
@@ -155,15 +162,6 @@ def _opened(plan: Plan, stop: Stop) -> FileSource | None:
         if not stop():  # else it is the end that stopping made
             raise
     return None
-
-
-def _files(source: FileSource) -> list[str]:
-    """Names by which a run that goes on knows its files again, wherever their folder is now."""
-    if isinstance(source, IpcSource):
-        return [source.name]
-    paths = source.paths if isinstance(source, CsvSource) else [part.path for part in source.parts]
-    keys = ([part for part in path.parts[:-1] if "=" in part] for path in paths)
-    return ["/".join([*folders, path.name]) for folders, path in zip(keys, paths, strict=True)]
 
 
 def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None:

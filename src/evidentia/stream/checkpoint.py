@@ -80,7 +80,7 @@ class CheckpointFolder:
     def write(self, content: Any, summary: Mapping[str, Any]) -> None:
         """Make `content` the present checkpoint. `summary` is a few words and numbers about it.
 
-        Raises CheckpointError if that fails, for example on a full disk: the checkpoint before stays as it was.
+        Raises CheckpointError if that fails, for example on a full disk: then the one before is still there, and read.
         """
         data = _encoded(content, dict(summary))
         new = self.path / WRITTEN
@@ -92,13 +92,28 @@ class CheckpointFolder:
             if (self.path / CURRENT).exists():
                 os.replace(self.path / CURRENT, self.path / PREVIOUS)
             os.replace(new, self.path / CURRENT)
-            _sync_folder(self.path)
         except OSError as error:
             with suppress(OSError):
                 new.unlink()
             raise CheckpointError(
-                f"the checkpoint in {self.path} could not be written: {_reason(error)}. The one before is as it was."
+                f"the checkpoint in {self.path} could not be written: {_reason(error)}. {self._what_stands()}"
             ) from error
+        try:
+            _sync_folder(self.path)
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.path} was written, but the folder could not be synced to the disk: {_reason(error)}. "
+                "A loss of power could bring back the one before."
+            ) from error
+
+    def _what_stands(self) -> str:
+        """What there is to go on from after a checkpoint that could not be written."""
+        # Of a disk that is gone, os.path says that nothing is there; a Path raises.
+        if os.path.exists(self.path / CURRENT):
+            return "The one before is as it was."
+        if os.path.exists(self.path / PREVIOUS):  # it had made room for the new one
+            return f"The one before is named {PREVIOUS} now, and is read under that name."
+        return "The folder holds no other."
 
     @property
     def _holder_file(self) -> Path:

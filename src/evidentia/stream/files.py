@@ -1,6 +1,7 @@
 """Columns of numbers from a CSV or Parquet file, checked, with errors that name the file and the column."""
 
 import difflib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,15 +87,15 @@ def checked(path: str | Path) -> Path:
 
 def check_content(path: Path, kind: str) -> None:
     """Raise DataError unless the first bytes of a file are those of its kind, ".csv" or ".parquet"."""
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
     try:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
         with path.open("rb") as file:
             start = file.read(4096)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Check the path.") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise unreadable(path, kind, error) from error
     if not start.strip():
         raise DataError(f"{path} is empty; a table with a header line and rows is needed.")
     if kind == ".parquet" and not start.startswith(_PARQUET_MAGIC):
@@ -136,7 +137,11 @@ def _read(path: Path, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
 
 
 def unreadable(path: Path, kind: str, error: Exception) -> DataError:
-    """The error of a file that Arrow cannot read as its kind, ".csv" or ".parquet"."""
+    """The error of a file that cannot be read, or not as its kind, ".csv" or ".parquet"."""
+    if (
+        isinstance(error, OSError) and error.errno
+    ):  # of the system, not of Arrow, which has more to say around it
+        return DataError(f"{path} cannot be read: {os.strerror(error.errno)}.")
     called = "a Parquet file (it may be damaged or cut short)" if kind == ".parquet" else "CSV text"
     return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
 

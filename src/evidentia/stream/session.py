@@ -154,28 +154,14 @@ class Session:
         """
         found = None
         if batch.num_rows:
-            started, before = time.perf_counter(), self._kept()
+            before = self._kept()
             try:
-                updates, reports = self._updates(batch.arrays)
+                found = self._taken_in(batch)
             except BaseException:  # Ctrl-C too must not leave a batch that only some models have taken in
                 self._put_back(before)
                 raise
-            alarms = tuple(
-                Alarm(name, report.alarm) for name, report in reports.items() if report.alarm is not None
-            )
-            seconds = time.perf_counter() - started
-            found = SessionUpdate(
-                self.num_observations,
-                batch.num_rows,
-                self.num_dropped + batch.num_dropped,
-                updates,
-                self.probabilities,
-                reports,
-                alarms,
-                seconds,
-            )
-            self.alarms += alarms
-            self.seconds += seconds
+            self.alarms += found.alarms
+            self.seconds += found.seconds
         self.position += batch.num_read
         self.num_dropped += batch.num_dropped
         return found
@@ -218,6 +204,21 @@ class Session:
                 name: ChangeDetector(online, self._false_alarm_rate, seed=online.seed)
                 for name, online in onlines.items()
             }
+
+    def _taken_in(self, batch: Batch) -> SessionUpdate:
+        """What a batch brings to the models, which change; nothing else does."""
+        started = time.perf_counter()
+        updates, reports = self._updates(batch.arrays)
+        return SessionUpdate(
+            self.num_observations,
+            batch.num_rows,
+            self.num_dropped + batch.num_dropped,
+            updates,
+            self.probabilities,
+            reports,
+            tuple(Alarm(name, report.alarm) for name, report in reports.items() if report.alarm is not None),
+            time.perf_counter() - started,
+        )
 
     def _updates(self, arrays: Any) -> tuple[dict[str, OnlineUpdate], dict[str, ChangeReport]]:
         if not self.detectors:

@@ -39,6 +39,8 @@ class OnlineUpdate(NamedTuple):
         standard_error: of `log_evidence`, in nats.
         num_annealing_steps: that the batch took; many where the data have changed.
         seconds: that the batch took.
+        log_predictive_standard_error: of `log_predictive`, in nats: what the path's error grew by. Where particles were drawn
+            anew after the batch, the error of `log_evidence` fell, and says nothing of it.
     """
 
     num_observations: int
@@ -48,6 +50,7 @@ class OnlineUpdate(NamedTuple):
     standard_error: float
     num_annealing_steps: int
     seconds: float
+    log_predictive_standard_error: float = 0.0
 
 
 class Mark(NamedTuple):
@@ -86,16 +89,17 @@ def take_in(
     """State and news after a batch of any size, cut into chunks that the estimator and the reservoir can take."""
     started, size = time.perf_counter(), num_rows(arrays)
     end, done, log_predictive, num_steps = state.estimator.num_observations + size, 0, 0.0, 0
+    variance = 0.0
     while done < size:
         first = state.estimator.num_observations
         stop = min(method.next_stop(state.estimator, end), first + reservoirs.room(state.past.reservoir))
         chunk = jax.tree.map(lambda leaf: leaf[done : done + stop - first], arrays)  # noqa: B023
-        state, gained, steps = _take_in_chunk(model, method, state, chunk, seed)
+        state, gained, growth, steps = _take_in_chunk(model, method, state, chunk, seed)
+        variance += growth
         done, log_predictive, num_steps = done + stop - first, log_predictive + gained, num_steps + steps
     seconds = time.perf_counter() - started
-    update = OnlineUpdate(
-        end, size, log_predictive, *summary(method, state), num_annealing_steps=num_steps, seconds=seconds
-    )
+    error = math.sqrt(max(0.0, variance))
+    update = OnlineUpdate(end, size, log_predictive, *summary(method, state), num_steps, seconds, error)
     state = state._replace(num_steps=state.num_steps + num_steps, seconds=state.seconds + seconds)
     if not state.marks or end >= next_round_number(state.marks[-1].num_observations):
         state = state._replace(marks=(*state.marks, _mark(method, state)))
@@ -135,19 +139,21 @@ def _mark(method: SGAIS, state: OnlineState) -> Mark:
     return Mark(num_observations, *summary(method, state), state.num_steps, state.seconds)
 
 
-def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, int]:
-    """The state after a chunk, log p(chunk | rows before) and the number of annealing steps."""
+def _take_in_chunk(model, method, state, chunk, seed) -> tuple[OnlineState, float, float, int]:
+    """The state after a chunk, log p(chunk | rows before), what its variance is, and the number of annealing steps."""
     reservoir, window = reservoirs.stage(state.past.reservoir, chunk)
     past = state.past._replace(reservoir=reservoir)
-    before = method.summary(state.estimator)[0]
+    before, error_before = method.summary(state.estimator)[0], summary(method, state)[1]
     estimator, info = method.follow(model, state.estimator, past.rows, window)
     log_predictive = float(method.summary(estimator)[0] - before)
     past = pasts.absorb(model, past, window, estimator.population, seed)
     steps = (*state.steps, *info.steps)[-RECENT:]
     state = state._replace(estimator=estimator, past=past, steps=steps)
+    # Before drawing anew: with that the error of the log evidence falls, but not that of what the path said of this chunk.
+    growth = summary(method, state)[1] ** 2 - error_before**2
     if method.is_redraw_due(estimator):
         state = redraw(model, method, state)
-    return state, log_predictive, len(info.steps)
+    return state, log_predictive, growth, len(info.steps)
 
 
 def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:

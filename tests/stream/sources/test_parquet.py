@@ -76,7 +76,9 @@ def test_folders_of_a_partitioned_dataset_are_columns(tmp_path):
     assert rows(source, skip=1, name="year").tolist() == [2024, 2024]
     with pytest.raises(DataError, match="site=b.*'site' holds text"):
         read_parquet(tmp_path / "set")
-    assert list(read_parquet(tmp_path / "set" / "year=2023" / "*" / "*.parquet").template) == ["v"]
+    # A file that is named by itself is in no folder.
+    alone = read_parquet(tmp_path / "set" / "year=2023" / "*" / "*.parquet")
+    assert [list(batch.arrays) for batch in alone.batches()] == [["v"]]
 
 
 def test_a_column_is_integer_if_it_is_so_in_every_file(tmp_path):
@@ -123,7 +125,7 @@ def test_files_that_change_after_the_source_was_made(tmp_path):
     with pytest.raises(DataError, match="has 3 rows, and had 2 when the source was made"):
         list(source.batches())
     path.unlink()
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=r"0\.parquet cannot be read: No such file or directory"):
         list(source.batches())
 
 

@@ -2,7 +2,10 @@
 
 import datetime
 import decimal
+import errno
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 
 from evidentia.errors import ConfigurationError, DataError
 from evidentia.stream.batches import joined
-from evidentia.stream.sources import open_source, read_csv, read_ipc, read_parquet
+from evidentia.stream.sources import csv, open_source, read_csv, read_ipc, read_parquet
 
 KINDS = ["parquet", "csv", "ipc"]
 TABLE = {"f0": [0.5, 1.5, 2.5], "count": [1, 2, 3], "label": [0, 1, 1], "flag": [True, False, True]}
@@ -48,8 +51,6 @@ def test_columns_become_vectors_and_matrices(tmp_path, kind):
     np.testing.assert_array_equal(arrays["x"], np.array([[1, 0.5], [2, 1.5], [3, 2.5]], np.float32))
     np.testing.assert_array_equal(arrays["y"], [0, 1, 1])
     assert {name: array.dtype for name, array in arrays.items()} == {"x": "f4", "y": "i4", "n": "i4"}
-    for name, array in source.template.items():
-        assert array.dtype == arrays[name].dtype and array.shape == (0, *arrays[name].shape[1:])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -190,6 +191,31 @@ def test_streams_that_are_none_or_break_off(tmp_path):
         DataError, match=r"the stream cannot be read as an Arrow IPC stream \(after row 100\)"
     ):
         next(batches)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_disk_that_fails_while_it_is_read(tmp_path, monkeypatch, kind):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    source = source_of(tmp_path, kind, TABLE)
+    monkeypatch.setattr(pa.parquet.ParquetFile, "iter_batches", fail)
+    monkeypatch.setattr(csv, "_header", fail)
+    if kind == "ipc":
+        source = replace(source, reader=(fail() for _ in range(1)))
+    where = {"ipc": r"the stream cannot be read \(after row 0\)"}.get(kind, rf"table\.{kind} cannot be read")
+    with pytest.raises(DataError, match=f"{where}: Input/output error"):
+        read(source)
+
+
+def test_a_folder_that_may_not_be_entered(monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "exists", refuse)
+        with pytest.raises(DataError, match=r"secret/table\.csv cannot be read: Permission denied"):
+            open_source("secret/table.csv")
 
 
 def test_open_source_goes_by_the_names(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 from evidentia.stream.sources.csv import CsvSource, read_csv
 from evidentia.stream.sources.ipc import IpcSource, read_ipc
 from evidentia.stream.sources.memory import ArraySource, IterableSource
-from evidentia.stream.sources.opening import as_source, open_source
+from evidentia.stream.sources.opening import open_source
 from evidentia.stream.sources.parquet import ParquetSource, read_parquet
 from evidentia.stream.sources.source import Missing, Source
 
@@ -15,7 +15,6 @@ __all__ = [
     "Missing",
     "ParquetSource",
     "Source",
-    "as_source",
     "open_source",
     "read_csv",
     "read_ipc",

@@ -45,14 +45,6 @@ class Selection:
         chosen = [name for columns in self.arrays.values() for name in _as_tuple(columns)]
         return list(dict.fromkeys(chosen))
 
-    @property
-    def template(self) -> dict[str, np.ndarray]:
-        """Arrays without rows."""
-        return {
-            array: np.empty((0,) if isinstance(columns, str) else (0, len(columns)), self._dtype(columns))
-            for array, columns in self.arrays.items()
-        }
-
     def to_batch(self, piece: Piece, missing: Missing) -> Batch:
         """The arrays of a piece; DataError for missing values that are not to be dropped, and for infinite ones."""
         values = {name: _numbers(piece.table.column(name)) for name in self.names}

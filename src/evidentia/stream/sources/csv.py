@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow.csv as arrow_csv
 from evidentia.errors import ConfigurationError, DataError
 from evidentia.fields import check_count
 from evidentia.stream.batches import Batch
-from evidentia.stream.files import check_content, check_names
+from evidentia.stream.files import check_content, check_names, unreadable
 from evidentia.stream.read_ahead import read_ahead
 from evidentia.stream.sources.columns import Columns, Piece, Selection, Types, converted, select
 from evidentia.stream.sources.paths import Paths, expanded
@@ -39,11 +40,6 @@ class CsvSource:
     def num_rows(self) -> None:
         """Not known before the end."""
         return None
-
-    @property
-    def template(self) -> dict:
-        """Arrays without rows, in the dtypes of all batches."""
-        return self.selection.template
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`, which are read and left out."""
@@ -121,7 +117,7 @@ def read_csv(
     Raises:
         DataError: no such file or not CSV text, a column that a file does not have or that holds no numbers. While
             reading: a line that is no row, text, missing values (how many, the first row), infinite ones, values beyond 32
-            bits; a file that is followed and was replaced or cut.
+            bits; a file that can no longer be read, or is followed and was replaced or cut.
         ConfigurationError: an argument that is none; to follow more than one file.
 
     Example:
@@ -137,7 +133,7 @@ def read_csv(
         raise ConfigurationError(f"stop is for follow=True, a function without arguments; got {stop!r}.")
     for path in found:
         check_content(path, ".csv")
-    with found[0].open("rb") as file:
+    with _opened(found[0]) as file:
         header, block = _header(file), file.read(BLOCK_SIZE)
     if follow or len(block) == BLOCK_SIZE:  # which may end in half a line
         block = block[: block.rfind(b"\n") + 1]
@@ -145,16 +141,19 @@ def read_csv(
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             check_names(path, selection.names, _parsed(path, _header(file)).column_names)
     return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop)
 
 
-def _opened(path: Path) -> io.BufferedReader:
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    """The file for reading; DataError if it cannot be opened, or read further on, as from a disk that was removed."""
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise unreadable(path, ".csv", error) from error
 
 
 def _header(file: io.BufferedReader) -> bytes:

@@ -1,5 +1,6 @@
 """Arrow's stream format (IPC) from another program, such as through a pipe."""
 
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,11 +30,6 @@ class IpcSource:
     def num_rows(self) -> None:
         """Not known before the end."""
         return None
-
-    @property
-    def template(self) -> dict:
-        """Arrays without rows, in the dtypes of all batches."""
-        return self.selection.template
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`, each batch as soon as it is there; once."""
@@ -86,6 +82,8 @@ def read_ipc(
 
 
 def _unreadable(name: str, where: str, error: Exception) -> DataError:
+    if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+        return DataError(f"{name} cannot be read ({where}): {os.strerror(error.errno)}.")
     return DataError(
         f"{name} cannot be read as an Arrow IPC stream ({where}): {str(error).splitlines()[0].rstrip('.')}. Write it with "
         "pyarrow.ipc.new_stream or its like; CSV and Parquet are read from files."

@@ -44,11 +44,6 @@ class ArraySource:
         """The rows in memory."""
         return num_rows(self.data)
 
-    @property
-    def template(self) -> Any:
-        """Arrays without rows, in the structure and dtypes of the data."""
-        return _template(self.data)
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """All rows after the first `skip`, at once."""
         check_count("skip", skip, 0)
@@ -63,7 +58,8 @@ class IterableSource:
     """Any Python iterable of batches as a source: a generator, a list, a data loader.
 
     A batch is what `ev.estimate` takes as data: an array, a tuple, a mapping or a table, of any number of rows. All must
-    have the structure, shapes and dtypes of the first; those without rows are passed over.
+    have the structure, shapes and dtypes of the first; those without rows are passed over. Rows are copied before the next
+    batch is asked for, so that it may be made in the same arrays.
 
     Args:
         iterable: of batches. One that gives an iterator anew each time, such as a list, can be read again; a generator
@@ -91,11 +87,6 @@ class IterableSource:
         """Not known before the end."""
         return None
 
-    @property
-    def template(self) -> None:
-        """Not known before the first batch."""
-        return None
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The batches after the first `skip` rows; one in which they end is cut there."""
         check_count("skip", skip, 0)
@@ -114,7 +105,8 @@ class IterableSource:
             left = min(skip - passed, size)
             passed += left
             if left < size:
-                yield without_missing(map_arrays(lambda leaf, left=left: leaf[left:], arrays))
+                # Whoever reads ahead or joins batches still holds this one while the next is made, maybe in its place.
+                yield without_missing(map_arrays(lambda leaf, left=left: leaf[left:].copy(), arrays))
         if passed < skip:
             raise too_short(skip, passed)
 

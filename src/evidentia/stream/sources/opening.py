@@ -1,17 +1,16 @@
-"""The source that a user means: by the names of files, or by what was given as data."""
+"""The source that a user means by the names of files."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Sequence
+from typing import IO
 
 from evidentia.errors import ConfigurationError, DataError
 from evidentia.stream.sources.columns import Columns, Types
 from evidentia.stream.sources.csv import CsvSource, read_csv
 from evidentia.stream.sources.ipc import IpcSource, read_ipc
-from evidentia.stream.sources.memory import ArraySource, IterableSource
 from evidentia.stream.sources.parquet import ParquetSource, read_parquet
 from evidentia.stream.sources.paths import Paths, expanded
-from evidentia.stream.sources.source import Missing, Source
+from evidentia.stream.sources.source import Missing
 
 
 def open_source(
@@ -66,31 +65,3 @@ def open_source(
     if follow:
         raise ConfigurationError("only a CSV file can be followed; Parquet files do not grow.")
     return read_parquet(found, columns, missing=missing, types=types)
-
-
-def as_source(data: Any, missing: Missing = "error") -> Source:
-    """Data as a source: a source is left as it is, iterators of batches are read, all else is arrays in memory.
-
-    Args:
-        data: a source; an array, a tuple, a mapping or a table of arrays; a generator, a list of mappings, or another iterable
-            of batches that is no array itself.
-        missing: what to do with rows that hold NaN, "error" or "drop"; a source has its own setting.
-
-    Raises:
-        DataError: arrays that cannot be used.
-
-    Example:
-        >>> as_source({"y": [1, 2, 3]}).num_rows
-        3
-    """
-    if isinstance(data, Source):
-        return data
-    if isinstance(data, Iterator):
-        return IterableSource(data, missing)
-    of_mappings = isinstance(data, list) and len(data) > 0 and isinstance(data[0], Mapping)
-    looks_like_arrays = isinstance(data, Mapping) or any(
-        hasattr(data, name) for name in ("__array__", "__getitem__", "columns", "column_names")
-    )
-    if of_mappings or (isinstance(data, Iterable) and not looks_like_arrays):
-        return IterableSource(data, missing)
-    return ArraySource(data, missing)

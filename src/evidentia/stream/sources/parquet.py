@@ -45,11 +45,6 @@ class ParquetSource:
         """The rows of all files, from their footers."""
         return sum(part.num_rows for part in self.parts)
 
-    @property
-    def template(self) -> dict:
-        """Arrays without rows, in the dtypes of all batches."""
-        return self.selection.template
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The rows after the first `skip`; files and row groups before them are not read."""
         check_count("skip", skip, 0)
@@ -115,7 +110,8 @@ def read_parquet(
 
     Raises:
         DataError: no such file or not Parquet, a column that a file does not have or that holds no numbers. While
-            reading: missing values (how many, the first row), infinite ones, values beyond 32 bits.
+            reading: missing values (how many, the first row), infinite ones, values beyond 32 bits; a file that can no
+            longer be read.
         ConfigurationError: an argument that is none.
 
     Example:
@@ -143,11 +139,15 @@ def read_parquet(
 
 def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]]]:
     """The files in a folder and below, each with the columns that the names of the folders hold."""
-    files = [
-        file
-        for file in sorted(folder.rglob("*.parquet"))
-        if file.is_file() and not any(name.startswith(("_", ".")) for name in file.relative_to(folder).parts)
-    ]
+    try:
+        files = [
+            file
+            for file in sorted(folder.rglob("*.parquet"))
+            if file.is_file()
+            and not any(name.startswith(("_", ".")) for name in file.relative_to(folder).parts)
+        ]
+    except OSError as error:
+        raise unreadable(folder, ".parquet", error) from error
     if not files:
         raise DataError(f"{folder} is a folder without .parquet files.")
     names = [str(file) for file in files]

@@ -18,7 +18,7 @@ def expanded(paths: Paths) -> list[Path]:
 
     Raises:
         ConfigurationError: no paths.
-        DataError: a pattern that nothing matches, a file that is named twice.
+        DataError: a pattern that nothing matches, a file that is named twice or may not be looked at.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
     if (
@@ -37,7 +37,11 @@ def expanded(paths: Paths) -> list[Path]:
 
 
 def _matches(path: Path) -> list[Path]:
-    if path.exists() or not glob.has_magic(str(path)):
+    try:
+        is_name = path.exists() or not glob.has_magic(str(path))
+    except OSError as error:  # a folder above it that may not be entered, a disk that is gone
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if is_name:
         return [path]
     if not (matches := sorted(Path(name) for name in glob.glob(str(path), recursive=True))):
         raise DataError(f"no file matches {path}. Check the pattern.")

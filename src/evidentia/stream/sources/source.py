@@ -18,11 +18,6 @@ class Source(Protocol):
         """The rows to read, those with missing values included; None where only reading them all would tell."""
         ...
 
-    @property
-    def template(self) -> Any | None:
-        """Arrays without rows, in the structure and dtypes of all batches; None where only the first batch tells."""
-        ...
-
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """The observations after the first `skip` rows, in batches of any size.
 
