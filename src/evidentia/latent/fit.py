@@ -109,7 +109,7 @@ def fit(
     start = _start(method, model, theta0, particles0, log_evidence0, data, key_start)
     problem = Problem(model, start.example, data, method.batch_size)
     _check_density(problem, theta0, start)
-    state = _init(method, model, problem[1:], key_init, theta0, start.positions)
+    state = _init(method, model, problem[1:3], key_init, theta0, start.positions)
     if hasattr(state, "at"):
         check_start(state.at)
     ways, completed = [], True
@@ -118,7 +118,7 @@ def fit(
         try:
             for first in range(0, num_steps, block):
                 steps = jnp.arange(first, min(first + block, num_steps))
-                state, way = _advance(method, model, problem[1:], key_steps, state, steps)
+                state, way = _advance(method, model, problem[1:3], key_steps, state, steps)
                 ways.append(jax.tree.map(np.asarray, way))
                 _check_finite(ways[-1], first, method)
                 report(_progress(ways, start.log_evidence, num_steps, time.perf_counter() - started))
@@ -143,13 +143,13 @@ class Way(NamedTuple):
 
 @partial(jax.jit, static_argnames=("method", "model"))
 def _init(method, model, rest, key, theta, positions):
-    return method.init(Problem(model, *rest), key, theta, positions)
+    return method.init(Problem(model, *rest, method.batch_size), key, theta, positions)
 
 
 @partial(jax.jit, static_argnames=("method", "model"))
 def _advance(method, model, rest, key, state, steps):
     """The state after some steps, and the way there."""
-    problem = Problem(model, *rest)
+    problem = Problem(model, *rest, method.batch_size)
 
     def step(state, index):
         state, taken = method.update(problem, jax.random.fold_in(key, index), state)
@@ -205,16 +205,16 @@ def _check_finite(way: Way, first: int, method) -> None:
     finite = np.ones(len(way.taken.ess), bool)
     for leaf in jax.tree.leaves(way.theta):
         finite &= np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1)
+    lost = np.isinf(way.taken.log_evidence)
+    if lost.any():  # first, as θ is lost with the particles
+        raise EstimationError(
+            f"at step {first + int(lost.argmax()) + 1} the log joint density is not finite at any particle. Take a smaller "
+            f"step_size (it is {method.step_size:g})."
+        )
     if not finite.all():
         raise EstimationError(
             f"theta left the finite range at step {first + int(finite.argmin()) + 1}. Take a smaller step_size (it is "
             f"{method.step_size:g}), an optimizer with a smaller learning rate, or bounds."
-        )
-    lost = np.isinf(way.taken.log_evidence)
-    if lost.any():
-        raise EstimationError(
-            f"at step {first + int(lost.argmax()) + 1} the log joint density is not finite at any particle. Take a smaller "
-            f"step_size (it is {method.step_size:g})."
         )
 
 

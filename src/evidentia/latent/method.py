@@ -122,7 +122,7 @@ class ParticleMethod:
     def ascend(self, theta: Any, optimizer_state: Any, gradient: Any) -> tuple[Any, Any]:
         """θ and the optimiser's state after a step along the gradient of log Z, inside the box."""
         if self.normalise_gradient:
-            norm = optax.global_norm(gradient)
+            norm = optax.tree.norm(gradient)
             gradient = jax.tree.map(
                 lambda leaf: leaf / jnp.maximum(norm, jnp.finfo(leaf.dtype).tiny), gradient
             )
