@@ -53,6 +53,19 @@ def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
     assert np.mean((plain.particles - (plain.theta + Y) / 2) ** 2) > 0.7
 
 
+def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
+    """θ jumps by one a step, and particles by twice their posterior variance."""
+    wild = {"num_particles": 400, "step_size": 1.0, "optimizer": optax.adam(1.0)}
+    plain, tame = (fits(JALAEM(**wild, **more), 60, [0])[0] for more in ({}, {"target_ess": 0.9}))
+    errors = [
+        np.abs(fit.trajectory.log_evidence - exact_log_evidence(fit.trajectory.theta)).max()
+        for fit in (plain, tame)
+    ]
+    # Resampled below a half, of which a step may take a tenth for θ and about as much for the particles.
+    assert np.median(plain.trajectory.ess) < 0.05 and tame.trajectory.ess.min() > 0.2
+    assert errors[0] > 50 and errors[1] < 0.5 and abs(tame.trajectory.theta[30:].mean() - MAXIMISER) < 0.2
+
+
 def test_the_log_evidence_begins_with_importance_sampling_or_with_what_is_known():
     sampled, known = fits(METHODS["JALA-EM"][0], 2, [0])[0], exact_log_evidence(THETA0)
     assert sampled.trajectory.log_evidence[0] == pytest.approx(known, abs=0.05)  # 5,000 draws
@@ -66,7 +79,7 @@ def test_the_log_evidence_begins_with_importance_sampling_or_with_what_is_known(
     assert given.particles.shape == (50, 6) and np.exp(given.log_weights).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_the_same_seed_repeats_and_steps_can_be_batched():
+def test_the_same_seed_repeats_and_another_differs():
     method, num_steps = METHODS["JALA-EM"]
     first, second, other = fits(method, num_steps, [1, 1, 2])
     assert first.log_evidence == second.log_evidence != other.log_evidence

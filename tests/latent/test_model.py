@@ -68,6 +68,10 @@ def test_constrained_values_go_in_and_come_out():
         (lambda: PGD(tolerance=-1.0), "tolerance must be positive, or None; got -1.0"),
         (lambda: PGD(batch_size=0), "batch_size must be an integer of at least 1; got 0"),
         (lambda: JALAEM(ess_threshold=2.0), "ess_threshold is a fraction .* got 2.0"),
+        (
+            lambda: JALAEM(target_ess=1.0),
+            "target_ess is a fraction of the particles between 0 and 1; got 1.0",
+        ),
         (lambda: IPLA(optimizer=optax.adam(0.1)), "plain gradient steps; give theta_step_size"),
         (lambda: SFLA(time_scale=0.0), "time_scale must be positive; got 0.0"),
         (lambda: MomentumPGD(friction=0.0), "friction must be positive; got 0.0"),

@@ -141,15 +141,20 @@ class Way(NamedTuple):
     taken: StepTaken
 
 
+def _problem(method, model, rest) -> Problem:
+    example, data = rest
+    return Problem(model, example, data, method.batch_size)
+
+
 @partial(jax.jit, static_argnames=("method", "model"))
 def _init(method, model, rest, key, theta, positions):
-    return method.init(Problem(model, *rest, method.batch_size), key, theta, positions)
+    return method.init(_problem(method, model, rest), key, theta, positions)
 
 
 @partial(jax.jit, static_argnames=("method", "model"))
 def _advance(method, model, rest, key, state, steps):
     """The state after some steps, and the way there."""
-    problem = Problem(model, *rest, method.batch_size)
+    problem = _problem(method, model, rest)
 
     def step(state, index):
         state, taken = method.update(problem, jax.random.fold_in(key, index), state)

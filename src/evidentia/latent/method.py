@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError
@@ -122,7 +123,7 @@ class ParticleMethod:
     def ascend(self, theta: Any, optimizer_state: Any, gradient: Any) -> tuple[Any, Any]:
         """θ and the optimiser's state after a step along the gradient of log Z, inside the box."""
         if self.normalise_gradient:
-            norm = optax.tree.norm(gradient)
+            norm = jnp.linalg.norm(ravel_pytree(gradient)[0])
             gradient = jax.tree.map(
                 lambda leaf: leaf / jnp.maximum(norm, jnp.finfo(leaf.dtype).tiny), gradient
             )
