@@ -170,6 +170,7 @@ def move(model, kernel, gradient, key, positions, target, expansion, scale: Scal
 
 
 def largest_correlation(before, after):
+    """Of any coordinate of the particles with itself, before and after a move."""
     before, after = before - before.mean(0), after - after.mean(0)
     scale = jnp.sqrt(jnp.mean(before**2, 0) * jnp.mean(after**2, 0))
     return jnp.max(jnp.mean(before * after, 0) / jnp.maximum(scale, jnp.finfo(before.dtype).tiny))

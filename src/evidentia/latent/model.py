@@ -11,6 +11,7 @@ from evidentia.latent.numpyro_program import NumpyroProgram
 
 
 def _as_it_is(theta: Any, x: Any, data: Any) -> tuple[Any, Any]:
+    """θ and x, which are on scales on which every real value is possible."""
     return theta, x
 
 
