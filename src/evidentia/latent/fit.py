@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, EstimationError, EvidenceWarning, ModelError
@@ -110,28 +110,27 @@ def fit(
     problem = Problem(model, start.example, data, method.batch_size)
     _check_density(problem, theta0, start)
     state = _init(method, model, problem[1:3], key_init, theta0, start.positions)
-    if hasattr(state, "at"):
-        check_start(state.at)
-    ways, completed = [], True
-    block = -(-num_steps // NUM_BLOCKS)
+    check_start(state.at)
     with reporter(progress, model.name) as report:
-        try:
-            for first in range(0, num_steps, block):
-                steps = jnp.arange(first, min(first + block, num_steps))
-                state, way = _advance(method, model, problem[1:3], key_steps, state, steps)
-                ways.append(jax.tree.map(np.asarray, way))
-                _check_finite(ways[-1], first, method)
-                report(_progress(ways, start.log_evidence, num_steps, time.perf_counter() - started))
-                if method.tolerance is not None and _stands_still(ways, method.tolerance):
-                    break
-        except KeyboardInterrupt:
-            if not ways:
-                raise
-            completed = False
-            warnings.warn(
-                f"stopped after {_count(ways)} of {num_steps} steps.", EvidenceWarning, stacklevel=3
-            )
-    return _result(method, model, data, theta0, start, state, ways, seed, started, completed)
+
+        def show(ways: list[Way]) -> None:
+            report(_progress(ways, start.log_evidence, num_steps, time.perf_counter() - started))
+
+        state, ways, completed = _climb(method, problem, key_steps, state, num_steps, show)
+    theta, trajectory = _trajectory(model, data, theta0, start, ways)
+    particles, log_weights = _particles(method, problem, state)
+    return LatentFit(
+        theta=theta,
+        trajectory=trajectory,
+        particles=particles,
+        log_weights=log_weights,
+        method=method,
+        model_name=model.name,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+        num_steps=_count(ways),
+        completed=completed,
+    )
 
 
 class Way(NamedTuple):
@@ -161,6 +160,29 @@ def _advance(method, model, rest, key, state, steps):
         return state, Way(state.theta, taken)
 
     return jax.lax.scan(step, state, steps)
+
+
+def _climb(
+    method: Any, problem: Problem, key: Array, state: Any, num_steps: int, show: Callable[[list[Way]], None]
+) -> tuple[Any, list[Way], bool]:
+    """The last state, the way there in blocks, and False if Ctrl-C ended it."""
+    ways: list[Way] = []
+    block = -(-num_steps // NUM_BLOCKS)
+    try:
+        for first in range(0, num_steps, block):
+            steps = jnp.arange(first, min(first + block, num_steps))
+            state, way = _advance(method, problem.model, problem[1:3], key, state, steps)
+            ways.append(jax.tree.map(np.asarray, way))
+            _check_finite(ways[-1], first, method)
+            show(ways)
+            if method.tolerance is not None and _stands_still(ways, method.tolerance):
+                break
+    except KeyboardInterrupt:
+        if not ways:
+            raise
+        warnings.warn(f"stopped after {_count(ways)} of {num_steps} steps.", EvidenceWarning, stacklevel=4)
+        return state, ways, False
+    return state, ways, True
 
 
 def _start(method, model, theta, particles0, log_evidence0, data, key) -> Start:
@@ -243,33 +265,26 @@ def _stands_still(ways: list[Way], tolerance: float) -> bool:
     return max(jax.tree.leaves(moved)) < tolerance
 
 
-def _result(method, model, data, theta0, start, state, ways, seed, started, completed) -> LatentFit:
-    def user_theta(theta, x):
-        return model.constrain(theta, x, data)[0]
-
+def _trajectory(model, data, theta0, start: Start, ways: list[Way]) -> tuple[Any, LatentTrajectory]:
+    """The last θ and the way there, as the user calls them."""
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ways)
-    thetas = jax.tree.map(lambda first, rest: np.concatenate([first[None], rest]), theta0, whole.theta)
+    free = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), theta0, whole.theta)
+    thetas = jax.vmap(lambda theta: model.constrain(theta, start.example, data)[0])(free)
+    thetas = jax.tree.map(np.asarray, thetas)
     gain = np.concatenate([[0.0], np.cumsum(np.asarray(whole.taken.log_evidence, np.float64))])
-    if np.isnan(gain[-1]):
-        gain[:] = np.nan
-    ess = np.concatenate([[1.0 if np.isfinite(gain[0]) else np.nan], whole.taken.ess])
+    ess = np.concatenate([[1.0], np.asarray(whole.taken.ess, np.float64)])
+    if np.isnan(gain[-1]):  # without weights
+        gain[:] = ess[:] = np.nan
+    theta = jax.tree.map(lambda leaf: leaf[-1], thetas)
+    return theta, LatentTrajectory(thetas, start.log_evidence + gain, gain, ess)
+
+
+def _particles(method, problem: Problem, state) -> tuple[Any, Float[ndarray, " particles"]]:
+    """The particles of a state in their structure, as the user calls them, and their log weights."""
     positions, log_weights = method.particles(state)
-    particles = jax.vmap(ravel_pytree(start.example)[1])(positions)
-    example = jax.tree.map(lambda leaf: leaf[0], particles)
-    thetas = jax.vmap(user_theta, (0, None))(jax.tree.map(jnp.asarray, thetas), example)
-    latent = jax.vmap(lambda x: model.constrain(state.theta, x, data)[1])(particles)
-    trajectory = LatentTrajectory(
-        jax.tree.map(np.asarray, thetas), start.log_evidence + gain, gain, ess.astype(np.float64)
-    )
-    return LatentFit(
-        theta=jax.tree.map(lambda leaf: leaf[-1], trajectory.theta),
-        trajectory=trajectory,
-        particles=jax.tree.map(np.asarray, latent),
-        log_weights=np.asarray(log_weights, np.float64),
-        method=method,
-        model_name=model.name,
-        seed=seed,
-        seconds=time.perf_counter() - started,
-        num_steps=_count(ways),
-        completed=completed,
-    )
+
+    def one(position):
+        x = ravel_pytree(problem.example)[1](position)
+        return problem.model.constrain(state.theta, x, problem.data)[1]
+
+    return jax.tree.map(np.asarray, jax.vmap(one)(positions)), np.asarray(log_weights, np.float64)
