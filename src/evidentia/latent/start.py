@@ -1,5 +1,6 @@
 """Where particles begin: draws of the prior, or of the posterior given θ₀ with the log evidence there."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -43,21 +44,16 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     """
     key_prior, key_draws, key_resample = jax.random.split(key, 3)
     start = from_prior(model, theta, data, 1, key_prior)
-    problem = Problem(model, start.example, data)
-
-    def log_joint(position):
-        return problem.log_joint(theta, position, key)
-
-    uphill = jax.jit(jax.value_and_grad(log_joint))
+    place = start.example, theta, data
 
     def depth(position):
-        value, gradient = uphill(jnp.asarray(position, jnp.float32))
+        value, gradient = _uphill(model, *place, jnp.asarray(position, jnp.float32))
         is_finite = np.isfinite(value) and np.isfinite(gradient).all()
         down = -np.asarray(gradient, np.float64)
         return (-float(value), down) if is_finite else (1e300, np.zeros_like(down))
 
     mode = minimize(depth, np.asarray(start.positions[0], np.float64), jac=True, method="L-BFGS-B").x
-    precision = -np.asarray(jax.jit(jax.hessian(log_joint))(jnp.asarray(mode, jnp.float32)), np.float64)
+    precision = -np.asarray(_hessian(model, *place, jnp.asarray(mode, jnp.float32)), np.float64)
     advice = "Give particles0, draws of the posterior given theta0, and log_evidence0 where it is known."
     if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
         raise EstimationError(
@@ -68,7 +64,7 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     draws = draw_student_t(
         np.random.default_rng(np.asarray(jax.random.key_data(key_draws))), gaussian, NUM_DRAWS
     )
-    values = jax.jit(jax.vmap(log_joint))(jnp.asarray(draws, jnp.float32))
+    values = _values(model, *place, jnp.asarray(draws, jnp.float32))
     log_weights = np.nan_to_num(np.asarray(values, np.float64), nan=-np.inf) - log_student_t(gaussian, draws)
     if weights.ess(log_weights) < MIN_ESS:
         raise EstimationError(
@@ -78,3 +74,24 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     parents = np.asarray(weights.resample(key_resample, log_weights, count))
     positions = jnp.asarray(draws[parents], jnp.float32)
     return Start(positions, start.example, weights.log_mean(log_weights))
+
+
+def _log_joint(model, example, theta, data):
+    return partial(
+        Problem(model, example, data).log_joint, theta, key=jax.random.key(0)
+    )  # which only mini-batches need
+
+
+@partial(jax.jit, static_argnames="model")
+def _uphill(model, example, theta, data, position):
+    return jax.value_and_grad(_log_joint(model, example, theta, data))(position)
+
+
+@partial(jax.jit, static_argnames="model")
+def _hessian(model, example, theta, data, position):
+    return jax.hessian(_log_joint(model, example, theta, data))(position)
+
+
+@partial(jax.jit, static_argnames="model")
+def _values(model, example, theta, data, positions):
+    return jax.vmap(_log_joint(model, example, theta, data))(positions)
