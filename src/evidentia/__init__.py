@@ -9,7 +9,7 @@ evidence.log_evidence, evidence.standard_error
 
 from importlib.metadata import version
 
-from evidentia import gradients, kernels, models
+from evidentia import gradients, kernels, latent, models
 from evidentia.average import AverageUpdate, ModelAverage
 from evidentia.change import Change, ChangeDetector, ChangeReport
 from evidentia.compare import Comparison, compare
@@ -32,6 +32,7 @@ from evidentia.evidence import (
     SGAIS,
     SMC,
     HarmonicMean,
+    Jarzynski,
     Laplace,
     NestedSampling,
     OnlineNestedSampling,
@@ -69,6 +70,7 @@ __all__ = [
     "EvidenceWarning",
     "EvidentiaError",
     "HarmonicMean",
+    "Jarzynski",
     "Laplace",
     "Model",
     "ModelAverage",
@@ -86,6 +88,7 @@ __all__ = [
     "estimate",
     "gradients",
     "kernels",
+    "latent",
     "linear_schedule",
     "models",
     "read_csv",

@@ -27,6 +27,7 @@ class Method(StrEnum):
     NESTED = "nested-sampling"
     ONLINE_NESTED = "online-nested-sampling"
     SEQUENTIAL = "sequential"
+    JARZYNSKI = "jarzynski"
     LAPLACE = "laplace"
     PRIOR = "prior-sampling"
     HARMONIC = "harmonic-mean"
@@ -40,6 +41,7 @@ CONFIGURATIONS = {
     Method.NESTED: evidence.NestedSampling,
     Method.ONLINE_NESTED: evidence.OnlineNestedSampling,
     Method.SEQUENTIAL: evidence.Sequential,
+    Method.JARZYNSKI: evidence.Jarzynski,
     Method.LAPLACE: evidence.Laplace,
     Method.PRIOR: evidence.PriorSampling,
     Method.HARMONIC: evidence.HarmonicMean,
@@ -121,8 +123,8 @@ def command(
     the features as x and the target as y; without --target, all columns as y.
 
     METHOD is sgais, for any number of rows; for some thousand smc, ais,
-    nested-sampling, online-nested-sampling, sequential or laplace; to compare
-    with, sgais-published, prior-sampling or harmonic-mean.
+    jarzynski, nested-sampling, online-nested-sampling, sequential or laplace;
+    to compare with, sgais-published, prior-sampling or harmonic-mean.
     """
     check_seed(seed)
     options = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}

@@ -2,6 +2,7 @@
 
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
 from evidentia.evidence.harmonic_mean import HarmonicMean
+from evidentia.evidence.jarzynski import Jarzynski
 from evidentia.evidence.laplace import Laplace
 from evidentia.evidence.nested_sampling import NestedSampling
 from evidentia.evidence.online_nested_sampling import OnlineNestedSampling
@@ -15,6 +16,7 @@ __all__ = [
     "SGAIS",
     "SMC",
     "HarmonicMean",
+    "Jarzynski",
     "Laplace",
     "NestedSampling",
     "OnlineNestedSampling",

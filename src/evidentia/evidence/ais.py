@@ -11,12 +11,13 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import diagnostics
-from evidentia.evidence.annealing import StepInfo, anneal_step
+from evidentia.evidence.annealing import anneal_step
 from evidentia.evidence.estimator import Diagnosis, Snapshot
+from evidentia.evidence.moves import StepInfo
 from evidentia.evidence.population import Population, from_prior, log_evidence_variance
 from evidentia.fields import check_count, check_kernel, check_target_ess
 from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC, METROPOLIS, SGHMC, STOCHASTIC
+from evidentia.kernels import HMC, METROPOLIS, SGHMC, STOCHASTIC, WEIGHTED
 from evidentia.model import BoundModel
 from evidentia.rows import Rows
 
@@ -102,7 +103,7 @@ class AIS:
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
         check_target_ess(self.target_ess)
-        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC)
+        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC + WEIGHTED)
         if self.schedule is not None:
             object.__setattr__(self, "schedule", _checked(self.schedule))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.moves import StepInfo
 from evidentia.evidence.population import Population
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, log_likelihood_sums

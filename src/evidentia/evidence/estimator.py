@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.moves import StepInfo
 from evidentia.evidence.population import Population
 from evidentia.model import BoundModel
 from evidentia.rows import Rows

@@ -37,6 +37,14 @@ def from_prior(model: BoundModel, key: Array, count: int) -> Population:
     return Population(key, model.sample_prior(key_prior, count), np.zeros(count))
 
 
+def reweighted(population: Population, increments: Float[np.ndarray, " particles"]) -> Population:
+    """The population after increments of its log weights, which count in its log evidence."""
+    gained = weights.log_evidence_increment(population.log_weights, increments)
+    return population._replace(
+        log_weights=population.log_weights + increments, log_evidence=population.log_evidence + gained
+    )
+
+
 def log_evidence_variance(population: Population) -> float:
     """Estimated variance of the log evidence, in nats²: errors count with what they become within `LAG` resamplings.
 

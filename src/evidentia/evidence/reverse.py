@@ -17,7 +17,8 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.annealing import Annealing, anneal, exact_move
+from evidentia.evidence.annealing import Annealing, anneal
+from evidentia.evidence.moves import exact_move
 from evidentia.evidence.population import Population, log_evidence_variance
 from evidentia.kernels import HMC, posterior_scale
 from evidentia.model import BoundModel

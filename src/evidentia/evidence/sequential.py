@@ -14,7 +14,6 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError, DiagnosticWarning, EstimationError
 from evidentia.evidence import diagnostics
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.annealing import StepInfo, move_particles
 from evidentia.evidence.checks import check_defined, check_possible
 from evidentia.evidence.estimator import (
     Diagnosis,
@@ -24,6 +23,7 @@ from evidentia.evidence.estimator import (
     Snapshot,
     over_chunks,
 )
+from evidentia.evidence.moves import StepInfo, move_particles
 from evidentia.evidence.population import Population, from_prior
 from evidentia.fields import check_count, check_kernel
 from evidentia.gradients import ControlVariate, MiniBatch

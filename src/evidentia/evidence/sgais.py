@@ -11,8 +11,9 @@ from jaxtyping import Array
 from evidentia import weights
 from evidentia.errors import ConfigurationError
 from evidentia.evidence import diagnostics
-from evidentia.evidence.annealing import StepInfo, anneal
+from evidentia.evidence.annealing import anneal
 from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
+from evidentia.evidence.moves import StepInfo
 from evidentia.evidence.population import Population, from_prior, log_evidence_variance
 from evidentia.evidence.proposal import Proposal
 from evidentia.evidence.refresh import refresh

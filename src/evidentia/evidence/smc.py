@@ -21,7 +21,7 @@ from evidentia.evidence.estimator import (
 from evidentia.evidence.population import from_prior, log_evidence_variance
 from evidentia.fields import check_count, check_kernel, check_target_ess
 from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC, METROPOLIS, STOCHASTIC
+from evidentia.kernels import HMC, METROPOLIS, STOCHASTIC, WEIGHTED
 from evidentia.model import BoundModel
 from evidentia.rows import Rows, next_stop
 
@@ -45,7 +45,7 @@ class SMC:
         chunk_size: rows taken in at a time. The published algorithm takes one.
         target_ess: effective sample size, as a fraction of the particles, below which they are resampled and moved.
         resampling: the scheme, "systematic", "stratified", "residual" or "multinomial".
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`, or one without Metropolis' correction.
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights make up for its errors; or one without Metropolis' correction.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -71,7 +71,7 @@ class SMC:
         check_count("num_particles", self.num_particles, 2)
         check_count("chunk_size", self.chunk_size, 1)
         check_target_ess(self.target_ess)
-        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC)
+        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC + WEIGHTED)
         if self.resampling not in weights.SCHEMES:
             raise ConfigurationError(
                 f"resampling must be one of {', '.join(weights.SCHEMES)}; got {self.resampling!r}."

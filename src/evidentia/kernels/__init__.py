@@ -4,7 +4,8 @@ A kernel is a small frozen configuration. Its `move(key, positions, gradient, sc
 `gradient(key, positions)` estimates the gradient of the log density to leave invariant, one row a particle, and `scale`
 (`Scale`) says how wide that density is. `noise_share(differences, scale)` tells how much of the noise in a step is that of
 the gradient; that is for those of `STOCHASTIC`. Those with Metropolis' correction (`METROPOLIS`) take an exact log density
-in place of the gradient. A kernel knows no weights and no data.
+in place of the gradient. Those whose errors are made up for by weights (`WEIGHTED`) take it too, and return what they add
+to the log weights beside the positions. A kernel knows no weights of its own and no data.
 
 The moves of nested sampling (`CONSTRAINED`) keep to a `Region` of high likelihood:
 `move(key, points, region, factor)`.
@@ -13,6 +14,7 @@ The moves of nested sampling (`CONSTRAINED`) keep to a `Region` of high likeliho
 from evidentia.kernels.baoab import BAOAB
 from evidentia.kernels.constrained_walk import ConstrainedWalk
 from evidentia.kernels.hmc import HMC
+from evidentia.kernels.langevin import ULA
 from evidentia.kernels.mala import MALA
 from evidentia.kernels.random_walk import RandomWalk
 from evidentia.kernels.reflecting import ReflectingSGHMC
@@ -25,6 +27,7 @@ from evidentia.kernels.sgnht import SGNHT
 
 METROPOLIS = HMC, MALA, RandomWalk
 STOCHASTIC = BAOAB, SGHMC, SGLD, SGNHT
+WEIGHTED = (ULA,)
 CONSTRAINED = ReflectingSGHMC, ConstrainedWalk, Rejection
 
 __all__ = [
@@ -37,6 +40,8 @@ __all__ = [
     "SGLD",
     "SGNHT",
     "STOCHASTIC",
+    "ULA",
+    "WEIGHTED",
     "ConstrainedWalk",
     "Points",
     "RandomWalk",

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from evidentia import gradients
 from evidentia.errors import CheckpointError, DataError, ModelError
 from evidentia.evidence import SGAIS
-from evidentia.evidence.annealing import StepInfo
+from evidentia.evidence.moves import StepInfo
 from evidentia.evidence.population import Population
 from evidentia.evidence.sgais import SGAISState
 from evidentia.expansion import Expansion

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from evidentia.evidence import SGAIS, diagnostics
-from evidentia.evidence.annealing import StepInfo
 from evidentia.evidence.estimator import Diagnosis
+from evidentia.evidence.moves import StepInfo
 from evidentia.evidence.population import log_evidence_variance
 from evidentia.evidence.refresh import weighted_particles
 from evidentia.evidence.sgais import SGAISState

@@ -1,0 +1,41 @@
+"""The interacting particle Langevin algorithm: particle gradient descent with noise in θ."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import optax
+from jaxtyping import Array
+
+from evidentia.errors import ConfigurationError
+from evidentia.latent.pgd import PGD, with_noise
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class IPLA(PGD):
+    """The interacting particle Langevin algorithm: particle gradient descent with noise in θ too.
+
+        θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data) + √(2h/N) ξ,
+
+    so that θ has a stationary law, which narrows about the maximisers as N grows. θ takes steps of `theta_step_size`, which is
+    `step_size` if not given, and no other optimiser.
+
+    Source: Akyildiz, Crucinio, Girolami, Johnston, Sabanis (2025), ESAIM: Probability and Statistics 29.
+    """
+
+    theta_step_size: float | None = None
+
+    def __post_init__(self):
+        if self.optimizer is not None:
+            raise ConfigurationError(
+                "optimizer: the noise of IPLA belongs to plain gradient steps; give theta_step_size."
+            )
+        size = self.step_size if self.theta_step_size is None else self.theta_step_size
+        if not size > 0:
+            raise ConfigurationError(f"theta_step_size must be positive; got {size}.")
+        object.__setattr__(self, "theta_step_size", size)
+        object.__setattr__(self, "optimizer", optax.sgd(size))
+        super().__post_init__()
+
+    def perturbed(self, key: Array, theta: Any, count: int) -> Any:
+        """θ with noise of variance 2 h / N."""
+        return with_noise(key, theta, 2 * self.theta_step_size / count)  # type: ignore[operator]

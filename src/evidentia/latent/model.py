@@ -1,0 +1,104 @@
+"""Latent-variable models: a joint log density of parameters, latent variables and data."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from evidentia.errors import ModelError
+from evidentia.latent.numpyro_program import NumpyroProgram
+
+
+def _as_it_is(theta: Any, x: Any, data: Any) -> tuple[Any, Any]:
+    """θ and x, which are on scales on which every real value is possible."""
+    return theta, x
+
+
+@dataclass(frozen=True, eq=False)
+class LatentModel:
+    """A model with parameters θ, to be chosen, and latent variables x, to be integrated out.
+
+    Its evidence is the marginal likelihood Z(θ) = ∫ exp(log_joint(θ, x)) dx; the methods of `ev.latent` climb on it.
+
+    Attributes:
+        log_joint: `(theta, x, data=None) -> ()`, log p_θ(x, data) in nats, in `jax.numpy`; θ and x are any pytrees of arrays,
+            on scales on which every real value is possible. It is called without data where `fit` is given none.
+        log_prior: `(theta, x) -> ()`, the terms of `log_joint` that do not depend on data; mini-batches need it.
+        sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. Where there is one, `fit` needs no
+            particles to begin with.
+        constrain: `(theta, x, data) -> (theta, x)`, from those scales to the user's; `from_numpyro` sets it.
+        unconstrain: the inverse of it, for an x that may be None.
+        name: shown in progress and messages.
+
+    Raises:
+        ModelError: something that is to be a function is none.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> def log_joint(theta, x, data=None):
+        ...     return -0.5 * (jnp.sum((data - x) ** 2) + jnp.sum((x - theta) ** 2))
+        >>> LatentModel(log_joint, name="two levels")
+        LatentModel('two levels')
+
+    Source: Kuntz, Lim, Johansen (2023), Proceedings of Machine Learning Research 206, section 1 (the problem).
+    """
+
+    log_joint: Callable[..., Float[Array, ""]]
+    log_prior: Callable[[Any, Any], Float[Array, ""]] | None = None
+    sample_prior: Callable[[Array, Any, Any], Any] | None = None
+    constrain: Callable[[Any, Any, Any], tuple[Any, Any]] = _as_it_is
+    unconstrain: Callable[[Any, Any, Any], tuple[Any, Any]] = _as_it_is
+    name: str = "latent-variable model"
+
+    def __post_init__(self):
+        for name in ("log_joint", "log_prior", "sample_prior", "constrain", "unconstrain"):
+            value = getattr(self, name)
+            if not callable(value) and not (value is None and name in ("log_prior", "sample_prior")):
+                raise ModelError(f"{name} must be a function; got {value!r}.")
+
+    @classmethod
+    def from_numpyro(
+        cls, function: Callable[..., Any], parameters: Sequence[str], *, name: str | None = None
+    ) -> "LatentModel":
+        """A model from a NumPyro function, called as `function(**data)`.
+
+        θ and x are dictionaries by name, with the values that the function knows; `fit` moves them on the unconstrained scale.
+
+        Args:
+            function: with the parameters as `numpyro.param` or `numpyro.sample` statements (the prior of those does not
+                count), the latent variables as sample statements without `obs`, the data as those with it.
+            parameters: the names of the parameters.
+            name: that of the function if not given.
+
+        Raises:
+            ModelError: here, if it is not a function or there are no names; at the first use, for a parameter that is not
+                there or a latent site that is discrete.
+
+        Example:
+            >>> import numpyro, numpyro.distributions as dist
+            >>> def groups(y):
+            ...     scale = numpyro.param("scale", 1.0, constraint=dist.constraints.positive)
+            ...     effect = numpyro.sample("effect", dist.Normal(0, scale).expand([3]).to_event(1))
+            ...     numpyro.sample("y", dist.Normal(effect, 1.0).to_event(1), obs=y)
+            >>> LatentModel.from_numpyro(groups, ["scale"])
+            LatentModel('groups')
+        """
+        if not callable(function):
+            raise ModelError(f"function must be one with numpyro statements; got {function!r}.")
+        names = tuple(parameters)
+        if isinstance(parameters, str) or not names or not all(isinstance(name, str) for name in names):
+            raise ModelError(f"parameters must be one or more names of sites; got {parameters!r}.")
+        program = NumpyroProgram(function, names)
+        label: str = name or getattr(function, "__name__", "model")
+        return cls(
+            program.log_joint,
+            program.log_prior,
+            program.sample_prior,
+            program.constrain,
+            program.unconstrain,
+            name=label,
+        )
+
+    def __repr__(self) -> str:
+        return f"LatentModel({self.name!r})"

@@ -1,0 +1,76 @@
+"""Particle gradient descent with momentum, in θ and in the latent variables."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array
+
+from evidentia.errors import ConfigurationError
+from evidentia.evidence.jarzynski_path import StepTaken, even_log_weights
+from evidentia.kernels.langevin import Place
+from evidentia.latent.method import ParticleMethod, unknown
+from evidentia.latent.problem import Positions, Problem
+
+
+class MomentumState(NamedTuple):
+    """θ, and the particles' places, velocities and gradients with respect to θ there."""
+
+    theta: Any
+    optimizer_state: Any
+    at: Place
+    velocities: Positions
+    by_theta: Any
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MomentumPGD(ParticleMethod):
+    """Momentum particle descent: underdamped Langevin particles, and θ with a velocity of its own.
+
+        v ← e^{-γh} v + h ∇_x log p_θ(x, data) + √(1 - e^{-2γh}) ξ,        x ← x + h v,
+        u ← e^{-γh} u + h (1/N) Σ ∇_θ log p_θ(xᵢ, data),                   θ ← θ + h u,
+
+    with h the `step_size` and γ the friction. A step of h goes about as far as one of h² in `PGD`, so h is of the order of the
+    root of that one's. Another optimiser may take the place of the second line.
+
+    Attributes:
+        friction: γ.
+        batch_size: rows of a mini-batch, one for all particles of a step; None for all data.
+
+    Source: Lim, Kuntz, Power, Johansen (2024), Proceedings of Machine Learning Research 235 (the dynamics; its discretisation
+    is finer).
+    """
+
+    step_size: float = 0.1
+    friction: float = 1.0
+    batch_size: int | None = None
+
+    def __post_init__(self):
+        if not self.friction > 0:
+            raise ConfigurationError(f"friction must be positive; got {self.friction}.")
+        if self.optimizer is None:
+            # u ← e^{-γh} u + gradient, θ ← θ + h² u: the lines above, with u in units of h.
+            kept = math.exp(-self.friction * self.step_size)
+            object.__setattr__(self, "optimizer", optax.sgd(self.step_size**2, momentum=kept))
+        super().__post_init__()
+
+    def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> MomentumState:
+        """The state before the first step, with velocities from their stationary law; pure."""
+        key_look, key_velocities = jax.random.split(key)
+        at, by_theta = problem.look(theta, positions, key_look)
+        velocities = jax.random.normal(key_velocities, positions.shape)
+        return MomentumState(theta, self.optimizer.init(theta), at, velocities, by_theta)
+
+    def update(self, problem: Problem, key: Array, state: MomentumState) -> tuple[MomentumState, StepTaken]:
+        """A step of θ and of the particles, at one gradient a particle."""
+        gradient = problem.mean(state.by_theta, even_log_weights(state.at))
+        theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
+        kept = jnp.exp(-self.friction * self.step_size)
+        noise = jnp.sqrt(1 - kept**2) * jax.random.normal(key, state.velocities.shape)
+        velocities = kept * state.velocities + self.step_size * state.at.gradient + noise
+        reached = state.at.position + self.step_size * velocities
+        at, by_theta = problem.look(theta, reached, key)
+        return MomentumState(theta, optimizer_state, at, velocities, by_theta), unknown()

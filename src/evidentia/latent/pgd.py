@@ -1,0 +1,67 @@
+"""Particle gradient descent: θ and the particles of the latent variables move at once."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from evidentia.evidence.jarzynski_path import StepTaken, even_log_weights
+from evidentia.kernels.langevin import Place, langevin_step
+from evidentia.latent.method import ParticleMethod, unknown
+from evidentia.latent.problem import Positions, Problem
+
+
+class PGDState(NamedTuple):
+    """θ, and the particles' places and gradients with respect to θ there."""
+
+    theta: Any
+    optimizer_state: Any
+    at: Place
+    by_theta: Any
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PGD(ParticleMethod):
+    """Particle gradient descent: a gradient flow of the free energy, in θ and in the law of the particles at once.
+
+        θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data),        xᵢ ← xᵢ + h ∇_x log p_θ(xᵢ, data) + √(2h) ξᵢ,
+
+    with any optimiser in place of the first. It has no evidence, and a bias in x of the order of h.
+
+    Attributes:
+        batch_size: rows of a mini-batch, one for all particles of a step; None for all data.
+
+    Source: Kuntz, Lim, Johansen (2023), Proceedings of Machine Learning Research 206, Algorithm 1.
+    """
+
+    batch_size: int | None = None
+
+    def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> PGDState:
+        """The state before the first step; pure."""
+        return PGDState(theta, self.optimizer.init(theta), *problem.look(theta, positions, key))
+
+    def update(self, problem: Problem, key: Array, state: PGDState) -> tuple[PGDState, StepTaken]:
+        """A step of θ and of the particles, at one gradient a particle."""
+        key_step, key_theta = jax.random.split(key)
+        gradient = problem.mean(state.by_theta, even_log_weights(state.at))
+        theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
+        theta = self.inside(self.perturbed(key_theta, theta, len(state.at.log_density)))
+        reached = langevin_step(key_step, state.at, self.step_size)
+        return PGDState(theta, optimizer_state, *problem.look(theta, reached, key_step)), unknown()
+
+    def perturbed(self, key: Array, theta: Any, count: int) -> Any:
+        """θ as it is; what others make of PGD is noise here."""
+        return theta
+
+
+def with_noise(key: Array, theta: Any, variance: Array | float) -> Any:
+    """θ with Gaussian noise of a variance in each number."""
+    leaves, structure = jax.tree.flatten(theta)
+    keys = jax.random.split(key, len(leaves))
+    noisy = [
+        leaf + jnp.sqrt(variance) * jax.random.normal(one, leaf.shape)
+        for leaf, one in zip(leaves, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, noisy)

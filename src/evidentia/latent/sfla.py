@@ -1,0 +1,48 @@
+"""The slow-fast Langevin algorithm: θ moves slowly, with noise, and the latent variables fast."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import optax
+from jaxtyping import Array
+
+from evidentia.errors import ConfigurationError
+from evidentia.latent.pgd import PGD, with_noise
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SFLA(PGD):
+    """The slow-fast Langevin algorithm: Langevin dynamics of θ and of the latent variables, these faster by a factor 1/ε.
+
+        θ ← θ + h ∇_θ log p_θ(x, data) + √(2h/β) ξ,        x ← x + (h/ε) ∇_x log p_θ(x, data) + √(2h/ε) ξ,
+
+    with β the `inverse_temperature`. As ε falls, θ follows the gradient of log Z with the noise that belongs to its law
+    exp(β log Z(θ)). It needs one particle; with more, their mean gradient moves θ. `step_size` is h/ε, that of the latent
+    variables.
+
+    Attributes:
+        time_scale: ε, how much slower θ is.
+        inverse_temperature: β; the law of θ narrows about the maximisers as it grows.
+
+    Source: Akyildiz, Ottobre, Souttar (2024), A multiscale perspective on maximum marginal likelihood estimation,
+    arXiv:2406.04187.
+    """
+
+    num_particles: int = 1
+    time_scale: float = 0.1
+    inverse_temperature: float = 1000.0
+
+    def __post_init__(self):
+        if self.optimizer is not None:
+            raise ConfigurationError(
+                "optimizer: the noise of SFLA belongs to plain gradient steps; give time_scale."
+            )
+        for name in ("time_scale", "inverse_temperature"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"{name} must be positive; got {getattr(self, name)}.")
+        object.__setattr__(self, "optimizer", optax.sgd(self.time_scale * self.step_size))
+        super().__post_init__()
+
+    def perturbed(self, key: Array, theta: Any, count: int) -> Any:
+        """θ with noise of variance 2 h / β."""
+        return with_noise(key, theta, 2 * self.time_scale * self.step_size / self.inverse_temperature)

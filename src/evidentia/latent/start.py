@@ -1,0 +1,97 @@
+"""Where particles begin: draws of the prior, or of the posterior given θ₀ with the log evidence there."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+from scipy.optimize import minimize
+
+from evidentia import weights
+from evidentia.errors import EstimationError
+from evidentia.laplace import LocalGaussian, draw_student_t, log_student_t
+from evidentia.latent.model import LatentModel
+from evidentia.latent.problem import Positions, Problem
+
+NUM_DRAWS = 5000  # of importance sampling
+MIN_ESS = 50.0  # effective draws, below which neither the log evidence nor the particles are worth much
+
+
+class Start(NamedTuple):
+    """Flat particles, one in its own structure, and log Z(θ₀) in nats, NaN where it is not known."""
+
+    positions: Positions
+    example: Any
+    log_evidence: float = float("nan")
+
+
+def from_prior(model: LatentModel, theta: Any, data: Any, count: int, key: Array) -> Start:
+    """Independent draws of the latent variables given θ."""
+    assert model.sample_prior is not None
+    draws = [model.sample_prior(one, theta, data) for one in jax.random.split(key, count)]
+    return Start(jnp.stack([ravel_pytree(x)[0] for x in draws]), draws[0])
+
+
+def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Array) -> Start:
+    """Draws of the posterior given θ and the log evidence there, by importance sampling about the mode.
+
+    A Student t with the curvature at the mode is the proposal, of `NUM_DRAWS` draws.
+
+    Raises EstimationError if no mode is found, or if the draws are worth too little.
+    """
+    key_prior, key_draws, key_resample = jax.random.split(key, 3)
+    start = from_prior(model, theta, data, 1, key_prior)
+    place = start.example, theta, data
+
+    def depth(position):
+        value, gradient = _uphill(model, *place, jnp.asarray(position, jnp.float32))
+        is_finite = np.isfinite(value) and np.isfinite(gradient).all()
+        down = -np.asarray(gradient, np.float64)
+        return (-float(value), down) if is_finite else (1e300, np.zeros_like(down))
+
+    mode = minimize(depth, np.asarray(start.positions[0], np.float64), jac=True, method="L-BFGS-B").x
+    precision = -np.asarray(_hessian(model, *place, jnp.asarray(mode, jnp.float32)), np.float64)
+    advice = "Give particles0, draws of the posterior given theta0, and log_evidence0 where it is known."
+    if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
+        raise EstimationError(
+            f"no mode of the latent variables given theta0 was found: where the search ended, the log joint density is not "
+            f"curved downwards in all directions. {advice}"
+        )
+    gaussian = LocalGaussian(mode, precision, 0.0)
+    draws = draw_student_t(
+        np.random.default_rng(np.asarray(jax.random.key_data(key_draws))), gaussian, NUM_DRAWS
+    )
+    values = _values(model, *place, jnp.asarray(draws, jnp.float32))
+    log_weights = np.nan_to_num(np.asarray(values, np.float64), nan=-np.inf) - log_student_t(gaussian, draws)
+    if weights.ess(log_weights) < MIN_ESS:
+        raise EstimationError(
+            f"importance sampling about the mode of the latent variables given theta0 is worth {weights.ess(log_weights):.0f} of "
+            f"{NUM_DRAWS} draws: too few to begin with. {advice}"
+        )
+    parents = np.asarray(weights.resample(key_resample, log_weights, count))
+    positions = jnp.asarray(draws[parents], jnp.float32)
+    return Start(positions, start.example, weights.log_mean(log_weights))
+
+
+def _log_joint(model, example, theta, data):
+    return partial(
+        Problem(model, example, data).log_joint, theta, key=jax.random.key(0)
+    )  # which only mini-batches need
+
+
+@partial(jax.jit, static_argnames="model")
+def _uphill(model, example, theta, data, position):
+    return jax.value_and_grad(_log_joint(model, example, theta, data))(position)
+
+
+@partial(jax.jit, static_argnames="model")
+def _hessian(model, example, theta, data, position):
+    return jax.hessian(_log_joint(model, example, theta, data))(position)
+
+
+@partial(jax.jit, static_argnames="model")
+def _values(model, example, theta, data, positions):
+    return jax.vmap(_log_joint(model, example, theta, data))(positions)
