@@ -71,8 +71,8 @@ class IterableSource:
 
     Example:
         >>> source = IterableSource({"y": [float(i)]} for i in range(3))
-        >>> print(*(batch.arrays["y"] for batch in source.batches(skip=1)))
-        [1.] [2.]
+        >>> sum(batch.num_rows for batch in source.batches(skip=1))
+        2
     """
 
     iterable: Iterable[Any]
