@@ -188,10 +188,8 @@ def test_exact_gradients_whatever_the_gradient_was():
 @pytest.mark.parametrize(
     "change",
     [
-        {"num_particles": 20},
         {"target_ess": 0.8},
-        {"kernel": SGHMC(learning_rate=0.05, num_steps=40)},
-        {"gradient": MiniBatch(batch_size=100)},
+        {"kernel": SGHMC(learning_rate=0.05, num_steps=40), "gradient": MiniBatch(batch_size=100)},
     ],
 )
 @pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
