@@ -66,6 +66,26 @@ def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
     assert errors[0] > 50 and errors[1] < 0.5 and abs(tame.trajectory.theta[30:].mean() - MAXIMISER) < 0.2
 
 
+@pytest.mark.parametrize("target_ess", [None, 0.8])
+def test_particles_that_leave_where_there_is_a_density_are_lost_alone(target_ess):
+    """Steps from near zero lead below it, where log x is no number; a model should not be written so, but one may be."""
+
+    def log_joint(
+        theta, x
+    ):  # x ~ Gamma(1 + e^θ, 1), whose gradient with respect to θ is no number there either
+        shape = jax.numpy.exp(theta)
+        return shape * jax.numpy.log(x) - x - jax.scipy.special.gammaln(shape + 1)
+
+    model = LatentModel(log_joint)
+    start = np.random.default_rng(0).gamma(2.0, 1.0, 400).astype(np.float32)
+    method = JALAEM(step_size=0.1, target_ess=target_ess, ess_threshold=0.3)
+    found = [method.fit(model, 0.0, particles0=start, num_steps=10, seed=seed) for seed in range(4)]
+    assert any(np.any(fit.log_weights == -np.inf) for fit in found)
+    assert all(
+        np.isfinite(fit.theta) and np.isfinite(fit.trajectory.log_evidence_gain).all() for fit in found
+    )
+
+
 def test_the_log_evidence_begins_with_importance_sampling_or_with_what_is_known():
     sampled, known = fits(METHODS["JALA-EM"][0], 2, [0])[0], exact_log_evidence(THETA0)
     assert sampled.trajectory.log_evidence[0] == pytest.approx(known, abs=0.05)  # 5,000 draws

@@ -123,4 +123,5 @@ class JALAEM(ParticleMethod):
 
 def _variance(values: Float[Array, " particles"], log_weights: Float[Array, " particles"]):
     shares = jnp.exp(log_weights)
+    values = jnp.where(shares > 0, values, 0.0)  # of particles that are lost nothing is known
     return jnp.maximum(shares @ (values - shares @ values) ** 2, jnp.finfo(values.dtype).tiny)

@@ -43,4 +43,11 @@ class Problem(NamedTuple):
 
     def mean(self, gradients: Any, log_weights: Float[Array, " particles"]) -> Any:
         """The weighted mean over particles, an estimate of ∇ log Z(θ) (Fisher's identity)."""
-        return jax.tree.map(lambda leaf: jnp.tensordot(jnp.exp(log_weights), leaf, axes=1), gradients)
+        shares = jnp.exp(log_weights)
+
+        def one(leaf):
+            # A particle that is lost has no weight, and perhaps no gradient.
+            alive = (shares > 0).reshape(-1, *[1] * (leaf.ndim - 1))
+            return jnp.tensordot(shares, jnp.where(alive, leaf, 0.0), axes=1)
+
+        return jax.tree.map(one, gradients)
