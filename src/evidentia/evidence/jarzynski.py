@@ -113,7 +113,8 @@ class Jarzynski:
         `ess_threshold`. Neither `num_particles` nor `target_ess` matters.
 
         Args:
-            potential: U_k(x) as a function (k, x) that JAX can trace; x is one particle, k an integer.
+            potential: U_k(x) as a function (k, x) that JAX can trace; x is one particle, k an integer. It should be finite
+                everywhere: particles that step to where it is not are lost, and the estimate is too low by what they held.
             particles: independent samples of exp(-U_0)/Z_0: a pytree of arrays (particles, …).
             num_steps: K.
             seed: the same seed gives the same numbers on the same machine.
