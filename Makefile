@@ -7,18 +7,22 @@ BIN := $(VENV)/bin
 QUIETLY := --disable-pip-version-check --quiet
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIETLY) --constraint constraints.txt
 WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 
-.PHONY: help demo test test-oldest lint format docs docs-serve benchmark lock clean distclean
+.PHONY: help demo test test-reference test-oldest lint format docs docs-serve benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
 	$(BIN)/evidentia demo
 
-test: lint ## Lint and run all tests but the one that needs a package registry
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal -m "not network"
+test: lint ## Lint and run all tests but those of the reference estimators
+	$(PYTEST) -m "not network and not reference"
+
+test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators: minutes more
+	$(PYTEST) -m "reference"
 
 test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python -m venv --clear $(VENV)/oldest

@@ -6,6 +6,8 @@ import pytest
 
 import evidentia as ev
 
+pytestmark = pytest.mark.reference
+
 LINEAR = ev.models.linear_regression(num_features=3)
 MORE = ev.models.linear_regression(num_features=5)
 ROUGH = ev.AIS(target_ess=0.7, kernel=ev.kernels.HMC(num_trajectories=1, num_steps=1))

@@ -11,6 +11,8 @@ from evidentia.rows import Rows
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 CASE = CASES["normal-inverse-gamma"]
 DATA = CASE.simulate(np.random.default_rng(0), 200)
 

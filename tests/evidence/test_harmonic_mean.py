@@ -11,7 +11,7 @@ from evidentia.evidence.chains import NUM_CHAINS, chain_draws
 from evidentia.evidence.harmonic_mean import log_harmonic_mean
 from evidentia.rows import Rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
+pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")]
 METHOD = ev.HarmonicMean(num_particles=2000)
 
 

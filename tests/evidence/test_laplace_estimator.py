@@ -17,6 +17,8 @@ from evidentia.stream.arrays import as_arrays, on_device
 from tests.evidence.scores import run, scores
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 AS_IT_STANDS = ev.Laplace(importance_sampling=False)
 
 

@@ -11,6 +11,8 @@ from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
 from evidentia.rows import Rows
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 FEW = ev.OnlineNestedSampling(num_particles=64, chunk_size=50)
 
 

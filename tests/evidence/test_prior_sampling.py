@@ -10,6 +10,8 @@ from evidentia.evidence import draws
 from evidentia.evidence.prior_sampling import log_mean_likelihood
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 METHOD = ev.PriorSampling(num_particles=4000)
 
 

@@ -8,6 +8,8 @@ import evidentia as ev
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 
 @pytest.mark.parametrize("name", ["linear", "normal-inverse-gamma"])
 def test_estimates_agree_with_the_exact_evidence(name):

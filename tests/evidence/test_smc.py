@@ -12,6 +12,8 @@ from evidentia.stream.arrays import as_arrays, on_device
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 
 @pytest.mark.parametrize("name", ["linear", "normal-inverse-gamma"])
 def test_estimates_agree_with_the_exact_evidence(name):

@@ -3,9 +3,12 @@
 import json
 
 import numpy as np
+import pytest
 
 import evidentia as ev
 from experiments import nested_sampling_agreement as experiment
+
+pytestmark = pytest.mark.reference
 
 
 def test_nested_sampling_agrees_with_annealed_importance_sampling(tmp_path):

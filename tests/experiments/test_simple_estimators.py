@@ -8,6 +8,8 @@ import pytest
 import evidentia as ev
 from experiments import simple_estimators as experiment
 
+pytestmark = pytest.mark.reference
+
 
 @pytest.fixture(scope="module")
 def found():

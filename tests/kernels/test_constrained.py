@@ -11,6 +11,8 @@ from scipy.stats import chi2
 from evidentia.errors import ConfigurationError
 from evidentia.kernels import ConstrainedWalk, Points, ReflectingSGHMC, Region, Rejection
 
+pytestmark = pytest.mark.reference
+
 NUM_POINTS = 20_000
 FOUR_ERRORS = 4 / np.sqrt(NUM_POINTS)
 KERNELS = [ReflectingSGHMC(), ConstrainedWalk(), Rejection()]

@@ -10,6 +10,8 @@ from evidentia.kernels import MALA, RandomWalk
 from tests.kernels import targets
 from tests.kernels.test_hmc import gumbel
 
+pytestmark = pytest.mark.reference
+
 
 @pytest.mark.parametrize("kernel", [MALA(num_steps=60), RandomWalk(num_steps=100)])
 def test_reaches_a_gaussian_from_elsewhere(kernel):
