@@ -25,7 +25,9 @@ def test_estimates_agree_with_the_exact_evidence(name):
 
 
 @pytest.mark.parametrize(
-    "kernel", [ev.kernels.MALA(), ev.kernels.RandomWalk(), ev.kernels.BAOAB()], ids=lambda k: type(k).__name__
+    "kernel",
+    [ev.kernels.MALA(), ev.kernels.RandomWalk(), ev.kernels.BAOAB(), ev.kernels.ULA()],
+    ids=lambda k: type(k).__name__,
 )
 def test_every_kernel_finds_the_evidence(kernel):
     found = fresh_scores(ev.AIS(kernel=kernel, num_particles=128), CASES["linear"], range(2))

@@ -77,8 +77,8 @@ class AIS:
         target_ess: effective sample size that one step leaves, as a fraction of the particles: it chooses the temperatures.
             The work grows as 1/√(1 - `target_ess`), and the variance of the log weights falls as its root.
         schedule: temperatures from 0 to 1 instead: `ev.linear_schedule(K)`, `ev.sigmoid_schedule(K)` or your own.
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`, or `SGHMC` or another without Metropolis' correction, which
-            is then given the exact gradient.
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights make up for its errors; or `SGHMC` or
+            another without Metropolis' correction, which is then given the exact gradient.
 
     Raises:
         ConfigurationError: a field that is out of range.

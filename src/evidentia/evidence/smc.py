@@ -45,7 +45,8 @@ class SMC:
         chunk_size: rows taken in at a time. The published algorithm takes one.
         target_ess: effective sample size, as a fraction of the particles, below which they are resampled and moved.
         resampling: the scheme, "systematic", "stratified", "residual" or "multinomial".
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights make up for its errors; or one without Metropolis' correction.
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights make up for its errors; or one without
+            Metropolis' correction.
 
     Raises:
         ConfigurationError: a field that is out of range.

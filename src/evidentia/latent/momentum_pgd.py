@@ -66,11 +66,12 @@ class MomentumPGD(ParticleMethod):
 
     def update(self, problem: Problem, key: Array, state: MomentumState) -> tuple[MomentumState, StepTaken]:
         """A step of θ and of the particles, at one gradient a particle."""
+        key_noise, key_batch = jax.random.split(key)
         gradient = problem.mean(state.by_theta, even_log_weights(state.at))
         theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
         kept = jnp.exp(-self.friction * self.step_size)
-        noise = jnp.sqrt(1 - kept**2) * jax.random.normal(key, state.velocities.shape)
+        noise = jnp.sqrt(1 - kept**2) * jax.random.normal(key_noise, state.velocities.shape)
         velocities = kept * state.velocities + self.step_size * state.at.gradient + noise
         reached = state.at.position + self.step_size * velocities
-        at, by_theta = problem.look(theta, reached, key)
+        at, by_theta = problem.look(theta, reached, key_batch)
         return MomentumState(theta, optimizer_state, at, velocities, by_theta), unknown()

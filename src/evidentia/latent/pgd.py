@@ -44,12 +44,12 @@ class PGD(ParticleMethod):
 
     def update(self, problem: Problem, key: Array, state: PGDState) -> tuple[PGDState, StepTaken]:
         """A step of θ and of the particles, at one gradient a particle."""
-        key_step, key_theta = jax.random.split(key)
+        key_step, key_theta, key_batch = jax.random.split(key, 3)
         gradient = problem.mean(state.by_theta, even_log_weights(state.at))
         theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
         theta = self.inside(self.perturbed(key_theta, theta, len(state.at.log_density)))
         reached = langevin_step(key_step, state.at, self.step_size)
-        return PGDState(theta, optimizer_state, *problem.look(theta, reached, key_step)), unknown()
+        return PGDState(theta, optimizer_state, *problem.look(theta, reached, key_batch)), unknown()
 
     def perturbed(self, key: Array, theta: Any, count: int) -> Any:
         """θ as it is; what others make of PGD is noise here."""
