@@ -1,0 +1,132 @@
+"""Run an experiment, write what it found, and show it."""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from experiments.experiment import Experiment, Record, Settings, Verdict
+
+PACKAGES = ("evidentia", "jax", "numpyro", "numpy")
+
+
+class Outcome(NamedTuple):
+    """What a run found. `about`: date, seconds, versions and machine; `picture`: the file of the figure."""
+
+    experiment: Experiment
+    settings: Settings
+    record: Record
+    verdict: Verdict
+    about: dict[str, Any]
+    picture: Path
+
+
+def execute(
+    experiment: Experiment, out: Path, *, quick: bool = False, seed: int = 0, data_dir: Path | None = None
+) -> Outcome:
+    """Run, and write `NAME.json` and `NAME.png` into a folder; a run that was broken off goes on where it was."""
+    out.mkdir(parents=True, exist_ok=True)
+    parts = out / f"{experiment.name}.parts.json"
+    settings = Settings(quick, seed, data_dir, parts)
+    started = time.perf_counter()
+    record = json.loads(json.dumps(experiment.run(settings)))
+    about = {
+        "date": datetime.date.today().isoformat(),
+        "seconds": round(time.perf_counter() - started, 1),
+        "quick": quick,
+        "seed": seed,
+        "machine": describe_machine(),
+        "versions": {name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
+    }
+    (out / f"{experiment.name}.json").write_text(
+        json.dumps({"about": about, "record": record}, indent=1) + "\n", "utf-8"
+    )
+    parts.unlink(missing_ok=True)
+    return _outcome(experiment, settings, record, about, out)
+
+
+def load(experiment: Experiment, out: Path) -> Outcome | None:
+    """What an earlier run wrote into a folder, with its picture drawn anew; None if there was none."""
+    path = out / f"{experiment.name}.json"
+    if not path.is_file():
+        return None
+    stored = json.loads(path.read_text("utf-8"))
+    about, record = stored["about"], stored["record"]
+    return _outcome(experiment, Settings(about["quick"], about["seed"]), record, about, out)
+
+
+def show(outcome: Outcome, width: int | None = None) -> None:
+    """Claim, table and verdict on standard output."""
+    console = Console(highlight=False, markup=False, width=width)
+    experiment, verdict = outcome.experiment, outcome.verdict
+    console.print(f"{experiment.title} ({experiment.reproduces})", style="bold")
+    console.print(f"Claimed:  {experiment.claim}")
+    rows = experiment.table(outcome.record)
+    if rows:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for index, name in enumerate(rows[0]):
+            table.add_column(name, justify="right" if index else "left")
+        for row in rows:
+            table.add_row(*(cell(value) for value in row.values()))
+        console.print(table)
+    console.print(f"Measured: {verdict.measured}")
+    style = "bold green" if verdict.agrees else "bold red"
+    console.print("Verdict:  " + ("agrees" if verdict.agrees else "differs"), style=style)
+    console.print(f"Written:  {outcome.picture} and .json, after {outcome.about['seconds']:.0f} s")
+
+
+def cell(value: Any) -> str:
+    """A value of a table as people read it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.4g}".replace("-", "−") if abs(value) < 1000 else f"{value:,.0f}".replace("-", "−")
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def describe_machine() -> str:
+    """Processor and cores; nothing that identifies the machine itself."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text("utf-8").splitlines() if information.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    return f"{os.cpu_count()} cores, {processor}; JAX on {jax.default_backend()}"
+
+
+def main(*experiments: Experiment) -> None:
+    """The command line of one file."""
+    parser = argparse.ArgumentParser(description="; ".join(one.title for one in experiments))
+    parser.add_argument(
+        "--quick", action="store_true", help="under a minute, in place of the papers' settings"
+    )
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder for numbers and picture")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data-dir", type=Path, help="folder with real data")
+    arguments = parser.parse_args()
+    for experiment in experiments:
+        show(
+            execute(
+                experiment,
+                arguments.out,
+                quick=arguments.quick,
+                seed=arguments.seed,
+                data_dir=arguments.data_dir,
+            )
+        )
+
+
+def _outcome(experiment, settings, record, about, out) -> Outcome:
+    picture = out / f"{experiment.name}.png"
+    experiment.draw(record).savefig(picture, dpi=130, facecolor="white")
+    return Outcome(experiment, settings, record, experiment.judge(record), about, picture)
