@@ -1,4 +1,4 @@
-"""The command line: `evidentia demo | estimate | compare | stream`, one file each, thin shells around the Python interface."""
+"""The command line: `evidentia demo | estimate | compare | stream | reproduce`, one file each, thin shells around the Python interface."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import evidentia
-from evidentia.cli import compare, demo, estimate, output, stream
+from evidentia.cli import compare, demo, estimate, output, reproduce, stream
 from evidentia.errors import EvidentiaError
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, estimate, compare, stream):
+for module in (demo, estimate, compare, stream, reproduce):
     app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLES)(module.command)
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +97,16 @@ def show_evidence(evidence: Evidence, notes: Sequence[str]) -> None:
     Console(highlight=False, markup=False).print(grid)
     for note in notes:
         show_line(f"\n{note}", style="dim")
+
+
+def show_experiments(experiments: Iterable[Any]) -> None:
+    """The names that `reproduce` knows, and the figures and tables that they are, on stdout."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("name", no_wrap=True)
+    table.add_column("reproduces")
+    for experiment in experiments:
+        table.add_row(experiment.name, f"{experiment.title}: {experiment.reproduces}")
+    Console(highlight=False, markup=False).print(table)
 
 
 def show_line(line: str, style: str = "") -> None:

@@ -1,0 +1,67 @@
+"""One self-contained HTML page of what experiments found: nothing beside it, and nothing from the network.
+
+python -m experiments.report DIR        # of the results that lie in a folder, without running anything
+"""
+
+import argparse
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
+
+from experiments.catalogue import EXPERIMENTS
+from experiments.execute import Outcome, cell, load
+
+FILE_NAME = "report.html"
+
+
+def write_report(folder: Path, outcomes: Sequence[Outcome], not_run: Mapping[str, str]) -> Path:
+    """Write the page into a folder; `not_run` says why, by the name of the experiment."""
+    loaders = [FileSystemLoader(Path(__file__).parent), PackageLoader("evidentia.report", ".")]
+    environment = Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    path = folder / FILE_NAME
+    page = environment.get_template("report.html.j2").render(
+        title="The papers' figures and tables, and ours",
+        agreeing=sum(outcome.verdict.agrees for outcome in outcomes),
+        sections=[_section(outcome) for outcome in outcomes],
+        not_run=[(EXPERIMENTS[name], why) for name, why in not_run.items()],
+    )
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _section(outcome: Outcome) -> dict:
+    rows = outcome.experiment.table(outcome.record)
+    about = outcome.about
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    return {
+        "experiment": outcome.experiment,
+        "verdict": outcome.verdict,
+        "quick": about["quick"],
+        "seconds": f"{about['seconds']:,.0f} s",
+        "made": f"{about['date']}, {about['machine']}, {versions}",
+        "png": base64.b64encode(outcome.picture.read_bytes()).decode("ascii"),
+        "header": list(rows[0]) if rows else [],
+        "rows": [[(cell(value), "" if value is None else value) for value in row.values()] for row in rows],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    found = {name: load(experiment, folder) for name, experiment in EXPERIMENTS.items()}
+    outcomes = [outcome for outcome in found.values() if outcome is not None]
+    not_run = {name: "this folder has no run of it." for name, outcome in found.items() if outcome is None}
+    print(write_report(folder, outcomes, not_run))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""`evidentia reproduce`: the figures and tables of the papers, ours beside theirs."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from evidentia.cli import output
+from evidentia.cli.run import check_seed
+from evidentia.errors import ConfigurationError, EvidentiaError
+
+EXAMPLES = """[bold]Examples[/bold]
+
+  evidentia reproduce --list
+
+  evidentia reproduce error-model --quick --out reproduced
+
+  evidentia reproduce all --quick"""
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of the list, or [bold]all[/bold].", show_default=False),
+    ] = None,
+    wants_list: Annotated[
+        bool, typer.Option("--list", help="Show the names, and what they reproduce.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Under a minute each, in place of the papers' settings.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Write numbers and pictures here.")
+    ] = Path("evidentia-reproduced"),
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", metavar="DIR", help="Folder with real data, which are fetched otherwise."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="SEED", help="Of everything that is random.")] = 0,
+) -> None:
+    """Reproduce a figure or a table of the papers behind evidentia.
+
+    Shows what the paper claims, what is measured here, and a verdict computed
+    from the numbers. With the papers' settings some take hours; a run that is
+    broken off goes on where it was when it is called again. [bold]all[/bold]
+    writes one page, report.html.
+    """
+    check_seed(seed)
+    experiments = _room("catalogue").EXPERIMENTS
+    if wants_list:
+        output.show_experiments(experiments.values())
+        return
+    if name is None or (name != "all" and name not in experiments):
+        given = "no name" if name is None else repr(name)
+        raise ConfigurationError(f"NAME must be all, or one of {', '.join(experiments)}; got {given}.")
+    if data_dir is not None and not data_dir.is_dir():
+        raise ConfigurationError(f"--data-dir must be a folder; {data_dir} is none.")
+    output.make_folder(out)
+    execute = _room("execute")
+    options = {"quick": quick, "seed": seed, "data_dir": data_dir}
+    if name != "all":
+        execute.show(execute.execute(experiments[name], out, **options))
+        return
+    outcomes, not_run = [], {}
+    for each, experiment in experiments.items():
+        try:
+            outcomes.append(execute.execute(experiment, out, **options))
+        except EvidentiaError as error:  # most often data that are not at hand: the others go on
+            not_run[each] = str(error)
+            output.show_note(f"{each} was not run: {error}")
+        else:
+            execute.show(outcomes[-1])
+        path = _room("report").write_report(out, outcomes, not_run)  # anew after each: nothing is lost
+    output.show_line(f"The page of all: {path}")
+
+
+def _room(module: str) -> ModuleType:
+    """A module of the experiments, which stand beside src/ in the repository and in the package where it is installed."""
+    package = Path(__file__).resolve().parents[1]
+    for root in (package / "_repository", package.parents[1]):
+        if (root / "experiments" / "catalogue.py").is_file():
+            if str(root) not in sys.path:
+                sys.path.insert(0, str(root))
+            return importlib.import_module(f"experiments.{module}")
+    raise ConfigurationError(
+        "the experiments are not installed here: run this command in a clone of the repository."
+    )

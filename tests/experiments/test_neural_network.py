@@ -1,0 +1,75 @@
+"""The network's density, the pixels that are left out, and what the verdict says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from evidentia.errors import DataError
+from experiments import neural_network as experiment
+from experiments.experiment import Settings
+from experiments.real_data import mnist
+
+SETTING = experiment.Setting((4, 9), 40, 6, 3, 2, num_steps=experiment.NUM_LOOKS)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Images of the digits 0 to 9, with a border that is always 0 and ink where the digit says."""
+    generator = np.random.default_rng(0)
+    digits = generator.integers(0, 10, 400)
+    images = np.zeros((400, experiment.NUM_PIXELS), np.float32)
+    images[:, 100:120] = 50 * (digits[:, None] == 4) + generator.integers(1, 200, (400, 20))
+    return images, digits
+
+
+def test_the_density_is_that_of_the_model(drawn):
+    train, _ = experiment.subsamples(*drawn, SETTING, seed=0)
+    one = jax.tree.map(lambda leaf: leaf[0], train)
+    assert one["images"].shape == (32, 20)  # pixels that are 0 everywhere are left out
+    key = jax.random.key(0)
+    x = jax.tree.map(lambda leaf: 0.1 * jax.random.normal(key, leaf.shape), experiment.zero_weights(SETTING))
+    theta = {"w": jnp.asarray(0.3), "v": jnp.asarray(-0.2)}
+    logits = np.tanh(one["images"] @ np.asarray(x["w"])[:, :20].T) @ np.asarray(x["v"]).T
+    log_likelihood = logits[range(32), one["labels"]] - np.log(np.exp(logits).sum(axis=1))
+    prior = sum(norm(0, np.exp(theta[name])).logpdf(x[name]).sum() for name in ("w", "v"))
+    expected = prior + log_likelihood.sum()
+    assert np.isclose(experiment.log_joint(theta, x, one), expected, rtol=1e-5)
+
+
+def test_pixels_have_mean_zero_and_deviation_one(drawn):
+    parts = experiment.subsamples(*drawn, SETTING, seed=0)
+    images = np.concatenate([part["images"] for part in parts], axis=1)
+    assert images.shape[:2] == (2, 40)
+    assert np.allclose(images.mean(axis=1), 0, atol=1e-5) and np.allclose(images.std(axis=1), 1, atol=1e-4)
+
+
+def test_one_method_learns_what_is_easy(drawn, monkeypatch):
+    monkeypatch.setattr(experiment, "mnist", lambda data_dir: drawn)
+    found = experiment.all_repeats("PGD", SETTING._replace(num_steps=2 * experiment.NUM_LOOKS), Settings())
+    errors = np.array(found["error"])
+    assert errors.shape == (2, experiment.NUM_LOOKS)
+    assert errors[:, -1].mean() < 0.25  # of 16 images in all, one of two classes each
+    assert np.isnan(found["ess"]).all()
+
+
+def record(**percent):
+    methods = {
+        name: {"error": [[value / 100]], "lppd": [[-0.1]], "ess": [[np.nan]], "seconds": 1.0}
+        for name, value in percent.items()
+    }
+    return {"2, 4, 7 or 9, 40 units": {"setting": SETTING._asdict(), "methods": methods}}
+
+
+def test_the_verdict_compares_the_methods():
+    names = experiment.METHODS
+    papers = dict(zip(names, (4.7, 9.2, 8.0, 9.2), strict=True))
+    verdict = experiment.judge(record(**papers))
+    assert verdict.agrees and "lowers JALA-EM's error" in verdict.measured
+    assert not experiment.judge(record(**papers | {"SOUL": 4.0})).agrees
+
+
+def test_a_folder_without_the_images_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="data_dir must hold mnist/t10k-images"):
+        mnist(tmp_path)
