@@ -25,38 +25,36 @@ def drawn():
 
 
 def test_the_density_is_that_of_the_model(drawn):
-    train, _ = experiment.subsamples(*drawn, SETTING, seed=0)
-    one = jax.tree.map(lambda leaf: leaf[0], train)
-    assert one["images"].shape == (32, 20)  # pixels that are 0 everywhere are left out
+    train, _ = experiment.subsample(*drawn, SETTING, seed=0)
+    assert train["images"].shape == (32, 20)  # pixels that are 0 everywhere are left out
     key = jax.random.key(0)
     x = jax.tree.map(lambda leaf: 0.1 * jax.random.normal(key, leaf.shape), experiment.zero_weights(SETTING))
     theta = {"w": jnp.asarray(0.3), "v": jnp.asarray(-0.2)}
-    logits = np.tanh(one["images"] @ np.asarray(x["w"])[:, :20].T) @ np.asarray(x["v"]).T
-    log_likelihood = logits[range(32), one["labels"]] - np.log(np.exp(logits).sum(axis=1))
+    logits = np.tanh(train["images"] @ np.asarray(x["w"])[:, :20].T) @ np.asarray(x["v"]).T
+    log_likelihood = logits[range(32), train["labels"]] - np.log(np.exp(logits).sum(axis=1))
     prior = sum(norm(0, np.exp(theta[name])).logpdf(x[name]).sum() for name in ("w", "v"))
     expected = prior + log_likelihood.sum()
-    assert np.isclose(experiment.log_joint(theta, x, one), expected, rtol=1e-5)
+    assert np.isclose(experiment.log_joint(theta, x, train), expected, rtol=1e-5)
 
 
 def test_pixels_have_mean_zero_and_deviation_one(drawn):
-    parts = experiment.subsamples(*drawn, SETTING, seed=0)
-    images = np.concatenate([part["images"] for part in parts], axis=1)
-    assert images.shape[:2] == (2, 40)
-    assert np.allclose(images.mean(axis=1), 0, atol=1e-5) and np.allclose(images.std(axis=1), 1, atol=1e-4)
+    images = np.concatenate([part["images"] for part in experiment.subsample(*drawn, SETTING, seed=0)])
+    assert len(images) == 40
+    assert np.allclose(images.mean(axis=0), 0, atol=1e-5) and np.allclose(images.std(axis=0), 1, atol=1e-4)
 
 
 def test_one_method_learns_what_is_easy(drawn, monkeypatch):
     monkeypatch.setattr(experiment, "mnist", lambda data_dir: drawn)
-    found = experiment.all_repeats("PGD", SETTING._replace(num_steps=2 * experiment.NUM_LOOKS), Settings())
-    errors = np.array(found["error"])
-    assert errors.shape == (2, experiment.NUM_LOOKS)
-    assert errors[:, -1].mean() < 0.25  # of 16 images in all, one of two classes each
+    setting = SETTING._replace(num_images=100, num_steps=2 * experiment.NUM_LOOKS)
+    found = experiment.repeat(experiment.make_method("PGD", setting), setting, Settings(), 0)
+    assert len(found["error"]) == experiment.NUM_LOOKS
+    assert found["error"][-1] < 0.25  # of 20 images of one of two classes
     assert np.isnan(found["ess"]).all()
 
 
 def record(**percent):
     methods = {
-        name: {"error": [[value / 100]], "lppd": [[-0.1]], "ess": [[np.nan]], "seconds": 1.0}
+        name: {"error": [[value / 100]], "lppd": [[-0.1]], "ess": [[np.nan]], "seconds": [1.0]}
         for name, value in percent.items()
     }
     return {"2, 4, 7 or 9, 40 units": {"setting": SETTING._asdict(), "methods": methods}}
