@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from evidentia.latent.fit import LatentFit
     from evidentia.result import Evidence
 
 
@@ -31,7 +32,13 @@ class ConfigurationError(EvidentiaError, ValueError):
 
 
 class EstimationError(EvidentiaError, RuntimeError):
-    """The estimator cannot go on: for example every particle has a log-likelihood of -inf or NaN."""
+    """The estimator cannot go on: for example every particle has a log-likelihood of -inf or NaN.
+
+    Raised half-way by `fit` of a method for latent variables, its `fit` is the result of the steps before, to within a twentieth of
+    all, or None if there were none.
+    """
+
+    fit: LatentFit | None = None
 
 
 class CheckpointError(EvidentiaError, RuntimeError):

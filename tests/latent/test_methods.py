@@ -125,6 +125,14 @@ def test_it_stops_where_theta_stands_still_and_at_ctrl_c():
     assert not stopped.completed and len(stopped.trajectory) == 6
 
 
+def test_an_error_half_way_hands_out_the_steps_before():
+    with pytest.raises(ev.errors.EstimationError, match="left the finite range") as raised:
+        fits(PGD(step_size=3.0), 400, [0])
+    before = raised.value.fit
+    assert 0 < before.num_steps < 400 and before.num_steps % 20 == 0 and not before.completed
+    assert len(before.trajectory) == before.num_steps + 1 and np.isfinite(before.trajectory.theta).all()
+
+
 @pytest.mark.parametrize(("kind", "num_particles"), [(PGD, 100), (SOUL, 30)])
 def test_mini_batches_of_the_joint_are_right_on_average(kind, num_particles):
     """One latent mean for 500 rows: y_i ~ N(x, 1), x ~ N(θ, 1), so θ* is the mean of the rows."""

@@ -59,7 +59,7 @@ class LatentFit:
         seed: seed of the run.
         seconds: time that it took, compilation included.
         num_steps: steps that were made: fewer than asked for where θ stood still, or after Ctrl-C.
-        completed: False after Ctrl-C.
+        completed: False after Ctrl-C, or where an error ended it.
     """
 
     theta: Any
@@ -116,10 +116,13 @@ def fit(
         def show(ways: list[Way]) -> None:
             report(_progress(ways, start.log_evidence, num_steps, time.perf_counter() - started))
 
-        state, ways, completed = _climb(method, problem, key_steps, state, num_steps, show)
+        state, ways, stopped = _climb(method, problem, key_steps, state, num_steps, show)
+    if not ways:
+        assert stopped is not None
+        raise stopped
     theta, trajectory = _trajectory(model, data, theta0, start, ways)
     particles, log_weights = _particles(method, problem, state)
-    return LatentFit(
+    found = LatentFit(
         theta=theta,
         trajectory=trajectory,
         particles=particles,
@@ -129,8 +132,14 @@ def fit(
         seed=seed,
         seconds=time.perf_counter() - started,
         num_steps=_count(ways),
-        completed=completed,
+        completed=stopped is None,
     )
+    if isinstance(stopped, EstimationError):
+        stopped.fit = found
+        raise stopped
+    if stopped is not None:
+        warnings.warn(f"stopped after {found.num_steps} of {num_steps} steps.", EvidenceWarning, stacklevel=3)
+    return found
 
 
 class Way(NamedTuple):
@@ -164,25 +173,24 @@ def _advance(method, model, rest, key, state, steps):
 
 def _climb(
     method: Any, problem: Problem, key: Array, state: Any, num_steps: int, show: Callable[[list[Way]], None]
-) -> tuple[Any, list[Way], bool]:
-    """The last state, the way there in blocks, and False if Ctrl-C ended it."""
+) -> tuple[Any, list[Way], BaseException | None]:
+    """The last good state, the way there in blocks, and what ended it before all steps: Ctrl-C, an `EstimationError`, or nothing."""
     ways: list[Way] = []
     block = -(-num_steps // NUM_BLOCKS)
     try:
         for first in range(0, num_steps, block):
             steps = jnp.arange(first, min(first + block, num_steps))
-            state, way = _advance(method, problem.model, problem[1:3], key, state, steps)
-            ways.append(jax.tree.map(np.asarray, way))
-            _check_finite(ways[-1], first, method)
+            reached, way = _advance(method, problem.model, problem[1:3], key, state, steps)
+            way = jax.tree.map(np.asarray, way)
+            _check_finite(way, first, method)
+            state = reached
+            ways.append(way)
             show(ways)
             if method.tolerance is not None and _stands_still(ways, method.tolerance):
                 break
-    except KeyboardInterrupt:
-        if not ways:
-            raise
-        warnings.warn(f"stopped after {_count(ways)} of {num_steps} steps.", EvidenceWarning, stacklevel=4)
-        return state, ways, False
-    return state, ways, True
+    except (KeyboardInterrupt, EstimationError) as stopped:
+        return state, ways, stopped
+    return state, ways, None
 
 
 def _start(method, model, theta, particles0, log_evidence0, data, key) -> Start:

@@ -93,7 +93,8 @@ class ParticleMethod:
         Raises:
             ModelError: `latent_model` is none, or does not give one number.
             ConfigurationError: no particles to begin with, arrays that do not fit, mini-batches without `log_prior`.
-            EstimationError: the log joint density is not finite at the start, or θ or all particles left the finite range.
+            EstimationError: the log joint density is not finite at the start, or θ or all particles left the finite range; then
+                its `fit` is the result of the steps before.
         """
         return fit(
             self,
