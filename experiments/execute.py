@@ -48,7 +48,7 @@ def execute(
         "versions": {name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
     }
     (out / f"{experiment.name}.json").write_text(
-        json.dumps({"about": about, "record": record}, indent=1) + "\n", "utf-8"
+        json.dumps({"about": about, "record": record}) + "\n", "utf-8"
     )
     parts.unlink(missing_ok=True)
     return _outcome(experiment, settings, record, about, out)
