@@ -1,0 +1,176 @@
+"""What the runs of `evidence_against_rows` say: accuracy and time beside the papers', as a picture, a table and a verdict.
+
+The verdict looks at each estimator at the largest number of rows that it was run on. It agrees if
+
+  - the errors of SGAIS and of the sequential estimator are at most three times the published share of log Z, but for two
+    standard errors: what the papers give is one run on other data, or the difference from nested sampling;
+  - nested sampling and AIS take longer than SGAIS, and nested sampling than the sequential estimator, but for two standard
+    errors of the times, whose logarithms are taken to vary by `TIME_SPREAD` from run to run.
+
+All figures of the papers are for 10⁶ rows. With fewer, the share of log Z that is lost at the start is larger, and time goes
+where it does not depend on N: they are the harder test.
+"""
+
+import math
+from statistics import fmean, median, stdev
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from evidentia.plot import COLORS, LINE_STYLES
+from experiments.experiment import Record, Verdict
+
+MARKERS = "os^Dv*"
+TIMES_AS_FAR = 3.0  # the error may be as that published
+TIME_SPREAD = (
+    0.25  # standard deviation of the logarithm of a run's time: two live points need more or fewer iterations
+)
+
+
+class Published(NamedTuple):
+    """Errors in percent of log Z, and how many times as long as the second method of a pair the first takes."""
+
+    percent: dict[str, float]
+    ratios: dict[tuple[str, str], float]
+
+
+# Entropy 21(11), 1109 for SGAIS and AIS; Proceedings 33(1), 18 for the sequential estimator: all at 10⁶ rows.
+PUBLISHED_ROWS = 1_000_000
+PUBLISHED = {
+    "linear": Published(
+        {"SGAIS": 0.1, "sequential": 0.01},
+        {
+            ("nested sampling", "SGAIS"): 3.3,
+            ("AIS", "SGAIS"): 24.9,
+            ("nested sampling", "sequential"): 3.0,
+        },
+    ),
+    "softmax": Published(
+        {"SGAIS": 0.6, "sequential": 0.7},
+        {("nested sampling", "SGAIS"): 10.4, ("nested sampling", "sequential"): 17.0},
+    ),
+    "mixture": Published(
+        {"SGAIS": 0.1, "sequential": 0.06},
+        {("nested sampling", "SGAIS"): 4.9, ("nested sampling", "sequential"): 11.0},
+    ),
+}
+
+
+class Accuracy(NamedTuple):
+    """Mean of the runs, its difference from the reference and the standard error of that, in nats; log Z for scale."""
+
+    rows: int
+    log_evidence: float
+    error: float
+    standard_error: float
+    truth: float
+
+    @property
+    def percent(self) -> float:
+        """The error as a share of log Z."""
+        return 100 * abs(self.error / self.truth)
+
+    def is_within(self, percent: float) -> bool:
+        """Whether the error is at most that share of log Z, but for two standard errors."""
+        return abs(self.error) <= percent / 100 * abs(self.truth) + 2 * self.standard_error
+
+
+def accuracy(record: Record, name: str) -> list[Accuracy]:
+    """At the numbers of rows for which there is a reference."""
+    found = []
+    for entry, truth in zip(record["runs"][name], record["references"], strict=False):
+        if truth is not None:
+            mean, count = fmean(entry["log_evidence"]), len(entry["log_evidence"])
+            spread = stdev(entry["log_evidence"]) if count > 1 else 0.0
+            own = max(spread, fmean(entry["standard_error"])) / math.sqrt(count)
+            error, deviation = mean - truth["log_evidence"], math.hypot(own, truth["standard_error"])
+            found.append(Accuracy(entry["num_observations"], mean, error, deviation, truth["log_evidence"]))
+    return found
+
+
+def seconds(entry: Record) -> float:
+    """Processor time of a run."""
+    return median(entry["processor_seconds"])
+
+
+def time_ratio(record: Record, slow: str, fast: str) -> tuple[float, int]:
+    """How many times as long the first takes, at the largest number of rows that both were run on."""
+    *_, (longer, shorter) = zip(record["runs"][slow], record["runs"][fast], strict=False)
+    return seconds(longer) / seconds(shorter), longer["num_observations"]
+
+
+def judge(record: Record) -> Verdict:
+    published, checks = PUBLISHED[record["problem"]], []
+    for name, percent in published.percent.items():
+        last = accuracy(record, name)[-1]
+        found = f"{name} is {last.error:+,.1f} nats off at N = {last.rows:,}, {last.percent:.2g}% of log Z"
+        checks.append((f"{found} (paper: {percent:g}%)", last.is_within(TIMES_AS_FAR * percent)))
+    slack = math.exp(-2 * TIME_SPREAD * math.sqrt(2 / record["repeats"]))
+    for (slow, fast), ratio in published.ratios.items():
+        measured, rows = time_ratio(record, slow, fast)
+        found = f"{slow} takes {measured:.2g} times as long as {fast} at N = {rows:,}"
+        checks.append((f"{found} (paper: {ratio:g})", measured >= slack))
+    parts = [found if is_right else f"{found}, which differs" for found, is_right in checks]
+    ours = accuracy(record, "our default")[-1]
+    parts.append(
+        f"our default is {ours.error:+.3f} ± {ours.standard_error:.3f} nats off at N = {ours.rows:,}"
+    )
+    sentence = f"{'; '.join(parts)}. The papers' figures are for N = {PUBLISHED_ROWS:,}."
+    return Verdict(all(is_right for _, is_right in checks), sentence.replace("-", "−"))
+
+
+def table(record: Record) -> list[dict[str, Any]]:
+    """Each method at the largest number of rows; ratios of times at the largest that both have."""
+    published, rows = PUBLISHED[record["problem"]], []
+    for name, entries in record["runs"].items():
+        last = accuracy(record, name)[-1]
+        row = {
+            "method": name,
+            "rows": last.rows,
+            "log evidence (nats)": last.log_evidence,
+            "error (nats)": last.error,
+            "% of log Z": last.percent,
+            "paper": published.percent.get(name),
+            "processor (s)": seconds(entries[-1]),
+        }
+        for fast in ("SGAIS", "sequential"):
+            row[f"time / {fast}"] = time_ratio(record, name, fast)[0]
+            row[f"paper / {fast}"] = published.ratios.get((name, fast))
+        rows.append(row)
+    return rows
+
+
+def draw(record: Record) -> Figure:
+    """Log evidence per row, the error with two standard errors, and the time, each against the number of rows."""
+    figure = Figure(figsize=(7.5, 9.5), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1, sharex=True)
+    known = [truth for truth in zip(record["sizes"], record["references"], strict=True) if truth[1]]
+    sizes, values = zip(*((size, truth["log_evidence"] / size) for size, truth in known), strict=True)
+    top.plot(sizes, values, color="black", linewidth=5, alpha=0.2, label="reference")
+    middle.axhline(0, color="black", linewidth=5, alpha=0.2)
+    for index, (name, entries) in enumerate(record["runs"].items()):
+        style = {"color": COLORS[index], "linestyle": LINE_STYLES[index % 4], "marker": MARKERS[index]}
+        style |= {"markersize": 8 if MARKERS[index] == "*" else 5, "label": name}
+        at = [entry["num_observations"] for entry in entries]
+        top.plot(
+            at, [fmean(entry["log_evidence"]) / n for n, entry in zip(at, entries, strict=True)], **style
+        )
+        points, aside = accuracy(record, name), 1.05 ** (index - 2.5)  # so that error bars can be told apart
+        middle.errorbar(
+            [aside * point.rows for point in points],
+            [point.error for point in points],
+            [2 * point.standard_error for point in points],
+            capsize=2,
+            **style,
+        )
+        bottom.plot(at, [seconds(entry) for entry in entries], **style)
+    top.set_ylabel("log evidence per row (nats)")
+    middle.set_ylabel("error of the log evidence (nats)")
+    middle.set_yscale("symlog", linthresh=0.1, linscale=0.5)
+    bottom.set_ylabel("processor time (s)")
+    bottom.set(xscale="log", yscale="log", xlabel="number of rows N")
+    for axes in (top, middle, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#808080", alpha=0.25, linewidth=0.6)
+    top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
+    return figure
