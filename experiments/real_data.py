@@ -1,0 +1,63 @@
+"""Real data of the experiments: from a folder that the user names, else fetched where scikit-learn is installed."""
+
+from pathlib import Path
+
+import numpy as np
+
+from evidentia.errors import DataError
+
+BREAST_CANCER = "breast-cancer-wisconsin.data"
+
+
+def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Wisconsin breast cancer, original: the complete rows' 9 features, from 1 to 10, and labels, 1 for malignant.
+
+    Of 699 rows 16 have a feature that is not known and are left out. From `data_dir`, which has UCI's file (id, features, class 2 or 4;
+    no header); if it is None, OpenML's `breast-w`.
+
+    Raises DataError if there is no such file, if it is another one, or if the data cannot be fetched.
+    """
+    if data_dir is None:
+        features, classes = _fetch("breast-w", f"give --data-dir, a folder with {BREAST_CANCER} of UCI")
+        malignant = classes == "malignant"
+    else:
+        path = Path(data_dir) / BREAST_CANCER
+        if not path.is_file():
+            raise DataError(
+                f"data_dir must have the file {BREAST_CANCER} (UCI, Wisconsin breast cancer, original); {data_dir} has not."
+            )
+        table = np.genfromtxt(path, delimiter=",", missing_values="?", filling_values=np.nan, ndmin=2)
+        if table.shape[1] != 11 or not np.isin(table[:, -1], (2, 4)).all():
+            raise DataError(
+                f"{BREAST_CANCER} must have 11 columns, the last of them 2 or 4; {path} has {table.shape[1]}."
+            )
+        features, malignant = table[:, 1:-1], table[:, -1] == 4
+    complete = ~np.isnan(features).any(axis=1)
+    return features[complete], malignant[complete].astype(int)
+
+
+def stratified_parts(labels: np.ndarray, num_parts: int, generator: np.random.Generator) -> np.ndarray:
+    """The part of each row, 0 to `num_parts` - 1: rows shuffled in their class are dealt round, so parts are equal to a row."""
+    order = np.concatenate(
+        [generator.permutation(np.flatnonzero(labels == one)) for one in np.unique(labels)]
+    )
+    parts = np.empty(len(labels), int)
+    parts[order] = np.arange(len(labels)) % num_parts
+    return parts
+
+
+def _fetch(name: str, otherwise: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of a data set of OpenML."""
+    try:
+        from sklearn.datasets import fetch_openml
+    except ImportError as error:
+        raise DataError(
+            f"data_dir is not given, and scikit-learn, which fetches {name} from OpenML, is not installed: {otherwise}, or "
+            "pip install scikit-learn."
+        ) from error
+    try:
+        return fetch_openml(name, version=1, as_frame=False, return_X_y=True, parser="liac-arff")
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"data_dir is not given, and {name} was not fetched ({error}): {otherwise}."
+        ) from error
