@@ -1,4 +1,4 @@
-"""Real data of the experiments: from a folder, or fetched from OpenML by scikit-learn."""
+"""Real data of the experiments: from a folder that the user names, else fetched where scikit-learn is installed."""
 
 import gzip
 from pathlib import Path
@@ -7,40 +7,83 @@ import numpy as np
 
 from evidentia.errors import DataError
 
-MNIST_FILES = ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+BREAST_CANCER = "breast-cancer-wisconsin.data"
+MNIST = ("mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz")
 
 
-def mnist(data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images (count, 784) of 0 to 255 and their digits: the 10,000 of the test part from a folder `mnist`, or all 70,000."""
+def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Wisconsin breast cancer, original: the complete rows' 9 features, from 1 to 10, and labels, 1 for malignant.
+
+    Of 699 rows 16 have a feature that is not known and are left out. From `data_dir`, which has UCI's file (id, features, class 2 or 4;
+    no header); if it is None, OpenML's `breast-w`.
+
+    Raises DataError if there is no such file, if it is another one, or if the data cannot be fetched.
+    """
     if data_dir is None:
-        images, digits = _openml("mnist_784", "mnist/" + MNIST_FILES[0])
-        return images.astype(np.float32), digits.astype(int)
-    images, digits = (_idx(data_dir / "mnist" / name) for name in MNIST_FILES)
+        features, classes = _fetch("breast-w", f"give --data-dir, a folder with {BREAST_CANCER} of UCI")
+        malignant = classes == "malignant"
+    else:
+        path = Path(data_dir) / BREAST_CANCER
+        if not path.is_file():
+            raise DataError(
+                f"data_dir must have the file {BREAST_CANCER} (UCI, Wisconsin breast cancer, original); {data_dir} has not."
+            )
+        table = np.genfromtxt(path, delimiter=",", missing_values="?", filling_values=np.nan, ndmin=2)
+        if table.shape[1] != 11 or not np.isin(table[:, -1], (2, 4)).all():
+            raise DataError(
+                f"{BREAST_CANCER} must have 11 columns, the last of them 2 or 4; {path} has {table.shape[1]}."
+            )
+        features, malignant = table[:, 1:-1], table[:, -1] == 4
+    complete = ~np.isnan(features).any(axis=1)
+    return features[complete], malignant[complete].astype(int)
+
+
+def mnist(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Handwritten digits: images (count, 784) with pixels from 0 to 255, and the digits that they are.
+
+    The 10,000 of the test part from `data_dir`, in the original files; if it is None, all 70,000 of OpenML's `mnist_784`.
+
+    Raises DataError if there are no such files, or if they cannot be fetched.
+    """
+    if data_dir is None:
+        images, digits = _fetch("mnist_784", f"give --data-dir, a folder with {MNIST[0]} and {MNIST[1]}")
+    else:
+        images, digits = (_read_idx(Path(data_dir) / name) for name in MNIST)
     return images.reshape(len(images), -1).astype(np.float32), digits.astype(int)
 
 
-def _idx(path: Path) -> np.ndarray:
-    """An array of bytes in the IDX format: two zeros, a type, the number of axes, their lengths, then the numbers."""
+def _read_idx(path: Path) -> np.ndarray:
+    """Bytes in the IDX format: two zeros, a type, the number of axes, their lengths as big-endian integers, then the numbers."""
     if not path.is_file():
-        raise DataError(f"data_dir must hold {path.parent.name}/{path.name}, and does not.")
+        raise DataError(f"data_dir must have the file {path.parent.name}/{path.name}; there is none.")
     content = gzip.decompress(path.read_bytes())
     num_axes = content[3]
     shape = np.frombuffer(content, ">i4", num_axes, offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * num_axes).reshape(shape)
 
 
-def _openml(name: str, file: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features and labels of a data set of OpenML, in its cache after the first time."""
+def stratified_parts(labels: np.ndarray, num_parts: int, generator: np.random.Generator) -> np.ndarray:
+    """The part of each row, 0 to `num_parts` - 1: rows shuffled in their class are dealt round, so parts are equal to a row."""
+    order = np.concatenate(
+        [generator.permutation(np.flatnonzero(labels == one)) for one in np.unique(labels)]
+    )
+    parts = np.empty(len(labels), int)
+    parts[order] = np.arange(len(labels)) % num_parts
+    return parts
+
+
+def _fetch(name: str, otherwise: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of a data set of OpenML."""
     try:
         from sklearn.datasets import fetch_openml
     except ImportError as error:
         raise DataError(
-            f"the data set {name} is needed: give --data-dir, a folder with {file}, or install scikit-learn, which fetches it."
+            f"data_dir is not given, and scikit-learn, which fetches {name} from OpenML, is not installed: {otherwise}, or "
+            "pip install scikit-learn."
         ) from error
     try:
-        found = fetch_openml(name, version=1, as_frame=False)
-    except OSError as error:
+        return fetch_openml(name, version=1, as_frame=False, return_X_y=True, parser="liac-arff")
+    except (OSError, ValueError) as error:
         raise DataError(
-            f"the data set {name} could not be fetched ({error}): give --data-dir, a folder with {file}."
+            f"data_dir is not given, and {name} was not fetched ({error}): {otherwise}."
         ) from error
-    return found.data, found.target

@@ -69,5 +69,5 @@ def test_the_verdict_compares_the_methods():
 
 
 def test_a_folder_without_the_images_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="data_dir must hold mnist/t10k-images"):
+    with pytest.raises(DataError, match="data_dir must have the file mnist/t10k-images"):
         mnist(tmp_path)
