@@ -20,7 +20,8 @@ Ours are:
   - `STEPS`, numbers of steps that take about 5 s on one core, in place of a clock, with which results would depend on what else
     the machine does; a fifth of them in cross-validation;
   - the grid: of appendix C.2 we know that it is built from 0.99/L, L = the largest eigenvalue of FᵀF/4 + 1/5. As L takes all rows
-    to be undecided, where most are clear, and is some 30 times the curvature at the posterior's mode, ours goes up from 0.99/L.
+    to be undecided, where most are clear, and is some 30 times the curvature at the posterior's mode, ours goes up from 0.99/L, to
+    0.01, about what Kuntz et al. take.
 JALA-EM begins with draws of the posterior given θ₀, the others with draws of the prior. A step of SOUL is a chain of as many
 Langevin steps as there are particles, one after the other.
 
@@ -47,12 +48,12 @@ from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
 STEPS = {  # in about 5 s, by the number of particles
-    "JALA-EM": {100: 6000, 50: 12_000, 10: 30_000},
-    "PGD": {100: 12_000, 50: 20_000, 10: 40_000},
-    "SOUL": {100: 2500, 50: 5000, 10: 20_000},
+    "JALA-EM": {100: 10_000, 50: 20_000, 10: 60_000},
+    "PGD": {100: 12_000, 50: 25_000, 10: 80_000},
+    "SOUL": {100: 6000, 50: 12_000, 10: 40_000},
 }
 TOLERANCE = 0.05
-QUICK = Plan(num_particles=(50,), multiples=(8, 32), num_runs=3, num_draws=20_000, most_steps=600)
+QUICK = Plan(num_particles=(50,), multiples=(4, 8), num_runs=3, num_draws=20_000, most_steps=1000)
 
 
 def choose_and_repeat(settings, study, name, count):
@@ -70,6 +71,8 @@ def choose_and_repeat(settings, study, name, count):
     cell = runs(multiples[int(np.argmax(np.mean(lppd, axis=1)))]) | {"lppd_of_folds": lppd}
     if name == "JALA-EM":
         cell["log_evidence_error_of_shortest"] = runs(multiples[0])["log_evidence_error"]
+        time = num_steps * multiples[0] * study.unit_step
+        cell["expected_error_of_shortest"] = time * study.exact.slope_variance / count
     return cell
 
 
@@ -116,9 +119,9 @@ def draw(record: Record) -> Figure:
         cells = [cell for cell in record["cells"] if cell["num_particles"] == count]
         for cell, color, style in zip(cells, COLORS, LINE_STYLES, strict=False):
             look = {"color": color, "linestyle": style, "linewidth": 1.4, "label": cell["method"]}
-            steps, thetas = cell["steps"], np.array(cell["theta"])
-            way.plot(steps, thetas.mean(axis=0), **look)
-            way.fill_between(steps, thetas.min(axis=0), thetas.max(axis=0), color=color, alpha=0.2, lw=0)
+            steps, theta = cell["steps"], cell["theta"]
+            way.plot(steps, theta["mean"], **look)
+            way.fill_between(steps, theta["lowest"], theta["highest"], color=color, alpha=0.2, linewidth=0)
             density.plot(record["w2"], cell["w2_density"], **look)
         way.set_xscale("log")
         way.set_ylabel(f"{count} particles\nθ")
@@ -167,43 +170,54 @@ def with_spread(values, digits):
 
 
 def judge(record: Record) -> Verdict:
-    """θ of each run, w₂ on average, and JALA-EM's log evidence with the shortest step, beside what is exact.
-
-    θ averaged over a run's second half may be 0.05 from the maximiser, and 4 of its standard errors; the mean of w₂ a quarter of its
-    standard deviation, as Langevin steps are biased, and the log evidence half of its variance, by which a logarithm is too low, and 4
-    standard errors of the exact one; both beyond that what Student's t of the runs exceeds once in 1000. The log evidence with the
-    chosen step is told, not judged.
-    """
+    """Agrees unless `faults` finds one; JALA-EM's log evidence with the chosen step is told, not judged."""
     exact, cells = record["exact"], record["cells"]
-    away = {_name(cell): np.abs(np.array(cell["theta_averaged"]) - exact["theta"]).max() for cell in cells}
+    worst = max(cells, key=lambda cell: _farthest(cell["theta_averaged"], exact["theta"]))
     last = np.abs(np.concatenate([cell["theta_last"] for cell in cells]) - exact["theta"])
-    w2 = {_name(cell): np.array(cell["w2_mean"]) - exact["w2_mean"] for cell in cells}
-    known = [cell for cell in cells if cell["log_evidence_error"]]
-    shortest = {_name(cell): last_error(cell["log_evidence_error_of_shortest"]) for cell in known}
-    rounding = 4 * exact["log_evidence_standard_error"]
-    wrong = [
-        *(f"θ of {n}" for n, far in away.items() if far >= TOLERANCE + 4 * exact["standard_error"]),
-        *(f"w₂ of {n}" for n, errors in w2.items() if _exceeds(errors, 0.25 * exact["w2_sd"])),
-        *(
-            f"log evidence of {n}"
-            for n, errors in shortest.items()
-            if _exceeds(errors, 0.5 * np.var(errors) + rounding)
-        ),
-    ]
-    farthest = max(away, key=away.get)
+    narrow = min(cells, key=lambda cell: np.mean(cell["w2_sd"]))
     evidence = ", ".join(
-        f"{np.mean(shortest[_name(cell)]):+.2f} and {np.mean(last_error(cell['log_evidence_error'])):+.2f} nats "
-        f"({cell['num_particles']} particles)"
-        for cell in known
+        f"{np.mean(last_error(cell['log_evidence_error_of_shortest'])):+.2f} (of which {cell['expected_error_of_shortest']:.2f} is "
+        f"expected) and {np.mean(last_error(cell['log_evidence_error'])):+.2f} nats with {cell['num_particles']} particles"
+        for cell in cells
+        if cell["method"] == "JALA-EM"
     )
+    found = faults(record)
     measured = (
         f"the exact maximiser is {exact['theta']:.3f} ± {exact['standard_error']:.3f}; θ averaged over the second half of a run is at "
-        f"most {away[farthest]:.3f} from it ({farthest}), the last θ at most {last.max():.3f}, within {TOLERANCE} in "
-        f"{np.mean(last < TOLERANCE):.0%} of {len(last)} runs; the mean of w₂, exactly {exact['w2_mean']:.2f}, is at most "
-        f"{max(abs(errors.mean()) for errors in w2.values()):.2f} off; JALA-EM's log evidence at the end less the exact one, with the "
+        f"most {_farthest(worst['theta_averaged'], exact['theta']):.3f} from it ({_name(worst)}), the last θ at most {last.max():.3f}, within {TOLERANCE} in "
+        f"{np.mean(last < TOLERANCE):.0%} of {len(last)} runs; the mean of w₂, exactly {exact['w2_mean']:.2f}, is over "
+        f"the runs at most {max(abs(np.mean(cell['w2_mean']) - exact['w2_mean']) for cell in cells):.2f} off, its standard deviation, "
+        f"exactly {exact['w2_sd']:.2f}, least in a run of {_name(narrow)}, {np.mean(narrow['w2_sd']):.2f}; JALA-EM's log evidence at the end less the exact one, with the "
         f"shortest step and with the chosen one: {evidence}"
     )
-    return Verdict(not wrong, measured + (f"; not as it should be: {', '.join(wrong)}." if wrong else "."))
+    return Verdict(not found, measured + (f"; not as it should be: {', '.join(found)}." if found else "."))
+
+
+def faults(record: Record) -> list[str]:
+    """θ of a run, the mean of w₂, and the log evidence with the shortest step, where they are not what is exact.
+
+    Allowed are, for θ averaged over a run's second half, 0.05 and 4 standard errors of the maximiser; for w₂ a quarter of its standard
+    deviation, as Langevin steps are biased; for the log evidence half of its variance, by which a logarithm is too low, and 4 standard
+    errors of the exact one; for both, beyond that, what Student's t of the runs exceeds once in 1000.
+
+    What is expected of the log evidence is a little too much. A step of θ is h times the particles' mean slope, of variance v/N about zero
+    when θ is at rest, and what it seems to gain is that step times the same slope: h v/N on average, gone with the next noise.
+    """
+    exact, found = record["exact"], []
+    for cell in record["cells"]:
+        if _farthest(cell["theta_averaged"], exact["theta"]) >= TOLERANCE + 4 * exact["standard_error"]:
+            found.append(f"θ of {_name(cell)}")
+        if _exceeds(np.array(cell["w2_mean"]) - exact["w2_mean"], 0.25 * exact["w2_sd"]):
+            found.append(f"w₂ of {_name(cell)}")
+        if cell["method"] == "JALA-EM":
+            errors = last_error(cell["log_evidence_error_of_shortest"]) - cell["expected_error_of_shortest"]
+            if _exceeds(errors, 0.5 * np.var(errors) + 4 * exact["log_evidence_standard_error"]):
+                found.append(f"log evidence of {_name(cell)}")
+    return found
+
+
+def _farthest(values, target):
+    return np.abs(np.array(values) - target).max()
 
 
 def _exceeds(errors, allowed):

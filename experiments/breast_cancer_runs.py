@@ -21,10 +21,10 @@ class Plan(NamedTuple):
     """Numbers of particles, steps as multiples of 0.99/L, runs, draws for what is exact, and the most steps that a run makes."""
 
     num_particles: tuple[int, ...] = (100, 50, 10)
-    multiples: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    multiples: tuple[int, ...] = (1, 2, 4, 8)
     num_runs: int = 10
     num_draws: int = 100_000
-    most_steps: int = 40_000
+    most_steps: int = 80_000
 
 
 class Rows(NamedTuple):
@@ -110,7 +110,10 @@ def repeat(study, name, count, num_steps, multiple):
         "multiple": multiple,
         "num_steps": num_steps,
         "steps": shown.tolist(),
-        "theta": thetas[:, shown].round(4).tolist(),
+        "theta": {
+            name: of_runs(thetas[:, shown], axis=0).round(4).tolist()
+            for name, of_runs in (("mean", np.mean), ("lowest", np.min), ("highest", np.max))
+        },
         "theta_at_milestone": thetas[:, MILESTONE].tolist(),
         "theta_last": thetas[:, -1].tolist(),
         "theta_averaged": thetas[:, num_steps // 2 :].mean(axis=1).tolist(),

@@ -16,7 +16,8 @@ EXACT |= {"w2_mean": 0.2, "w2_sd": 0.8, "w2_density": [0.1, 0.4, 0.1]}
 def cell(method, count):
     errors = [[0.01, -0.1], [-0.02, 0.2], [0.0, -0.05]] if method == "JALA-EM" else None
     found = {"method": method, "num_particles": count, "multiple": 8, "num_steps": 300, "steps": [1, 300]}
-    found |= {"theta": [[0.1, 0.9]] * 3, "theta_at_milestone": [0.8] * 3, "theta_last": [0.88, 0.91, 0.9]}
+    found |= {"theta": {key: [0.1, 0.9] for key in ("mean", "lowest", "highest")}}
+    found |= {"theta_at_milestone": [0.8] * 3, "theta_last": [0.88, 0.91, 0.9]}
     found |= {"theta_averaged": [0.9, 0.905, 0.895], "w2_mean": [0.15, 0.21, 0.24], "w2_sd": [0.8] * 3}
     found |= {
         "w2_density": [0.1, 0.3, 0.1],
@@ -25,7 +26,8 @@ def cell(method, count):
         "seconds": 1.0,
     }
     found |= {"log_evidence_error": errors, "lppd_of_folds": [[-0.1] * 3]}
-    return found | ({"log_evidence_error_of_shortest": errors} if errors else {})
+    shortest = {"log_evidence_error_of_shortest": errors, "expected_error_of_shortest": 0.02}
+    return found | (shortest if errors else {})
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_runs_end_at_the_maximiser_and_know_the_evidence_there():
     assert np.abs(np.array(found["theta_averaged"]) - study.exact.theta).max() < 0.1
     errors = np.array(found["log_evidence_error"])
     assert errors.shape == (4, 2) and np.abs(errors.mean(axis=0)).max() < 0.2
-    assert found["steps"][-1] == 600 and len(found["theta"][0]) == len(found["steps"])
+    assert found["steps"][-1] == 600 and len(found["theta"]["mean"]) == len(found["steps"])
     assert np.sum(found["w2_density"]) * 0.1 == pytest.approx(1, abs=0.02)
 
 

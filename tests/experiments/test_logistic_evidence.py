@@ -44,6 +44,9 @@ def test_draws_stand_for_the_posterior():
     density = log_densities(grid, 1.0)
     mean = np.exp(density - logsumexp(density)) @ grid
     np.testing.assert_allclose(exact.shares(1.0) @ exact.draws, mean, atol=0.05)
+    shares = np.exp(log_densities(grid, exact.theta) - logsumexp(log_densities(grid, exact.theta)))
+    slopes = (grid - exact.theta).sum(axis=1) / 5
+    assert exact.slope_variance == pytest.approx(shares @ slopes**2 - (shares @ slopes) ** 2, rel=0.1)
 
 
 def test_the_latent_model_has_the_same_density():
