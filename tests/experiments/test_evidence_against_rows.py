@@ -1,0 +1,153 @@
+"""The papers' estimators against the number of rows: the reference, the cap on time, and the verdict."""
+
+import copy
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from evidentia.rows import Rows
+from experiments import evidence_against_rows as experiment
+from experiments.evidence_verdict import accuracy, draw, judge, table, time_ratio
+from experiments.experiment import Settings
+
+TRUTH = -1_420_000.0
+
+
+class Noisy:
+    """An estimator that knows the exact evidence, and adds a normal error with the standard deviation that it reports."""
+
+    def run(self, model, rows, key):
+        first = {name: value[rows.start : rows.stop] for name, value in rows.arrays.items()}
+        exact = experiment.MODELS["linear"].exact_log_evidence(first)
+        yield SimpleNamespace(log_evidence=exact + 0.1 * jax.random.normal(key), standard_error=0.1)
+
+
+@pytest.fixture(scope="module")
+def record():
+    """A run of the experiment in which the same estimator plays all parts."""
+    part = {"METHODS": dict.fromkeys(experiment.METHODS, Noisy())}
+    part["QUICK"] = {"linear": experiment.Plan((30, 60), 2, 1000.0, ("hybrid",))}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in part.items():
+            patch.setattr(experiment, name, value)
+        return json.loads(json.dumps(experiment.run("linear", Settings(quick=True))))
+
+
+@pytest.fixture
+def as_published():
+    """What runs that are just as the paper says would leave behind."""
+    errors = {"SGAIS": 0.001, "sequential": 1e-4, "hybrid": 1e-4, "AIS": 0.0}
+    times = {"SGAIS": 30.0, "sequential": 33.0, "nested sampling": 99.0, "AIS": 747.0}
+
+    def entry(name):
+        return {
+            "num_observations": 1_000_000,
+            "log_evidence": [TRUTH * (1 + errors.get(name, 0.0))] * 3,
+            "standard_error": [0.9] * 3,
+            "processor_seconds": [times.get(name, 1.0)] * 3,
+            "clock_seconds": [times.get(name, 1.0)] * 3,
+        }
+
+    return {
+        "problem": "linear",
+        "sizes": [1_000_000],
+        "repeats": 3,
+        "references": [{"log_evidence": TRUTH, "standard_error": 0.0}],
+        "runs": {name: [entry(name)] for name in experiment.METHODS},
+        "skipped": {},
+    }
+
+
+def test_the_reference_of_a_model_without_exact_evidence_is_right():
+    model = experiment.MODELS["linear"]
+    data, params = model.simulate(200, 3)
+    bound, rows = model.bind(data), Rows(jax.tree.map(jnp.asarray, data), 0, 150)
+    exact = experiment.reference(model, bound, rows, params)
+    assert exact == {
+        "log_evidence": model.exact_log_evidence({name: value[:150] for name, value in data.items()}),
+        "standard_error": 0.0,
+    }
+    found = experiment.reference(replace(model, exact_log_evidence=None), bound, rows, params)
+    assert 0 < found["standard_error"] < 0.05
+    assert abs(found["log_evidence"] - exact["log_evidence"]) < 4 * found["standard_error"]
+
+
+def test_the_estimates_of_a_run_are_right_at_every_size(record):
+    assert "hybrid" not in record["runs"] and not record["skipped"]
+    for name in record["runs"]:
+        points = accuracy(record, name)
+        assert [point.rows for point in points] == [30, 60]
+        assert all(abs(point.error) < 4 * point.standard_error < 1 for point in points)
+    # Each size and each repeat has a seed of its own.
+    values = [value for entry in record["runs"]["SGAIS"] for value in entry["log_evidence"]]
+    assert len(set(values)) == 4
+
+
+def test_a_run_has_a_picture_and_a_table(record, tmp_path):
+    draw(record).savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    rows = {row["method"]: row for row in table(record)}
+    assert rows["AIS"]["paper / SGAIS"] == 24.9 and rows["AIS"]["rows"] == 60
+    assert rows["SGAIS"]["time / SGAIS"] == 1.0
+
+
+def test_runs_stop_at_the_cap_and_what_is_compiled_first_does_not_count():
+    calls = []
+
+    def measure(size, repeat):
+        calls.append((size, repeat))
+        return {"processor_seconds": size / 100}
+
+    plan = experiment.Plan((100, 1000, 10_000, 100_000), 2, 50.0)
+    entries, reason = experiment.up_to_the_cap("nested sampling", measure, plan, Settings())
+    assert calls == [(100, 0), (100, 0), (100, 1), (1000, 0), (1000, 1)]
+    assert [entry["processor_seconds"] for entry in entries] == [[1.0, 1.0], [10.0, 10.0]]
+    assert reason == "10,000 rows and more: a run would take 100 s, and the cap is 50 s"
+
+
+def test_runs_that_are_remembered_are_not_done_again(tmp_path):
+    plan = experiment.Plan((100,), 2, 50.0)
+    settings = Settings(parts=tmp_path / "parts.json")
+    first, _ = experiment.up_to_the_cap(
+        "AIS", lambda size, repeat: {"processor_seconds": 1.0}, plan, settings
+    )
+    again, _ = experiment.up_to_the_cap("AIS", lambda *_: pytest.fail("done again"), plan, settings)
+    assert first == again
+
+
+def test_the_verdict_agrees_with_runs_that_are_as_published(as_published):
+    verdict = judge(as_published)
+    assert verdict.agrees
+    assert "SGAIS is −1,420.0 nats off at N = 1,000,000, 0.1% of log Z (paper: 0.1%)" in verdict.measured
+    assert "AIS takes 25 times as long as SGAIS" in verdict.measured
+
+
+@pytest.mark.parametrize(
+    "name, column, factor",
+    [
+        ("SGAIS", "log_evidence", 1.004),
+        ("sequential", "log_evidence", 0.999),
+        ("AIS", "processor_seconds", 0.02),
+    ],
+)
+def test_the_verdict_differs_where_an_error_is_too_large_or_an_estimator_too_fast(
+    as_published, name, column, factor
+):
+    wrong = copy.deepcopy(as_published)
+    entry = wrong["runs"][name][0]
+    entry[column] = [factor * value for value in entry[column]]
+    verdict = judge(wrong)
+    assert not verdict.agrees
+    assert verdict.measured.count("which differs") == 1
+
+
+def test_an_error_is_judged_by_its_own_uncertainty(as_published):
+    as_published["runs"]["sequential"][0]["log_evidence"] = [TRUTH - 3000, TRUTH, TRUTH + 1500]
+    (point,) = accuracy(as_published, "sequential")
+    assert point.error == -500 and round(point.standard_error) == 1323  # 2291 / √3
+    assert point.is_within(0.01) and not point._replace(standard_error=10.0).is_within(0.01)
+    assert time_ratio(as_published, "AIS", "SGAIS") == (24.9, 1_000_000)
