@@ -23,8 +23,9 @@ than two standard errors, or the time does not grow, or fall, from one end of th
 effect on time is not judged: at hand is only that for the mixture 1.0 in place of 0.1 is 17 times faster (83 against 4.9
 times as fast as nested sampling). The full form has 10⁵ rows: with 10⁶ it would take four hours.
 
-What we find: neither chunk size nor number of moves matters. The error grows as the learning rate and as one over the mini-batch
-size, as the noise of the gradient does, and in those two studies is beyond 0.5% at one end; `ev.SGAIS()` has no such error.
+What we find: chunk size, number of moves and target ESS matter little. Once the noise of the gradient dominates, the error grows
+as that does: with the learning rate and with one over the mini-batch size, beyond 0.5% at one end of each. `ev.SGAIS()` has no
+such noise, nor such an error.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Figures 6 to 8 and A2 to A4, and Algorithm 1 for the settings; Cameron
 (2020), MSc thesis, Stellenbosch, Figures 5.9 to 5.14.
@@ -205,7 +206,7 @@ def table(study, record):
     return [
         {
             study.setting: value if isinstance(value, str) else f"{value:g}",
-            "error (nats)": with_error(mean(run["error"]), standard_error(run["error"])),
+            "error (nats)": with_error(mean(run["error"]), standard_error(run["error"])).replace("-", "−"),
             "|error| (%)": 100 * abs(mean(run["error"]) / record["log_evidence"]),
             "papers (%)": 100 * PUBLISHED_ERROR if value == study.published else None,
             "time (s)": mean(run["seconds"]),
@@ -230,7 +231,9 @@ def draw(study, record):
         axes.set_ylabel(label)
     limit = ALLOWED * abs(record["log_evidence"])
     panels[0].axhspan(-limit, limit, color=COLORS[6], alpha=0.15, linewidth=0, label="±0.5% of log Z")
+    errors = [error for run in record["runs"] for error in run["error"]]
     panels[0].set_yscale("symlog", linthresh=1, linscale=0.5)
+    panels[0].set_ylim(2 * min(-limit, *errors), 2 * max(1, *errors))  # they are below the exact value
     panels[0].axhline(0, color="black", linewidth=0.8)
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
     for axes in panels[1:]:
