@@ -41,6 +41,16 @@ def test_mini_batches_are_taken_by_those_that_have_them_and_every_method_can_be_
         assert experiment.configured(name, 0.2, batch_size=3).batch_size == 3
 
 
+def test_the_evidence_is_unbiased_on_a_given_way_and_too_large_where_theta_climbs_along_the_noise(
+    monkeypatch,
+):
+    monkeypatch.setattr(experiment, "NUM_PARTICLES", 20)
+    found = experiment.evidence(num_runs=400, num_steps=20, seed=0)
+    assert abs(experiment.deviation(found["given"], 1.0)) < 4
+    assert experiment.deviation(found["climbing"], 1.0) > 4
+    assert found["more_particles"][0] - 1 < 0.5 * (found["climbing"][0] - 1)
+
+
 def record():
     def row(name, variance, ratio, mini_batches):
         return {
@@ -52,31 +62,34 @@ def record():
             "microseconds_a_step": 100.0,
             "gradients": {"a_particle": 1.0, "in_a_row": 300 if name == "SOUL" else 1},
             "mini_batches": mini_batches,
-            "variances": [{"step_size": experiment.LARGE_STEP, "variance": [variance, 0.003]}],
+            "variances": [{"step_size": experiment.TABLE_STEP, "variance": [variance, 0.003]}],
         }
 
     plain = [row(name, 0.7, None, [0.001, 0.002]) for name in experiment.KINDS if name != "JALA-EM"]
-    return {"methods": [row("JALA-EM", 0.501, [1.02, 0.03], None), *plain], "runs": 10, "steps": 100}
+    ratios = {"given": [1.001, 0.002], "climbing": [1.1, 0.004], "more_particles": [1.024, 0.002]}
+    methods = [row("JALA-EM", 0.501, [1.1, 0.03], None), *plain]
+    return {"methods": methods, "evidence": ratios, "runs": 10, "steps": 100}
 
 
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        ((0, "evidence_ratio"), [1.5, 0.03]),
-        ((0, "variances", 0, "variance"), [0.53, 0.003]),
-        ((0, "evidence_ratio"), None),
-        ((2, "evidence_ratio"), [1.0, 0.1]),
-        ((1, "variances", 0, "variance"), [0.501, 0.003]),
-        ((3, "theta_error"), [0.1, 0.002]),
-        ((4, "mini_batches"), [0.1, 0.002]),
-        ((0, "gradients"), {"a_particle": 2.0, "in_a_row": 2}),
+        (("evidence", "given"), [1.1, 0.004]),
+        (("evidence", "more_particles"), [1.09, 0.002]),
+        (("methods", 0, "variances", 0, "variance"), [0.53, 0.003]),
+        (("methods", 0, "evidence_ratio"), None),
+        (("methods", 2, "evidence_ratio"), [1.0, 0.1]),
+        (("methods", 1, "variances", 0, "variance"), [0.501, 0.003]),
+        (("methods", 3, "theta_error"), [0.1, 0.002]),
+        (("methods", 4, "mini_batches"), [0.1, 0.002]),
+        (("methods", 0, "gradients"), {"a_particle": 2.0, "in_a_row": 2}),
     ],
 )
 def test_the_verdict_follows_the_numbers(place, wrong):
     given = record()
     assert experiment.EXPERIMENT.judge(given).agrees
     other = copy.deepcopy(given)
-    inner = other["methods"]
+    inner = other
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = wrong
