@@ -9,6 +9,7 @@
 # files are fetched from the dataset's repository.
 
 # %%
+import itertools
 import json
 import os
 import urllib.request
@@ -81,7 +82,7 @@ for alarm in alarms:
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(7, 5.4), sharex=True, layout="constrained", dpi=120)
 upper.plot(year, flow, "o-", color=COLORS[6], markersize=3, linewidth=0.8)
 edges = [0, *(alarm.row for alarm in alarms), len(flow)]
-for start, end in zip(edges[:-1], edges[1:], strict=True):
+for start, end in itertools.pairwise(edges):
     upper.hlines(flow[start:end].mean(), year[start], year[end - 1], color=COLORS[0], linewidth=2)
 for rows in marks:
     upper.plot(year[rows], np.full(len(rows), 420), "^", color=COLORS[1], markersize=9, clip_on=False)
