@@ -56,7 +56,7 @@ data = {"features": features, "label": label}
 # steps get wrong, so that the log evidence of every width on the way is known. Two climbs, one from either side:
 
 # %%
-method = ev.latent.JALAEM(num_particles=200, step_size=5e-3, optimizer=optax.adam(0.03))
+method = ev.latent.JALAEM(num_particles=1000, step_size=5e-3, optimizer=optax.adam(0.03))
 climbs = {start: method.fit(model, {"width": start}, data=data, num_steps=300) for start in (0.2, 5.0)}
 for start, fit in climbs.items():
     print(f"from width {start}: to {fit.theta['width']:.2f}, log evidence {fit.log_evidence:.2f} nats")
