@@ -56,6 +56,7 @@ docs-serve: $(VENV)/installed-docs ## Build the site and show it at localhost:80
 	$(BIN)/zensical serve
 
 gallery: $(VENV)/installed-docs ## Run the gallery's scripts anew and write their pages; EXAMPLES=gallery/noise_model.py for one of them
+	@mkdir -p .cache/gallery
 	@set -e; for script in $(EXAMPLES); do \
 		name=$$(basename $$script .py); \
 		echo "Running $$script"; \
