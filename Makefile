@@ -62,7 +62,7 @@ gallery: $(VENV)/installed-docs ## Run the gallery's scripts anew and write thei
 		echo "Running $$script"; \
 		$(BIN)/jupytext --quiet --to notebook --output .cache/gallery/$$name.ipynb $$script; \
 		rm -f docs/gallery/images/$${name}_*.png; \
-		MPLBACKEND= $(BIN)/jupyter nbconvert --execute --ExecutePreprocessor.startup_timeout=300 --to markdown --template page \
+		MPLBACKEND= PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --execute --ExecutePreprocessor.startup_timeout=300 --to markdown --template page \
 			--TemplateExporter.extra_template_basedirs=gallery --NbConvertApp.output_files_dir=images \
 			--output-dir docs/gallery .cache/gallery/$$name.ipynb; \
 	done

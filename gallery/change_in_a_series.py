@@ -84,28 +84,29 @@ upper.plot(year, flow, "o-", color=COLORS[6], markersize=3, linewidth=0.8)
 edges = [0, *(alarm.row for alarm in alarms), len(flow)]
 for start, end in itertools.pairwise(edges):
     upper.hlines(flow[start:end].mean(), year[start], year[end - 1], color=COLORS[0], linewidth=2)
-for rows in marks:
-    upper.plot(year[rows], np.full(len(rows), 420), "^", color=COLORS[1], markersize=9, clip_on=False)
+for annotator, rows in enumerate(marks):
+    for row in rows:
+        upper.plot(year[row], 400 + 50 * annotator, "^", color=COLORS[1], markersize=7)
 upper.set_ylabel("flow (10⁸ m³ a year)")
 upper.set_title(
     "mean of each segment (lines), the annotators' marks (triangles)", loc="left", fontsize="medium"
 )
-lower.plot(year, [report.log_e_value for report in reports], color=COLORS[0])
+lower.plot(year[1:], [report.log_e_value for report in reports[1:]], color=COLORS[0])
 lower.axhline(np.log(100), color=COLORS[1], linestyle="--", label="alarm at log(1 / rate)")
 for alarm in alarms:
     for axes in (upper, lower):
         axes.axvspan(*year[list(alarm.interval)], color=COLORS[5], alpha=0.3, linewidth=0)
 lower.set_xlabel("year")
 lower.set_ylabel("log e-value (nats)")
-lower.legend(loc="upper right", frameon=False)
+lower.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
 for axes in (upper, lower):
     axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %% [markdown]
-# The shaded years are the interval in which the change lies with a probability of 95%. (Three of the five people saw a change, all
-# in the same year; triangles lie upon one another.) In 1902 the first dam at Aswan was completed, and rain over East Africa had
-# become less in the years before: the alarm cannot tell which it was.
+# The shaded years are the interval in which the change lies with a probability of 95%. Three of the five people saw a change, all
+# in the same year. In 1902 the first dam at Aswan was completed, and rain over East Africa had become less in the years before: the
+# alarm cannot tell which it was.
 #
 # **Looking back**, the evidence of the whole series says how much is in it. Both models are asked about the same hundred years: one
 # river, or two, of which the second begins in the year of the alarm.

@@ -81,13 +81,12 @@ for row in (*range(7, len(seen), 8), len(seen) - 1):
     print(f"{seen[row]}: Student-t ahead of the Gaussian by {lead[row]:6.1f} nats")
 
 # %% alt="Monthly moves of the exchange rate, and below the log Bayes factors of the Student-t and the Laplace against the Gaussian"
-when = np.array([np.datetime64(text) for text in month])
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(7, 5.4), sharex=True, layout="constrained", dpi=120)
-upper.bar(when, move, width=31, color=COLORS[6])
+upper.bar(month.astype("datetime64[D]"), move, width=np.timedelta64(31, "D"), color=COLORS[6])
 upper.set_ylabel("monthly move (log, in %)")
 for name, color, style in zip(("Student-t", "Laplace"), COLORS, LINE_STYLES, strict=False):
     ahead = np.array(paths[name]) - np.array(paths["Gaussian"])
-    lower.plot([np.datetime64(text) for text in seen], ahead, color=color, linestyle=style, label=name)
+    lower.plot(np.array(seen, "datetime64[D]"), ahead, color=color, linestyle=style, label=name)
 lower.set_yscale("symlog", linthresh=10)
 lower.set_yticks([-10, 0, 10, 100], ["−10", "0", "10", "100"])
 lower.axhline(0, color="black", linewidth=0.6)
