@@ -4,6 +4,7 @@ from experiments import (
     breast_cancer,
     error_model,
     evidence_against_rows,
+    latent_features,
     neural_network,
     polynomial_order,
     sensitivity,
@@ -18,5 +19,6 @@ EXPERIMENTS = {
         error_model.EXPERIMENT,
         polynomial_order.EXPERIMENT,
         neural_network.EXPERIMENT,
+        latent_features.EXPERIMENT,
     )
 }
