@@ -169,7 +169,7 @@ def _experiment(problem: str, model: str) -> Experiment:
     return Experiment(
         name=f"evidence-{problem}",
         title=f"Evidence of a {model}, to a million rows",
-        reproduces="Entropy 21(11), 1109, Figures 2 to 4; Proceedings 33(1), 18, Figures 1 to 3; thesis, Figures 5.5 to 5.7",
+        reproduces="Entropy paper, one of Figures 2–4; MaxEnt paper, one of Figures 1–3; thesis, one of Figures 5.5–5.7",
         claim=f"At a million rows SGAIS is off by {percent['SGAIS']:g}% of log Z, and the sequential estimator by "
         f"{percent['sequential']:g}%. Run time: {longer}.",
         alt="Three panels against the number of rows, with a line for each estimator: log evidence per row, its error in "

@@ -284,7 +284,7 @@ def overall(means_and_errors):
 EXPERIMENT = Experiment(
     name="polynomial-order",
     title="The order of a polynomial",
-    reproduces="Cuin, Carbone, Akyildiz (2025), section 5.3, Table 1",
+    reproduces="JALA-EM paper, section 5.3 and Table 1",
     claim="The evidence that JALA-EM knows at the end of its climb is good enough to choose the order of a polynomial, beside least "
     "squares with BIC.",
     alt="Mean absolute error of the chosen order against the true order, a panel for each number of rows, with lines for JALA-EM, "

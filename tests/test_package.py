@@ -52,6 +52,8 @@ def test_wheel_holds_the_whole_package(wheel):
         for path in (source / "evidentia").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    experiments = (path for path in (REPOSITORY / "experiments").iterdir() if path.is_file())  # no results
+    files |= {f"evidentia/_repository/experiments/{path.name}" for path in experiments}
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert packed == files
@@ -72,9 +74,11 @@ def test_wheel_runs_without_the_source_tree(wheel, tmp_path):
         assert here.version == evidentia.__version__
         (command,) = here.entry_points.select(group="console_scripts")
         sys.argv = [command.name, "--help"]
-        command.load()()
+        assert command.load()(["reproduce", "--list"]) == 0
+        from experiments import catalogue
+        assert catalogue.__file__.startswith(sys.path[0]), catalogue.__file__
     """
-    assert "estimate" in run(sys.executable, "-c", textwrap.dedent(script), cwd=tmp_path)
+    assert "error-model" in run(sys.executable, "-c", textwrap.dedent(script), cwd=tmp_path)
     assert list((tmp_path / "wheel").glob("evidentia/report/*.j2"))
 
 
