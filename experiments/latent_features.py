@@ -283,7 +283,7 @@ def judge(record):
 EXPERIMENT = Experiment(
     name="latent-features",
     title="What the methods for latent variables can do",
-    reproduces="Cuin, Carbone, Akyildiz (2025), appendix A.3",
+    reproduces="JALA-EM paper, the table of appendix A.3",
     claim="Of the methods that climb on a marginal likelihood by Langevin steps, JALA-EM is the one that knows its value on the way, and "
     "whose particles are right whatever the step size is.",
     alt="Variance of the particles against the step size: JALA-EM on the line of the exact value, methods of plain Langevin steps above "
