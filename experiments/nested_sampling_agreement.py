@@ -1,154 +1,242 @@
 """Do nested samplers agree with each other, and with annealed importance sampling? The two figures of the appendix.
 
-    python experiments/nested_sampling_agreement.py                 # hours on 2 cores
-    python experiments/nested_sampling_agreement.py --quick --out somewhere
-
 On rows simulated from a one-dimensional mixture of three Gaussians (9 parameters):
 
-  rejection   reflecting against rejection nested sampling, which is exact and slow, from 20 to 250 rows;
-  annealing   nested sampling against annealed importance sampling, from 20 to 1000 rows in steps of 20.
+  nested-sampling-rejection   reflecting nested sampling against rejection nested sampling, which is exact and slow, from 20 to
+                              250 rows. Rejection needs e^H draws a point, H the information: a run stored in results/ came to
+                              100 rows, and those beyond did not finish in hours;
+  nested-sampling-annealing   nested sampling against annealed importance sampling, from 20 to 1,000 rows in steps of 20:
+                              hours.
 
-Each writes its runs as JSON and a figure as PNG. Error bars are two standard errors of the mean of the runs, from what the
-runs report.
+Error bars are two standard errors of the mean of the runs, from what the runs report. The papers' values are in figures only,
+and not at hand: what is judged is the agreement that they claim.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B.
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B, Figure A1, and Proceedings 33(1), 18, Figure A1.
 """
 
-import argparse
-import json
+import re
 import time
-from pathlib import Path
+from collections import Counter
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import chi2, norm
 
 import evidentia as ev
 from evidentia.kernels import Rejection
 from evidentia.plot import COLORS
 from evidentia.rows import Rows
+from experiments.execute import main
+from experiments.experiment import Experiment, Record, Settings, Verdict
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=1)
 # Of six seeds tried, the data with the least information: rejection needs e^H draws a point. For the same reason that
 # comparison stops at a tenth of the evidence, and rejection has four live points.
 DATA_SEED, NUM_ROWS = 5, 1000
-REFLECTING = ev.NestedSampling(remaining=0.1)
-REJECTION = ev.NestedSampling(num_particles=4, kernel=Rejection(max_draws=10**7), remaining=0.1)
-NAME = "reflecting nested sampling"
-FIGURES = {
-    "rejection": ({NAME: REFLECTING, "rejection nested sampling": REJECTION}, (20, 50, 100, 150, 200, 250)),
-    "annealing": (
-        {NAME: ev.NestedSampling(num_particles=64), "annealed importance sampling": ev.AIS()},
-        range(20, 1001, 20),
+REFLECTING, REJECTION = "reflecting nested sampling", "rejection nested sampling"
+ANNEALED = "annealed importance sampling"
+GIVEN_UP = "region too small"  # the sign of a run that found no more points, and is too low
+CHANCE = 1e-3  # of a verdict that differs although the errors are as reported, for each of two tests
+
+
+class Plan(NamedTuple):
+    """What is compared with what, at which numbers of rows, in how many runs of each."""
+
+    methods: dict[str, Any]
+    sizes: tuple[int, ...]
+    num_runs: int
+
+
+REJECTING = ev.NestedSampling(num_particles=4, kernel=Rejection(max_draws=10**7), remaining=0.1)
+PLANS = {
+    "rejection": Plan(
+        {REFLECTING: ev.NestedSampling(remaining=0.1), REJECTION: REJECTING},
+        (20, 50, 100, 150, 200, 250),
+        5,
+    ),
+    "annealing": Plan(
+        {REFLECTING: ev.NestedSampling(num_particles=64), ANNEALED: ev.AIS()}, tuple(range(20, 1001, 20)), 5
+    ),
+}
+QUICK = {
+    "rejection": Plan(
+        {REFLECTING: ev.NestedSampling(num_particles=64, remaining=0.1), REJECTION: REJECTING}, (20, 40), 3
+    ),
+    "annealing": Plan(
+        {
+            REFLECTING: ev.NestedSampling(num_particles=64),
+            ANNEALED: ev.AIS(num_particles=128, target_ess=0.97),
+        },
+        (20, 40, 60),
+        3,
     ),
 }
 
 
-def runs(name, method, bound, arrays, size, num_runs):
-    """Results of several runs over the first `size` rows; a window of the same arrays, so that nothing compiles anew.
+def estimate(method: Any, size: int, seeds: list[int]) -> dict[str, list]:
+    """Runs over the first `size` rows; a window of the same arrays, so that nothing compiles anew from size to size."""
+    data, _ = MODEL.simulate(NUM_ROWS, DATA_SEED)
+    bound, arrays = MODEL.bind(data), jax.tree.map(jnp.asarray, data)
+    found = {"log_evidence": [], "standard_error": [], "seconds": [], "signs": []}
+    for seed in seeds:
+        started = time.perf_counter()
+        *_, end = method.run(bound, Rows(arrays, 0, size), jax.random.key(seed))
+        found["log_evidence"].append(float(end.log_evidence))
+        found["standard_error"].append(float(end.standard_error))
+        found["seconds"].append(round(time.perf_counter() - started, 2))
+        found["signs"].append(list(end.diagnose().signs))
+    return found
+
+
+def compare(plan: Plan, settings: Settings) -> Record:
+    """All runs of two methods at each number of rows.
 
     Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at all of them.
     """
-    found = []
-    for seed in range(1000 * size, 1000 * size + num_runs):
-        started = time.perf_counter()
-        *_, end = method.run(bound, Rows(arrays, 0, size), jax.random.key(seed))
-        found.append(
-            {
-                "method": name,
-                "num_observations": size,
-                "seed": seed,
-                "log_evidence": float(end.log_evidence),
-                "standard_error": float(end.standard_error),
-                "seconds": round(time.perf_counter() - started, 2),
-                "signs": list(end.diagnose().signs),
-            }
-        )
-    print(f"{size:5} rows, {name}: {mean_and_error(found)}", flush=True)
-    return found
+    first = 1_000_000 * settings.seed
+    seeds = [[first + 1000 * size + index for index in range(plan.num_runs)] for size in plan.sizes]
+    runs = {name: {} for name in plan.methods}
+    for size, seeds_of_size in zip(plan.sizes, seeds, strict=True):
+        for name, method in plan.methods.items():
+            runs[name][str(size)] = settings.remember(
+                f"{name}, {size} rows", partial(estimate, method, size, seeds_of_size)
+            )
+    settings_of = {name: repr(method) for name, method in plan.methods.items()}
+    return {"sizes": list(plan.sizes), "seeds": seeds, "methods": settings_of, "runs": runs}
 
 
-def mean_and_error(found):
+def mean_and_error(runs: dict[str, list]) -> tuple[float, float]:
     """Mean of the runs, and its standard error from what they report."""
-    variance = np.mean([run["standard_error"] ** 2 for run in found]) / len(found)
-    return float(np.mean([run["log_evidence"] for run in found])), float(np.sqrt(variance))
+    errors = np.array(runs["standard_error"])
+    return float(np.mean(runs["log_evidence"])), float(np.sqrt(np.mean(errors**2) / len(errors)))
 
 
-def compare(methods, sizes, num_runs, path):
-    """All runs of two methods at each number of rows, written after each of these."""
-    data, _ = MODEL.simulate(NUM_ROWS, DATA_SEED)
-    bound, arrays = MODEL.bind(data), jax.tree.map(jnp.asarray, data)
-    found = []
-    for size in sizes:
-        for name, method in methods.items():
-            found += runs(name, method, bound, arrays, size, num_runs)
-        path.write_text(json.dumps(found, indent=1) + "\n")
-    return found
+def summarise(record: Record) -> dict[str, np.ndarray]:
+    """Means and errors of both methods (method, size), and how far the second is from the first, in nats."""
+    found = [[mean_and_error(runs) for runs in by_size.values()] for by_size in record["runs"].values()]
+    means, errors = np.moveaxis(np.array(found), -1, 0)
+    return {
+        "means": means,
+        "errors": errors,
+        "difference": means[1] - means[0],
+        "joint_error": np.hypot(errors[0], errors[1]),
+    }
 
 
-def summarise(found, name):
-    """Numbers of rows, means and their standard errors of one method."""
-    sizes = sorted({run["num_observations"] for run in found})
-    of_size = [[r for r in found if (r["num_observations"], r["method"]) == (size, name)] for size in sizes]
-    means, errors = np.array([mean_and_error(part) for part in of_size]).T
-    return np.array(sizes), means, errors
-
-
-def draw(found, path):
+def draw(record: Record) -> Figure:
     """Log evidence per row of both methods, and below how far the second is from the first."""
-    import matplotlib.pyplot as plt
-
-    first, second = dict.fromkeys(run["method"] for run in found)
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 6), sharex=True, layout="constrained")
-    sizes, means, errors = summarise(found, first)
-    _, other_means, other_errors = summarise(found, second)
+    first, second = record["runs"]
+    sizes, summary = np.array(record["sizes"]), summarise(record)
+    figure = Figure(figsize=(7, 6), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True)
     shift = 0.12 * np.min(np.diff(sizes)) if len(sizes) > 1 else 0.0
-    for name, at, mean, error, color, marker in (
-        (first, sizes - shift, means, errors, COLORS[0], "o"),
-        (second, sizes + shift, other_means, other_errors, COLORS[1], "s"),
+    looks = ((first, -shift, COLORS[0], "o"), (second, shift, COLORS[1], "s"))
+    for (name, aside, color, marker), mean, error in zip(
+        looks, summary["means"], summary["errors"], strict=True
     ):
-        top.errorbar(
-            at, mean / sizes, 2 * error / sizes, fmt=marker, color=color, markersize=4, capsize=2, label=name
-        )
+        look = {"fmt": marker, "color": color, "markersize": 4, "capsize": 2}
+        top.errorbar(sizes + aside, mean / sizes, 2 * error / sizes, label=name, **look)
     top.set_ylabel("log evidence per row (nats)")
-    top.legend(frameon=False)
-    difference = other_means - means
+    top.legend(frameon=False, loc="lower right")
     bottom.axhline(0, color=COLORS[6], linewidth=1)
-    bottom.errorbar(
-        sizes,
-        difference,
-        2 * np.hypot(errors, other_errors),
-        fmt="s",
-        color=COLORS[1],
-        markersize=4,
-        capsize=2,
-    )
-    bottom.set_ylabel(f"{second} minus\n{first} (nats)")
+    bottom.errorbar(sizes, summary["difference"], 2 * summary["joint_error"], **look)
+    bottom.set_ylabel(f"{second}\n− {first} (nats)")
     bottom.set_xlabel("number of rows")
-    for axes in (top, bottom):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    scores = difference / np.hypot(errors, other_errors)
-    print(
-        f"differences in standard errors: mean {scores.mean():.2f}, root mean square {np.mean(scores**2) ** 0.5:.2f}"
+    for ax in (top, bottom):
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def table(record: Record) -> list[dict]:
+    """At most eight numbers of rows, the first and the last among them."""
+    summary, sizes = summarise(record), record["sizes"]
+    short = {REFLECTING: "reflecting", REJECTION: "rejection", ANNEALED: "annealed"}
+    names = [short[name] for name in record["runs"]]
+    shown = np.unique(np.linspace(0, len(sizes) - 1, min(8, len(sizes))).round().astype(int))
+    return [
+        {
+            "rows": sizes[index],
+            f"{names[0]} (nats)": f"{summary['means'][0, index]:,.2f}".replace("-", "−"),
+            f"{names[1]} (nats)": f"{summary['means'][1, index]:,.2f}".replace("-", "−"),
+            "difference": round(float(summary["difference"][index]), 3),
+            "joint error": round(float(summary["joint_error"][index]), 3),
+        }
+        for index in shown
+    ]
+
+
+def has_sign(record: Record, size: int, sign: str) -> bool:
+    """Whether any run over so many rows showed a sign."""
+    return any(sign in signs for by_size in record["runs"].values() for signs in by_size[str(size)]["signs"])
+
+
+def judge(record: Record, plan: Plan | None = None) -> Verdict:
+    """Differences are as their reported errors say (χ²), and zero on average; but for numbers of rows where a run gave up."""
+    summary, sizes = summarise(record), np.array(record["sizes"])
+    given_up = np.array([has_sign(record, size, GIVEN_UP) for size in sizes])
+    if given_up.all():
+        return Verdict(False, "every number of rows has a run that was given up: nothing can be compared.")
+    difference, error = (summary[name][~given_up] for name in ("difference", "joint_error"))
+    scores, compared = difference / error, sizes[~given_up]
+    squares = float(np.sum(scores**2))
+    precision = np.sum(error**-2)
+    mean, mean_error = float(np.sum(difference / error**2) / precision), float(precision**-0.5)
+    agrees = chi2.sf(squares, len(scores)) > CHANCE and 2 * norm.sf(abs(mean) / mean_error) > CHANCE
+    first, second = record["runs"]
+    sentence = (
+        f"at {len(scores)} numbers of rows from {compared[0]} to {compared[-1]:,} {second} lies {mean:+.3f} ± {mean_error:.3f} "
+        f"nats from {first} on weighted average; {100 * np.mean(np.abs(scores) < 2):.0f}% of the differences are below two joint "
+        f"standard errors (χ² = {squares:.1f}, {len(scores)} degrees of freedom)."
+    )
+    for name, by_size in record["runs"].items():
+        signs = [runs["signs"] for runs in by_size.values()]
+        flagged = Counter(sign for of_size in signs for of_run in of_size for sign in of_run)
+        if flagged:
+            warned = " and ".join(f"{count} “{sign}”" for sign, count in flagged.items())
+            sentence += f" Of {sum(map(len, signs))} runs of {name} warned {warned}."
+    if given_up.any():
+        sentence += f" Not compared, as a run gave up: {', '.join(map(str, sizes[given_up]))} rows."
+    if plan is not None and sizes[-1] < plan.sizes[-1]:
+        sentence += f" The full form goes on to {plan.sizes[-1]:,} rows."
+    return Verdict(bool(agrees), re.sub(r"-(?=\d)", "−", sentence))
+
+
+def experiment(kind: str, title: str, claim: str, alt: str) -> Experiment:
+    return Experiment(
+        name=f"nested-sampling-{kind}",
+        title=title,
+        reproduces="Entropy 2019, Appendix B, Figure A1; Proceedings 2019, Figure A1",
+        claim=claim,
+        alt=alt,
+        run=lambda settings: compare((QUICK if settings.quick else PLANS)[kind], settings),
+        draw=draw,
+        table=table,
+        judge=partial(judge, plan=PLANS[kind]),
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two runs at three numbers of rows: a minute")
-    parser.add_argument("--figures", nargs="+", default=list(FIGURES), choices=FIGURES)
-    parser.add_argument("--out", type=Path, default=Path("results/nested_sampling_agreement"))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    num_runs = 2 if arguments.quick else 5
-    for name in arguments.figures:
-        methods, sizes = FIGURES[name]
-        sizes = (20, 40, 60) if arguments.quick else sizes
-        found = compare(methods, sizes, num_runs, arguments.out / f"{name}.json")
-        draw(found, arguments.out / f"{name}.png")
-
+ALT = (
+    "Above, log evidence per row of both methods against the number of rows: the points lie on each other within their error "
+    "bars. Below, their difference with error bars about zero."
+)
+EXPERIMENTS = (
+    experiment(
+        "rejection",
+        "Reflecting against rejection nested sampling",
+        "Nested sampling by reflecting SGHMC agrees with nested sampling by rejection, which is exact.",
+        ALT,
+    ),
+    experiment(
+        "annealing",
+        "Nested sampling against annealed importance sampling",
+        "Nested sampling agrees with annealed importance sampling, which shares next to nothing with it.",
+        ALT,
+    ),
+)
 
 if __name__ == "__main__":
-    main()
+    main(*EXPERIMENTS)
