@@ -2,19 +2,27 @@
 
 from experiments import (
     breast_cancer,
+    distribution_shift,
     error_model,
     evidence_against_rows,
+    kernel_trajectories,
     latent_features,
+    nested_sampling_agreement,
     neural_network,
     polynomial_order,
     sensitivity,
+    simple_estimators,
 )
 
 EXPERIMENTS = {
     one.name: one
     for one in (
         *evidence_against_rows.EXPERIMENTS,
+        distribution_shift.EXPERIMENT,
         *sensitivity.EXPERIMENTS,
+        *nested_sampling_agreement.EXPERIMENTS,
+        kernel_trajectories.EXPERIMENT,
+        simple_estimators.EXPERIMENT,
         breast_cancer.EXPERIMENT,
         error_model.EXPERIMENT,
         polynomial_order.EXPERIMENT,

@@ -270,7 +270,7 @@ def judge(record: Record) -> Verdict:
 EXPERIMENT = Experiment(
     name="distribution-shift",
     title="Clusters that appear in a stream",
-    reproduces="Entropy 2019, section 5.2, Figure 5; thesis, Figure 5.8",
+    reproduces="Entropy paper, Figure 5; thesis, Figure 5.8",
     claim="Where clusters are added, the predictive density of the next chunk falls and its annealing steps rise, and the log "
     "evidence of all rows stays right.",
     alt="Above, the log predictive density of the chunks against the number of rows, which falls at each change, marked by an "

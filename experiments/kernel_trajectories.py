@@ -228,7 +228,7 @@ def judge(record: Record) -> Verdict:
 EXPERIMENT = Experiment(
     name="kernel-trajectories",
     title="Where Markov kernels go",
-    reproduces="thesis, chapter 2, Figures 2.1 and 2.2",
+    reproduces="thesis, Figures 2.1 and 2.2",
     claim="With a velocity, HMC and SGHMC move through a correlated target faster than random walk Metropolis and SGLD.",
     alt="Four panels, each with 200 evaluations of a kernel over the ellipses of a correlated Gaussian: random walk "
     "Metropolis makes a few jumps, SGLD a cloud near the start; HMC and SGHMC go along the ellipse and back.",

@@ -209,7 +209,7 @@ def experiment(kind: str, title: str, claim: str, alt: str) -> Experiment:
     return Experiment(
         name=f"nested-sampling-{kind}",
         title=title,
-        reproduces="Entropy 2019, Appendix B, Figure A1; Proceedings 2019, Figure A1",
+        reproduces="Entropy paper, Appendix B, Figure A1; MaxEnt paper, Figure A1",
         claim=claim,
         alt=alt,
         run=lambda settings: compare((QUICK if settings.quick else PLANS)[kind], settings),

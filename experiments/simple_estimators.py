@@ -246,7 +246,7 @@ def judge(record: Record) -> Verdict:
 EXPERIMENT = Experiment(
     name="simple-estimators",
     title="Prior sampling and the harmonic mean fail; bounds from both sides close",
-    reproduces="thesis, chapter 3, Figures 3.1 to 3.3",
+    reproduces="thesis, chapter 3, Figures 3.1–3.3",
     claim="With ten draws prior sampling is far too low and the harmonic mean two orders of magnitude too high; runs from both "
     "sides enclose the exact log evidence.",
     alt="Three panels. Histograms of the error of prior sampling, spread over tens of nats below zero, and of the harmonic mean, "
