@@ -442,7 +442,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(run, linear, t
     assert "cannot write to this folder" in err
 
 
-@pytest.mark.parametrize("words", [("demo",), ("estimate",), ("compare",), ("stream",), ()])
+@pytest.mark.parametrize("words", [("demo",), ("estimate",), ("compare",), ("stream",), ("reproduce",), ()])
 def test_help_fits_80_columns(capsys, monkeypatch, words):
     monkeypatch.setenv("COLUMNS", "80")
     assert main([*words, "--help"]) == 0
@@ -459,6 +459,19 @@ def test_version_and_no_command(run):
     code, _, err = run("estimat")
     assert code == 2
     assert "estimate" in err
+
+
+def test_completion_of_the_shell(run, monkeypatch):
+    """The script that --install-completion installs, and what it gets when a person presses TAB."""
+    monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
+    code, script, err = run("--show-completion")
+    assert (code, err) == (0, "")
+    assert "_EVIDENTIA_COMPLETE=complete_bash" in script and script.rstrip().endswith("evidentia")
+    monkeypatch.setenv("_EVIDENTIA_COMPLETE", "complete_bash")
+    for words, wanted in [("evidentia com", "compare"), ("evidentia estimate --method jarz", "jarzynski")]:
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        assert run() == (0, f"{wanted}\n", "")
 
 
 # Stopping --------------------------------------------------------------------------------------------------------

@@ -1,39 +1,177 @@
-"""The Python examples of README.md and docs/ run as they stand, on fewer rows; links lead somewhere."""
+"""README.md and the site: every block of code runs, commands exist, links lead somewhere, the reference has every name."""
 
+import os
+import pydoc
 import re
+import shlex
 from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import pytest
+import typer
+from jax.experimental.compilation_cache import compilation_cache
+
+import evidentia as ev
+from evidentia.cli import app
+from evidentia.cli.estimate import CONFIGURATIONS
+from experiments.catalogue import EXPERIMENTS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGES = [
+ALIKE = (
     "README.md",
     "docs/index.md",
     "docs/start.md",
-    "docs/models.md",
-    "docs/streaming.md",
-    "docs/change-and-averaging.md",
-    "docs/methods/reference-estimators.md",
+)  # one after the other, as they compile the same programs
+PAGES = [
+    *ALIKE,
+    *sorted({str(p.relative_to(REPOSITORY)) for p in REPOSITORY.glob("docs/**/*.md")} - {*ALIKE}),
 ]
 
 
-def examples(page: str) -> str:
-    """The blocks marked python (not py), one after the other as a reader runs them; thousands of rows become 600."""
-    text = (REPOSITORY / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"\b\d+_000\b", "600", "\n".join(blocks))
+class Block(NamedTuple):
+    """A block of code on a page, and the line where it begins."""
+
+    language: str
+    code: str
+    line: int
 
 
-def test_examples_run(tmp_path, monkeypatch):
-    """All pages in one test: they share models, and so the compiled programs."""
+def text_of(page: str) -> str:
+    return (REPOSITORY / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, *languages: str) -> list[Block]:
+    text = text_of(page)
+    found = re.finditer(r"^```(.*)\n((?:.*\n)*?)```$", text, flags=re.MULTILINE)
+    every = [Block(one[1], one[2], text.count("\n", 0, one.start(2))) for one in found]
+    return [block for block in every if not languages or block.language in languages]
+
+
+def pages_with(language: str) -> list[str]:
+    return [page for page in PAGES if blocks(page, language)]
+
+
+@pytest.fixture
+def folder_of_a_reader(tmp_path, monkeypatch):
+    """A folder to work in, with the file that grows; compiled programs stay where the other tests have them."""
     monkeypatch.chdir(tmp_path)
-    for page in PAGES:
-        code = examples(page)
-        assert "import evidentia as ev" in code
-        exec(compile(code, page, "exec"), {"__name__": "example"})
+    (tmp_path / "sensor.csv").write_text("pressure,flow\n1.0,0.2\n1.1,0.3\n")
+    kept = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    monkeypatch.setattr("evidentia.compilation._user_cache", lambda: kept)
+    options = [name for name in jax.config.values if "cache" in name]
+    before = {name: jax.config.values[name] for name in options}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_examples_run(page, folder_of_a_reader, capsys):
+    """The blocks of a page, one after the other as a reader runs them, on 600 rows in place of thousands.
+
+    A block marked text is what the one above it prints.
+    """
+    namespace, printed = {"__name__": "example"}, ""
+    for block in blocks(page, "python", "text"):
+        if block.language == "text":
+            assert printed == block.code, f"{page}, line {block.line}"
+            continue
+        code = re.sub(r"\b\d+_000\b", "600", block.code)
+        exec(compile("\n" * block.line + code, page, "exec"), namespace)
+        printed = capsys.readouterr().out
+
+
+def test_every_block_is_of_a_kind_that_is_tested():
+    for page in [*PAGES, "CONTRIBUTING.md"]:
+        languages = [block.language for block in blocks(page)]
+        assert set(languages) <= {"python", "text", "sh"}, page
+        assert len(languages) == len(re.findall("^```", text_of(page), flags=re.MULTILINE)) / 2, page
+        for before, language in zip(["", *languages], languages, strict=False):
+            assert language != "text" or before == "python", f"{page}: text that no example prints"
+
+
+@pytest.mark.parametrize("page", [*pages_with("sh"), "CONTRIBUTING.md"])
+def test_commands_exist(page):
+    """Subcommands and options of evidentia are parsed; the targets of make and the scripts are there."""
+    targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), flags=re.MULTILINE)
+    for block in blocks(page, "sh"):
+        for command in re.split(r"[\n|]", block.code):
+            program, *words = shlex.split(command, comments=True) or [""]
+            match Path(program).name:
+                case "evidentia":
+                    parse(words)
+                case "make":
+                    assert words[0] in targets, command
+                case "python" if words[0] == "-m":
+                    assert words[1] in ("pip", "pytest") or pydoc.locate(words[1]), command
+                case "python":
+                    assert (REPOSITORY / words[0]).is_file(), command
+                case name:
+                    assert name in ("", "producer"), command  # the producer is the reader's
+
+
+def parse(words: list[str]) -> None:
+    """Fails for words that the command line does not take; a synopsis, with …, needs only a subcommand that exists."""
+    group = typer.main.get_command(app)
+    if words[0].startswith("-"):
+        assert words[0] in {name for parameter in group.params for name in parameter.opts}
+    elif "…" not in words:
+        group.commands[words[0]].make_context(words[0], words[1:])
+    assert words[0].startswith("-") or words[0] in group.commands
 
 
 def test_links_lead_somewhere():
-    for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
-        text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)#]+)\)", text):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.relative_to(REPOSITORY)} links to {target}"
+    for page in [*PAGES, "CONTRIBUTING.md"]:
+        text = re.sub(r"<!--.*?-->", "", text_of(page), flags=re.DOTALL)
+        for path, place in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text):
+            if "://" in path:
+                continue
+            target = (REPOSITORY / page).parent / path if path else REPOSITORY / page
+            assert target.exists(), f"{page} links to {path}"
+            if place:
+                assert place in headings(target), f"{page} links to {path}#{place}"
+
+
+def headings(page: Path) -> list[str]:
+    """The anchors of a page's headings."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in found]
+
+
+def test_navigation_has_every_page():
+    listed = re.findall(r": (\S+\.md)$", text_of("mkdocs.yml"), flags=re.MULTILINE)
+    assert sorted(f"docs/{page}" for page in listed) == sorted(set(PAGES) - {"README.md"})
+
+
+def test_reference_has_every_public_name():
+    """By itself, or in the module that it is from."""
+    named = re.findall(r"^::: (\S+)$", text_of("docs/reference.md"), flags=re.MULTILINE)
+    for name in ev.__all__:
+        home = getattr(getattr(ev, name), "__module__", None)
+        assert home in named or any(one.endswith(f".{name}") for one in named), name
+
+
+def test_command_line_has_every_command_and_estimator():
+    names = [*typer.main.get_command(app).commands, *CONFIGURATIONS]
+    missing = [
+        name for name in names if not re.search(rf"(`|evidentia ){name}\b", text_of("docs/command-line.md"))
+    ]
+    assert not missing, f"docs/command-line.md does not mention {', '.join(missing)}"
+
+
+def test_diagnostics_has_every_sign():
+    """Their names are the keys with spaces in what the estimators diagnose."""
+    sources = [
+        path.read_text(encoding="utf-8") for path in (REPOSITORY / "src/evidentia/evidence").glob("*.py")
+    ]
+    names = set(re.findall(r'[{\[ ]"([A-Za-z]+(?:[ -][a-z]+)+)"(?::|\] =)', "\n".join(sources)))
+    assert len(names) >= 10
+    missing = [name for name in names if f"| {name} |" not in text_of("docs/diagnostics.md")]
+    assert not missing, f"docs/diagnostics.md does not mention {', '.join(missing)}"
+
+
+def test_reproduce_has_every_experiment():
+    missing = [name for name in EXPERIMENTS if f"`{name}`" not in text_of("docs/reproduce.md")]
+    assert not missing, f"docs/reproduce.md does not mention {', '.join(missing)}"

@@ -192,6 +192,49 @@ def test_every_public_name_has_a_docstring(name):
     assert not missing, f"without a docstring: {', '.join(missing)}"
 
 
+def public_names() -> dict[str, object]:
+    """What users call, from the rooms that the site names."""
+    rooms = "", ".kernels", ".gradients", ".latent", ".models", ".stream.sources"
+    found = {}
+    for room in (importlib.import_module(f"evidentia{name}") for name in rooms):
+        for name in getattr(room, "__all__", [name for name in vars(room) if name[0].isupper()]):
+            found[f"{room.__name__}.{name}"] = getattr(room, name)
+    return {
+        name: thing
+        for name, thing in found.items()
+        if getattr(thing, "__module__", "").startswith("evidentia")
+    }
+
+
+def test_every_algorithm_says_its_source():
+    verbs = "run", "move", "prepare", "fit", "update"
+    found = {
+        name: thing
+        for name, thing in public_names().items()
+        if name.startswith("evidentia.models.") or any(callable(getattr(thing, verb, None)) for verb in verbs)
+    }
+    del found["evidentia.gradients.FullBatch"]  # the gradient as it is defined
+    assert len(found) > 30
+    missing = [name for name, thing in found.items() if "Source:" not in (inspect.getdoc(thing) or "")]
+    assert not missing, f"without a source: {', '.join(missing)}"
+
+
+def test_what_checks_its_arguments_says_what_it_raises():
+    """Found by the statements `raise` and by the checks of `fields.py`, in functions and in what makes objects."""
+    missing = []
+    for name, thing in public_names().items():
+        own = vars(thing) if inspect.isclass(thing) else {"": thing}
+        for member, value in own.items():
+            function = getattr(value, "__func__", value)
+            if not inspect.isfunction(function) or (member.startswith("_") and member != "__post_init__"):
+                continue
+            told = f"{inspect.getdoc(function)} {inspect.getdoc(thing) if member.startswith('_') else ''}"
+            checks = re.search(r"\braise [A-Z]|\bcheck_\w+\(", inspect.getsource(function))
+            if checks and "Raise" not in told:
+                missing.append(f"{name}.{member}")
+    assert not missing, f"say nothing of their errors: {', '.join(missing)}"
+
+
 def test_all_names_exist_and_are_sorted_out():
     assert len(set(evidentia.__all__)) == len(evidentia.__all__)
     for name in evidentia.__all__:

@@ -112,6 +112,8 @@ class EDetector:
         >>> state, info = detector.update(state, num_rows=100, continued=-190.0, restarted=[-145.0])
         >>> info.alarm.row, info.alarm.interval, info.alarm.log_bayes_factor
         (100, (1, 199), 45.0)
+
+    Source: Shin, Ramdas, Rinaldo (2022), Definition 2.2 and Proposition 2.4.
     """
 
     false_alarm_rate: float = 1e-3

@@ -108,7 +108,8 @@ class Online:
     def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
         """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is not taken in.
 
-        The prior predictive, over a method's particles, before the first batch is undefined here: ConfigurationError.
+        Raises DataError for a batch that cannot be used, and ConfigurationError before the first batch: what the prior predicts is
+        not known here.
         """
         arrays, (bound, state) = self._checked(batch), self._started()
         population = state.estimator.population

@@ -36,6 +36,9 @@ class Trajectory:
         num_annealing_steps: annealing steps of the update.
         seconds: time since the start.
 
+    Raises:
+        ConfigurationError: columns of different lengths.
+
     Example:
         >>> trajectory = Trajectory([500, 1000], [-70.0, -140.0], [0.1, 0.2], [9, 1], [0.5, 0.6])
         >>> trajectory.at(700)["log_evidence"]

@@ -12,7 +12,6 @@ from evidentia.errors import EvidentiaError
 app = typer.Typer(
     name="evidentia",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

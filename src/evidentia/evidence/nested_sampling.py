@@ -41,6 +41,9 @@ class NestedSampling:
         shrinkage: "geometric", the factor e^{-1/M}, right for log Z on average, or "arithmetic", M/(M + 1), which adds H/2M.
         remaining: the share of the evidence at which to stop: the remaining mass times the largest likelihood, over Z.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Example:
         >>> ev.estimate(model, data, method=ev.NestedSampling(num_particles=512))  # doctest: +SKIP
 

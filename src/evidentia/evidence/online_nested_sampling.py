@@ -63,6 +63,9 @@ class OnlineNestedSampling:
             corrected and so exact, `gradients.ControlVariate` or `gradients.MiniBatch`.
         quadrature, shrinkage, remaining: as for `NestedSampling`.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Example:
         >>> ev.estimate(model, data, method=ev.OnlineNestedSampling(chunk_size=1000))  # doctest: +SKIP
 

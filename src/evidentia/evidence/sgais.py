@@ -87,6 +87,9 @@ class SGAIS:
         exact_kernel: the move in place of `kernel` where the gradient is exact, as `ControlVariate`'s is up to 4,096 rows:
             Metropolis' correction makes it right for any shape of the posterior. None for `kernel` always.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Example:
         >>> ev.estimate(model, data, method=ev.SGAIS(num_particles=1024))  # doctest: +SKIP
 

@@ -37,6 +37,9 @@ class BAOAB:
     much, up to `MAX_STEPS` fold. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle on a steep wall (a log scale
     far below its posterior) comes back instead of diverging.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Leimkuhler, Matthews (2013), Applied Mathematics Research eXpress 2013(1), Eq. 10.
     """
 

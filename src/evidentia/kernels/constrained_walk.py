@@ -21,6 +21,9 @@ class ConstrainedWalk:
 
     It needs no gradients, and many more steps than `ReflectingSGHMC` for the same distance.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Skilling (2006), Bayesian Analysis 1, 833, section 4.
     """
 

@@ -64,6 +64,9 @@ class ULA:
     The step size is h = ½ `step_size`² d^(-1/3), with d the number of parameters, so that `step_size` means what it does in
     `MALA`, whose refusals are weights here. Long steps cost effective sample size, and no bias.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4, with a path that stands still.
     """
 

@@ -19,6 +19,9 @@ class MALA:
     accepted with Metropolis' and Hastings' probability; d is the number of parameters. On a Gaussian, h = 1.65 d^(-1/6)
     accepts 57% of the steps; the default is shorter, for targets that are not.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Roberts, Tweedie (1996), Bernoulli 2, 341; Roberts, Rosenthal (1998), Journal of the Royal Statistical Society
     B 60, 255 (the step size); the kernel is BlackJAX's.
     """

@@ -20,6 +20,9 @@ class RandomWalk:
 
     accepted with Metropolis' probability; d is the number of parameters. It takes about d steps to forget a place.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Metropolis et al. (1953), Journal of Chemical Physics 21, 1087; Roberts, Gelman, Gilks (1997), Annals of
     Applied Probability 7, 110 (2.38 d^(-1/2)); the kernel is BlackJAX's.
     """

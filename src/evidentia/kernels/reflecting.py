@@ -31,6 +31,9 @@ class ReflectingSGHMC:
     the drift and the noise is N(0, 1 - (1 - α)²), so that where the log density is known (as that of a prior is)
     Metropolis' correction makes each step exact.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Skilling (2012), AIP Conference Proceedings 1443, 145 (reflection from the outside point); Cameron (2020), MSc
     thesis, Stellenbosch (SGHMC on the prior); Horowitz (1991), Physics Letters B 268, 247 (the corrected steps).
     """

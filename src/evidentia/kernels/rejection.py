@@ -21,6 +21,9 @@ class Rejection:
     takes 1/X draws on average: it ends where the data say much more than the prior. After `max_draws` draws for each point
     those not found stay where they were.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Skilling (2006), Bayesian Analysis 1, 833, section 3.
     """
 

@@ -26,6 +26,9 @@ class SGHMC:
     β̂ = 0, as published: the noise of the mini-batch is not allowed for, so the particles spread too far once
     η² n² Var ∇ℓ / B is no longer small beside 2 α η.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 4 and Algorithm 1.
     """
 

@@ -28,6 +28,9 @@ class SGLD:
     of steps. The noise of the mini-batch is not allowed for: it adds (η²/4) n² Var ∇ℓ / B to the η of the
     noise.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Welling, Teh (2011), Proceedings of the 28th International Conference on Machine Learning, 681,
     Eq. 4.
     """

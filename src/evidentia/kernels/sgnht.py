@@ -37,6 +37,9 @@ class SGNHT:
     Gaussian in variance by a factor of about 1 - ξ̄/2. A ξ above 2 turns velocities round and diverges; with
     few parameters a chance high velocity takes it there at learning rates of 0.05 and more.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Ding, Fang, Babbush, Chen, Skeel, Neven (2014), Advances in Neural Information Processing Systems
     27, 3203, Algorithm 2.
     """

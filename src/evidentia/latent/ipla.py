@@ -19,6 +19,9 @@ class IPLA(PGD):
     so that θ has a stationary law, which narrows about the maximisers as N grows. θ takes steps of `theta_step_size`, which is
     `step_size` if not given, and no other optimiser.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Akyildiz, Crucinio, Girolami, Johnston, Sabanis (2025), ESAIM: Probability and Statistics 29.
     """
 

@@ -46,6 +46,9 @@ class JALAEM(ParticleMethod):
             order in it, leave as much; the particles' steps begin with a tenth of `step_size`, become longer up to it as long as what
             is left of the increments leaves more, and shorter again. None for steps as they are given.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Example:
         >>> import optax
         >>> method = JALAEM(num_particles=50, step_size=5e-5, optimizer=optax.adam(5e-3))

@@ -40,6 +40,9 @@ class MomentumPGD(ParticleMethod):
         friction: γ.
         batch_size: rows of a mini-batch, one for all particles of a step; None for all data.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Lim, Kuntz, Power, Johansen (2024), Proceedings of Machine Learning Research 235 (the dynamics; its discretisation
     is finer).
     """

@@ -24,6 +24,9 @@ class SFLA(PGD):
         time_scale: ε, how much slower θ is.
         inverse_temperature: β; the law of θ narrows about the maximisers as it grows.
 
+    Raises:
+        ConfigurationError: a field that is out of range.
+
     Source: Akyildiz, Ottobre, Souttar (2024), A multiscale perspective on maximum marginal likelihood estimation,
     arXiv:2406.04187.
     """

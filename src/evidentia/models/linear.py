@@ -35,6 +35,8 @@ def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
         >>> data, params = model.simulate(num_observations=100, seed=0)
         >>> data["x"].shape, params["weights"].shape
         ((100, 2), (2,))
+
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109 (a model of its experiments).
     """
     check_count("num_features", num_features, 1)
     if not isinstance(noise_scale, Real) or not 0 < noise_scale < float("inf"):

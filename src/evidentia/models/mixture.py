@@ -37,6 +37,8 @@ def gaussian_mixture(num_components: int, num_features: int) -> Model:
         >>> data, params = model.simulate(num_observations=100, seed=0)
         >>> {name: value.shape for name, value in params.items()}
         {'weights': (5,), 'variances': (5, 2), 'means': (5, 2)}
+
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109 (a model of its experiments).
     """
     check_count("num_components", num_components, 1)
     check_count("num_features", num_features, 1)

@@ -32,6 +32,8 @@ def softmax_regression(num_features: int, num_classes: int) -> Model:
         >>> data, params = model.simulate(num_observations=100, seed=0)
         >>> params["weights"].shape, params["intercept"].shape
         ((10, 4), (4,))
+
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109 (a model of its experiments).
     """
     check_count("num_features", num_features, 1)
     check_count("num_classes", num_classes, 2)

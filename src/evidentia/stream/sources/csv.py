@@ -42,7 +42,7 @@ class CsvSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`, which are read and left out."""
+        """The rows after the first `skip`, which are read and left out. Raises as `Source` does."""
         check_count("skip", skip, 0)
         if self.follow:  # not on a thread, which would wait for lines with nobody there to stop it
             return converted(self._pieces(), self.selection, self.missing, skip, may_stop=True)

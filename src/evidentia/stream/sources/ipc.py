@@ -32,7 +32,7 @@ class IpcSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`, each batch as soon as it is there; once."""
+        """The rows after the first `skip`, each batch as soon as it is there; once. Raises as `Source` does."""
         check_count("skip", skip, 0)
         check_unread(self._begun, self.name)
         return converted(self._pieces(), self.selection, self.missing, skip)

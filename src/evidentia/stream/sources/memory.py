@@ -45,7 +45,7 @@ class ArraySource:
         return num_rows(self.data)
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """All rows after the first `skip`, at once."""
+        """All rows after the first `skip`, at once. Raises as `Source` does."""
         check_count("skip", skip, 0)
         if skip > self.num_rows:
             raise too_short(skip, self.num_rows)
@@ -88,7 +88,7 @@ class IterableSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The batches after the first `skip` rows; one in which they end is cut there."""
+        """The batches after the first `skip` rows; one in which they end is cut there. Raises as `Source` does."""
         check_count("skip", skip, 0)
         iterator = iter(self.iterable)
         if iterator is self.iterable:

@@ -46,7 +46,7 @@ class ParquetSource:
         return sum(part.num_rows for part in self.parts)
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`; files and row groups before them are not read."""
+        """The rows after the first `skip`; files and row groups before them are not read. Raises as `Source` does."""
         check_count("skip", skip, 0)
         if skip > self.num_rows:
             raise too_short(skip, self.num_rows)
