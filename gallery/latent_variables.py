@@ -143,7 +143,7 @@ print(
 # - **A maximum is not an average.** The best width's evidence is higher than that of the model with an unknown width, and with many parameters in
 #   θ it is much higher. Compare models by the integrated evidence, or by maxima over as many parameters.
 # - **Haste.** The particles must keep up with the width. From the narrow side, where they have to spread out, a climb with three times the learning rate arrives
-#   at the same width with a log evidence that is too low:
+#   at the same width with a log evidence that is half a nat too low. The effective sample size of the particles hardly tells; another climb does:
 
 # %%
 hasty = ev.latent.JALAEM(num_particles=500, step_size=5e-3, optimizer=optax.adam(0.03))
@@ -156,7 +156,7 @@ print(
 )
 
 # %% [markdown]
-# - **A climb that has not arrived** looks like one that has. Start from both sides, as here.
+# - **A climb that has not arrived** looks like one that has. Start from both sides.
 # - **Collapse.** With a group of one or two weights of its own a width can run to zero, where the evidence has a second maximum, or none.
 # - **Standardising** looks at the features of all rows before the first prediction. It does no harm to this comparison, as all models have the same
 #   features; but "width one" means something only together with that scale.
