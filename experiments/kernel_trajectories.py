@@ -183,14 +183,14 @@ def draw(record: Record) -> Figure:
 
 
 def table(record: Record) -> list[dict]:
+    """Evaluations per independent draw; variances over those of the target, beside what the recursion leads one to expect."""
     return [
         {
             "kernel": name,
-            "evaluations a draw": found["evaluations_per_draw"],
-            "± (1 s.e.)": found["evaluations_per_draw_error"],
-            "wide": round(found["moments"][2] / VARIANCES[0], 3),
+            "evaluations/draw": f"{found['evaluations_per_draw']:.1f} ± {found['evaluations_per_draw_error']:.1f}",
+            "wide/target": round(found["moments"][2] / VARIANCES[0], 3),
             "expected": round(found["expected"][2] / VARIANCES[0], 3),
-            "narrow": round(found["moments"][3] / VARIANCES[1], 3),
+            "narrow/target": round(found["moments"][3] / VARIANCES[1], 3),
             "expected ": round(found["expected"][3] / VARIANCES[1], 3),
         }
         for name, found in record["kernels"].items()
@@ -231,7 +231,7 @@ EXPERIMENT = Experiment(
     reproduces="thesis, Figures 2.1 and 2.2",
     claim="With a velocity, HMC and SGHMC move through a correlated target faster than random walk Metropolis and SGLD.",
     alt="Four panels, each with 200 evaluations of a kernel over the ellipses of a correlated Gaussian: random walk "
-    "Metropolis makes a few jumps, SGLD a cloud near the start; HMC and SGHMC go along the ellipse and back.",
+    "Metropolis makes a few jumps, SGLD creeps in a cloud of short steps; HMC and SGHMC go along the ellipse and back.",
     run=run,
     draw=draw,
     table=table,
