@@ -23,9 +23,9 @@ than two standard errors, or the time does not grow, or fall, from one end of th
 effect on time is not judged: at hand is only that for the mixture 1.0 in place of 0.1 is 17 times faster (83 against 4.9
 times as fast as nested sampling). The full form has 10⁵ rows: with 10⁶ it would take four hours.
 
-What we find: chunk size, number of moves and target ESS matter little. Once the noise of the gradient dominates, the error grows
-as that does: with the learning rate and with one over the mini-batch size, beyond 0.5% at one end of each. `ev.SGAIS()` has no
-such noise, nor such an error.
+What we find: chunk size, target ESS and the numbers of moves and particles matter little. Once the noise of the gradient
+dominates, the error grows as that does: with the learning rate and with one over the mini-batch size, beyond 0.5% at one end of
+each. `ev.SGAIS()` has no such noise, nor such an error.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Figures 6 to 8 and A2 to A4, and Algorithm 1 for the settings; Cameron
 (2020), MSc thesis, Stellenbosch, Figures 5.9 to 5.14.
