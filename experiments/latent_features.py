@@ -161,13 +161,14 @@ def with_mini_batches(name, num_runs, num_steps, seed):
 
 
 def features(name, sizes, num_runs, num_steps, seed):
-    """One method's record."""
-    steps = {size: measure(configured(name, size), num_runs, num_steps, seed) for size in sizes}
+    """One method's record. Each of its cells has noise of its own, so that they err independently."""
+    seeds = iter(np.random.SeedSequence([seed, *name.encode()]).generate_state(len(sizes) + 1).tolist())
+    steps = {size: measure(configured(name, size), num_runs, num_steps, next(seeds)) for size in sizes}
     return {
         "name": name,
         **steps[TABLE_STEP],
         "gradients": count_gradients(configured(name, TABLE_STEP)),
-        "mini_batches": with_mini_batches(name, num_runs, num_steps, seed),
+        "mini_batches": with_mini_batches(name, num_runs, num_steps, next(seeds)),
         "variances": [{"step_size": size, "variance": found["variance"]} for size, found in steps.items()],
     }
 

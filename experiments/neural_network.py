@@ -40,6 +40,7 @@ from experiments.real_data import mnist
 
 NUM_PIXELS, STEP_SIZE, TEST_SHARE = 784, 0.1, 0.2
 METHODS = ("PGD", "JALA-EM", "JALA-EM, adaptive", "SOUL")
+OF_WEIGHTS = ("gain", "ess")  # what methods without weights do not have
 
 
 class Setting(NamedTuple):
@@ -185,7 +186,11 @@ def run(settings: Settings) -> Record:
         record[label] = {
             "setting": setting._asdict(),
             "methods": {
-                name: {key: [each[key] for each in parts] for key in parts[0]}
+                name: {
+                    key: [each[key] for each in parts]
+                    for key in parts[0]
+                    if name.startswith("JALA-EM") or key not in OF_WEIGHTS
+                }
                 for name, parts in found.items()
             },
         }
@@ -218,7 +223,7 @@ def table(record: Record) -> list[dict[str, Any]]:
                 "±": standard_error,
                 "published (%)": PUBLISHED.get(label, {}).get(name),
                 "LPPD (nats)": mean_and_error([way[-1] for way in found["lppd"]])[0],
-                "ess": None if np.isnan(found["ess"]).all() else float(np.mean(found["ess"])),
+                "ess": float(np.mean(found["ess"])) if "ess" in found else None,
                 "seconds": sum(found["seconds"]),
             }
         )
@@ -270,9 +275,8 @@ def draw(record: Record) -> Figure:
                     alpha=0.2,
                     lw=0,
                 )
-            column[1].plot(
-                steps, np.mean(found["ess"], axis=0), **look
-            )  # NaN, and so no line, without weights
+            if "ess" in found:
+                column[1].plot(steps, np.mean(found["ess"], axis=0), **look)
         column[0].set_title(label, loc="left", fontsize="medium")
         column[0].set_yscale("log")
         column[0].yaxis.set_major_formatter("{x:g}")

@@ -1,5 +1,7 @@
 """The network's density, the pixels that are left out, and what the verdict says."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,9 +54,20 @@ def test_one_method_learns_what_is_easy(drawn, monkeypatch):
     assert np.isnan(found["ess"]).all()
 
 
+def test_a_run_of_all_methods_is_a_record_of_numbers(drawn, monkeypatch):
+    """Methods without weights have no effective sample size: it is absent, not NaN, which is no JSON."""
+    monkeypatch.setattr(experiment, "mnist", lambda data_dir: drawn)
+    monkeypatch.setattr(experiment, "QUICK", {"4 or 9": SETTING})
+    found = experiment.run(Settings(quick=True))
+    json.dumps(found, allow_nan=False)
+    rows = {row["method"]: row for row in experiment.table(found)}
+    assert rows["PGD"]["ess"] is None and 0 < rows["JALA-EM, adaptive"]["ess"] <= 1
+    assert experiment.draw(found).axes
+
+
 def record(**percent):
     methods = {
-        name: {"error": [[value / 100]], "lppd": [[-0.1]], "ess": [[np.nan]], "seconds": [1.0]}
+        name: {"error": [[value / 100]], "lppd": [[-0.1]], "seconds": [1.0]}
         for name, value in percent.items()
     }
     return {"2, 4, 7 or 9, 40 units": {"setting": SETTING._asdict(), "methods": methods}}
