@@ -70,18 +70,37 @@ def show(outcome: Outcome, width: int | None = None) -> None:
     experiment, verdict = outcome.experiment, outcome.verdict
     console.print(f"{experiment.title} ({experiment.reproduces})", style="bold")
     console.print(f"Claimed:  {experiment.claim}")
-    rows = experiment.table(outcome.record)
-    if rows:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for index, name in enumerate(rows[0]):
-            table.add_column(name, justify="right" if index else "left")
-        for row in rows:
-            table.add_row(*(cell(value) for value in row.values()))
+    for table in tables_that_fit(experiment.table(outcome.record), console):
         console.print(table)
     console.print(f"Measured: {verdict.measured}")
     style = "bold green" if verdict.agrees else "bold red"
     console.print("Verdict:  " + ("agrees" if verdict.agrees else "differs"), style=style)
     console.print(f"Written:  {outcome.picture} and .json, after {outcome.about['seconds']:.0f} s")
+
+
+def tables_that_fit(rows: list[dict[str, Any]], console: Console) -> list[Table]:
+    """One table, or several one below the other with the first column in each, where the console is too narrow for all columns."""
+    if not rows:
+        return []
+    first, *others = rows[0]
+    tables, columns = [], [first]
+    for name in others:
+        wider = as_table(rows, [*columns, name])
+        needed = console.measure(wider, options=console.options.update(width=10_000)).maximum
+        if len(columns) > 1 and needed > console.width:
+            tables.append(as_table(rows, columns))
+            columns = [first]
+        columns.append(name)
+    return [*tables, as_table(rows, columns)]
+
+
+def as_table(rows: list[dict[str, Any]], columns: list[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="right" if index else "left")
+    for row in rows:
+        table.add_row(*(cell(row[name]) for name in columns))
+    return table
 
 
 def cell(value: Any) -> str:

@@ -243,7 +243,7 @@ def draw(record):
 
 def table(record):
     return [
-        {"rows": row["rows"], "order": row["order"]}
+        {"rows, order": f"{row['rows']}, {row['order']}"}
         | {label: "{:.2f} ± {:.2f}".format(*row["error"][name]) for name, label in CHOICES.items()}
         | {"right: JALA-EM": row["share_right"]["jala_em"], "right: OLS + BIC": row["share_right"]["ols_bic"]}
         for row in record["settings"]

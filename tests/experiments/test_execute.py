@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,19 @@ def test_numbers_picture_and_verdict(tmp_path, capsys):
     show(outcome, width=80)
     shown = capsys.readouterr().out
     assert "differs" in shown and "The sum is 2.0." in shown and "–" in shown
+
+
+def test_a_table_wider_than_the_terminal_goes_on_below(tmp_path, capsys):
+    names = [f"a column, number {index}" for index in range(6)]
+    wide = replace(toy(), table=lambda record: [dict.fromkeys(names, 0.25)])
+    show(execute(wide, tmp_path), width=80)
+    lines = capsys.readouterr().out.splitlines()
+    headings = [line for line in lines if "a column" in line]
+    assert len(headings) == 3 and all(line.startswith(names[0]) and len(line) <= 80 for line in headings)
+    assert [line.count("0.25") for line in lines if "0.25" in line] == [
+        line.count("a column") for line in headings
+    ]
+    assert all(sum(name in line for line in headings) == 1 for name in names[1:])
 
 
 def test_an_earlier_run_is_loaded(tmp_path):
