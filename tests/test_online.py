@@ -62,7 +62,7 @@ def test_where_particles_are_drawn_anew_the_error_of_the_prediction_stays(finish
     _, updates = finished
     for before, after in itertools.pairwise(updates):
         growth = after.standard_error**2 - before.standard_error**2
-        if after.num_observations in (500, 1000, 2000):
+        if after.num_observations in (100, 200, 500, 1000, 2000):
             assert growth < 0 and after.log_predictive_standard_error > 0.02
         else:
             assert after.log_predictive_standard_error == pytest.approx(max(0.0, growth) ** 0.5, abs=1e-6)
@@ -242,3 +242,20 @@ def test_a_likelihood_that_has_no_zero_among_its_data_can_be_followed():
         update = online.update({"y": generator.lognormal(0.3, 1.0, 100).astype(np.float32)})
     assert np.isfinite(update.log_evidence)
     assert abs(online.posterior["location"].mean() - 0.3) < 4 / np.sqrt(800) + 0.05
+
+
+def test_a_mixture_on_a_short_stream_finds_the_mode_that_its_first_rows_did_not_show():
+    """Below a chunk too particles are drawn anew: along the path alone the log evidence was 7 to 11 nats too low here.
+
+    Against importance sampling of all rows at once, which `estimate` ends with, within four joint standard errors.
+    """
+    generator = np.random.default_rng(4)
+    centres = np.array([[-1.0, 0.2], [0.5, 0.7], [0.9, -0.6]])
+    spreads = np.array([[0.45, 0.7], [0.6, 0.35], [0.35, 0.45]])
+    group = generator.choice(3, size=300, p=[0.4, 0.35, 0.25])
+    y = (centres[group] + spreads[group] * generator.standard_normal((300, 2))).astype(np.float32)
+    model = ev.models.gaussian_mixture(3, num_features=2)
+    whole = ev.estimate(model, {"y": y}, seed=0)
+    online, _ = fed(ev.Online(model), {"y": y}, (0, 10, 20, 50, 100, 150, 200, 250, 300))
+    error = np.hypot(online.standard_error, whole.standard_error)
+    assert abs(online.log_evidence - whole.log_evidence) < 4 * error < 1.0

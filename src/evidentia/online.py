@@ -99,7 +99,7 @@ class Online:
     def redraw(self) -> None:
         """Draw the particles anew by importance sampling, weighed by what is kept of all rows, if that is the better estimate.
 
-        It happens by itself at round numbers of rows (500, 1,000, 2,000, 5,000, …) where the method has `refresh`. Here it is for
+        It happens by itself at round numbers of rows (100, 200, 500, 1,000, 2,000, …) where the method has `refresh`. Here it is for
         the end of a stream. Raises ConfigurationError before the first batch.
         """
         bound, state = self._started()

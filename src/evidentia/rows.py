@@ -92,11 +92,13 @@ def follows(chunk: Rows, past: Rows) -> bool:
     return is_plain and chunk.arrays is past.arrays and past.stop == chunk.start
 
 
-def next_round_number(num_rows: int) -> int:
-    """The first of 500, 1000, 2000, 5000, 10,000, … that is larger: where trajectories can be compared."""
+def next_round_number(num_rows: int, smallest: int = 500) -> int:
+    """The first of 500 (or `smallest`), 1000, 2000, 5000, … that is larger: where trajectories can be compared."""
     power = 10 ** max(0, len(str(num_rows)) - 1)
     return next(
-        mark for mark in (500, power, 2 * power, 5 * power, 10 * power) if mark > num_rows and mark >= 500
+        mark
+        for mark in (smallest, power, 2 * power, 5 * power, 10 * power)
+        if mark > num_rows and mark >= smallest
     )
 
 

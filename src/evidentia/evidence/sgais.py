@@ -207,7 +207,8 @@ class SGAIS:
 
     def is_redraw_due(self, state: SGAISState) -> bool:
         """Whether a round number of rows has been reached since particles were last drawn anew, or that was tried."""
-        return self.refresh and state.num_observations >= next_round_number(state.tried_at)
+        # A stream may stay below a chunk for long, where a mixture's particles can miss a mode: anew from 100 rows on.
+        return self.refresh and state.num_observations >= next_round_number(state.tried_at, smallest=100)
 
     def redraw(
         self, model: BoundModel, state: SGAISState, rows: Rows, steps: Sequence[StepInfo] = ()
