@@ -9,7 +9,9 @@ PIP_INSTALL := $(BIN)/python -m pip install $(QUIETLY) --constraint constraints.
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 
-.PHONY: help demo test test-reference test-oldest lint format docs docs-serve benchmark lock clean distclean
+EXAMPLES ?= $(wildcard gallery/*.py)
+
+.PHONY: help demo test test-reference test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -19,10 +21,13 @@ demo: $(VENV)/installed ## Estimate the evidence of three models on a million si
 	$(BIN)/evidentia demo
 
 test: lint ## Lint and run all tests but those of the reference estimators
-	$(PYTEST) -m "not network and not reference"
+	$(PYTEST) -m "not network and not reference and not gallery"
 
 test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators: minutes more
 	$(PYTEST) -m "reference"
+
+test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
+	$(PYTEST) -m "gallery"
 
 test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python -m venv --clear $(VENV)/oldest
@@ -30,7 +35,7 @@ test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that p
 	$(VENV)/oldest/bin/uv pip compile --quiet --no-config --resolution lowest-direct --extra test --python $(VENV)/oldest/bin/python \
 		--output-file $(VENV)/oldest/constraints.txt pyproject.toml
 	$(VENV)/oldest/bin/python -m pip install $(QUIETLY) --constraint $(VENV)/oldest/constraints.txt --editable '.[test]'
-	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
+	$(VENV)/oldest/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal -m "not gallery"
 
 lint: $(VENV)/installed-test ## Check style, formatting and types
 	$(BIN)/ruff check .
@@ -49,6 +54,20 @@ docs: $(VENV)/installed-docs ## Build the site into site/
 
 docs-serve: $(VENV)/installed-docs ## Build the site and show it at localhost:8000
 	$(BIN)/zensical serve
+
+gallery: $(VENV)/installed-docs ## Run the gallery's scripts anew and write their pages; EXAMPLES=gallery/noise_model.py for one of them
+	@mkdir -p .cache/gallery
+	@set -e; for script in $(EXAMPLES); do \
+		name=$$(basename $$script .py); \
+		echo "Running $$script"; \
+		$(BIN)/jupytext --quiet --to notebook --output .cache/gallery/$$name.ipynb $$script; \
+		MPLBACKEND= PYTHONWARNINGS="ignore:IProgress not found" \
+			$(BIN)/jupyter execute --inplace --startup_timeout=300 .cache/gallery/$$name.ipynb; \
+		rm -f docs/gallery/images/$${name}_*.png; \
+		$(BIN)/jupyter nbconvert --log-level WARN --to markdown --template page --CoalesceStreamsPreprocessor.enabled=True \
+			--TemplateExporter.extra_template_basedirs=gallery --NbConvertApp.output_files_dir=images \
+			--output-dir docs/gallery .cache/gallery/$$name.ipynb; \
+	done
 
 lock: $(VENV)/bin/python ## Write constraints.txt anew from what the registry has now
 	$(BIN)/python -m venv --clear $(VENV)/lock

@@ -52,6 +52,11 @@ def pages_with(language: str) -> list[str]:
     return [page for page in PAGES if blocks(page, language)]
 
 
+def pages_with_examples() -> list[str]:
+    """Those of the gallery are scripts, with real data and tests of their own."""
+    return [page for page in pages_with("python") if not page.startswith("docs/gallery/")]
+
+
 @pytest.fixture
 def folder_of_a_reader(tmp_path, monkeypatch):
     """A folder to work in, with the file that grows; compiled programs stay where the other tests have them."""
@@ -67,7 +72,7 @@ def folder_of_a_reader(tmp_path, monkeypatch):
     compilation_cache.reset_cache()
 
 
-@pytest.mark.parametrize("page", pages_with("python"))
+@pytest.mark.parametrize("page", pages_with_examples())
 def test_examples_run(page, folder_of_a_reader, capsys):
     """The blocks of a page, one after the other as a reader runs them, on 600 rows in place of thousands.
 
