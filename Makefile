@@ -11,20 +11,23 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --d
 
 EXAMPLES ?= $(wildcard gallery/*.py)
 
-.PHONY: help demo test test-reference test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
+.PHONY: help demo test test-reference test-experiments test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
 	$(BIN)/evidentia demo
 
-test: lint ## Lint and run all tests but those of the reference estimators
-	$(PYTEST) -m "not network and not reference and not gallery"
+test: lint ## Lint and run the tests, but those of the next three
+	$(PYTEST) -m "not network and not reference and not experiments and not gallery"
 
 test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators: minutes more
 	$(PYTEST) -m "reference"
+
+test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experiments: two minutes more
+	$(PYTEST) -m "experiments"
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
 	$(PYTEST) -m "gallery"

@@ -9,6 +9,8 @@ from experiments import breast_cancer as experiment
 from experiments.breast_cancer_runs import Plan, Rows, Study, predict, repeat
 from experiments.logistic_evidence import ExactEvidence
 
+pytestmark = pytest.mark.experiments
+
 EXACT = {"theta": 0.9, "standard_error": 0.001, "log_evidence": -60.0, "log_evidence_standard_error": 0.004}
 EXACT |= {"w2_mean": 0.2, "w2_sd": 0.8, "w2_density": [0.1, 0.4, 0.1]}
 

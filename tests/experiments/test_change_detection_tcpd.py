@@ -6,6 +6,8 @@ import pytest
 
 from experiments import change_detection_tcpd as experiment
 
+pytestmark = pytest.mark.experiments
+
 
 def test_scores_are_those_of_the_benchmark():
     """The worked examples of the benchmark's own code (TCPDBench, analysis/scripts/metrics.py)."""

@@ -7,6 +7,8 @@ import pytest
 
 from experiments.conjugate import Autoregression, Bernoulli, Gaussian, LinearRegression
 
+pytestmark = pytest.mark.experiments
+
 GENERATOR = np.random.default_rng(0)
 Y, X = GENERATOR.normal(0.5, 1.5, 30), GENERATOR.normal(size=(30, 2))
 DATA = {

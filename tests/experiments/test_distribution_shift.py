@@ -9,6 +9,8 @@ from experiments import distribution_shift as experiment
 from experiments.conjugate import Conjugate, Gaussian
 from experiments.experiment import Settings
 
+pytestmark = pytest.mark.experiments
+
 PLAN = experiment.Plan(3_000, (500, 1_500), 250, 128)
 
 

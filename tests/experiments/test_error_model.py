@@ -2,9 +2,12 @@
 
 import jax
 import numpy as np
+import pytest
 from scipy.stats import multivariate_normal
 
 from experiments import error_model as experiment
+
+pytestmark = pytest.mark.experiments
 
 
 def first(data):

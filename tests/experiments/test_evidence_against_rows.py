@@ -14,6 +14,8 @@ from experiments import evidence_against_rows as experiment
 from experiments.evidence_verdict import accuracy, draw, judge, table, time_ratio
 from experiments.experiment import Settings
 
+pytestmark = pytest.mark.experiments
+
 TRUTH = -1_420_000.0
 
 

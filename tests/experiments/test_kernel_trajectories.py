@@ -9,6 +9,8 @@ import pytest
 from evidentia.kernels import SGHMC, SGLD
 from experiments import kernel_trajectories as experiment
 
+pytestmark = pytest.mark.experiments
+
 
 @pytest.fixture(scope="module")
 def record():

@@ -9,6 +9,8 @@ from scipy.stats import multivariate_normal
 
 from experiments import latent_features as experiment
 
+pytestmark = pytest.mark.experiments
+
 
 def test_the_exact_answers_are_those_of_the_joint_density():
     """log p(x, y) = log Z(θ) + log N(x; (θ + y) / 2, ½), at any x."""

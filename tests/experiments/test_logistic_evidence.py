@@ -7,6 +7,8 @@ from scipy.special import logsumexp
 
 from experiments.logistic_evidence import MODEL, ExactEvidence, log_joint, longest_safe_step
 
+pytestmark = pytest.mark.experiments
+
 GENERATOR = np.random.default_rng(0)
 FEATURES = GENERATOR.standard_normal((40, 2))
 LABELS = (GENERATOR.random(40) < 1 / (1 + np.exp(-FEATURES @ [2.0, 0.5]))).astype(int)

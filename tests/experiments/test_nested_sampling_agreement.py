@@ -9,6 +9,8 @@ import evidentia as ev
 from experiments import nested_sampling_agreement as experiment
 from experiments.experiment import Settings
 
+pytestmark = pytest.mark.experiments
+
 
 def made_up(differences, error=0.1, num_runs=4):
     """A record of runs whose means differ by given numbers."""

@@ -13,6 +13,8 @@ from experiments import neural_network as experiment
 from experiments.experiment import Settings
 from experiments.real_data import mnist
 
+pytestmark = pytest.mark.experiments
+
 SETTING = experiment.Setting((4, 9), 40, 6, 3, 2, num_steps=experiment.NUM_LOOKS)
 
 

@@ -11,6 +11,8 @@ from scipy.stats import multivariate_normal
 
 from experiments import polynomial_order as experiment
 
+pytestmark = pytest.mark.experiments
+
 ROWS, REPEATS = 40, 3
 INPUTS, Y = experiment.simulate(3, ROWS, REPEATS, seed=0)
 DATA = experiment.summarise(INPUTS, Y)

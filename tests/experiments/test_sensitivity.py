@@ -8,6 +8,8 @@ from evidentia.result import configuration
 from experiments import sensitivity as experiment
 from experiments.experiment import Settings
 
+pytestmark = pytest.mark.experiments
+
 STUDIES = {study.name: study for study in experiment.STUDIES}
 
 

@@ -9,7 +9,7 @@ import evidentia as ev
 from experiments import simple_estimators as experiment
 from experiments.experiment import Settings
 
-pytestmark = pytest.mark.reference
+pytestmark = pytest.mark.experiments
 
 
 @pytest.fixture(scope="module")
