@@ -20,7 +20,8 @@ PACKAGES = ("evidentia", "jax", "numpyro", "numpy")
 
 
 class Outcome(NamedTuple):
-    """What a run found. `about`: date, seconds, versions and machine; `picture`: the file of the figure."""
+    """What a run found. `about`: date, seconds, versions and machine, and a note on a kept result where it needs one;
+    `picture`: the file of the figure."""
 
     experiment: Experiment
     settings: Settings
@@ -37,7 +38,7 @@ def execute(
     out.mkdir(parents=True, exist_ok=True)
     parts = out / f"{experiment.name}.parts.json"
     settings = Settings(quick, seed, data_dir, parts)
-    started = time.perf_counter()
+    started = time.perf_counter() - settings.seconds_before
     record = json.loads(json.dumps(experiment.run(settings)))
     about = {
         "date": datetime.date.today().isoformat(),
@@ -75,6 +76,8 @@ def show(outcome: Outcome, width: int | None = None) -> None:
     console.print(f"Measured: {verdict.measured}")
     style = "bold green" if verdict.agrees else "bold red"
     console.print("Verdict:  " + ("agrees" if verdict.agrees else "differs"), style=style)
+    if "note" in outcome.about:
+        console.print(f"Note:     {outcome.about['note']}")
     console.print(f"Written:  {outcome.picture} and .json, after {outcome.about['seconds']:.0f} s")
 
 

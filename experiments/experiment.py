@@ -10,6 +10,7 @@ are listed in `catalogue.py`; `execute.py` runs one and writes what it found; `r
 """
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +48,25 @@ class Settings:
         """What `compute()` returns, as JSON has it; from the file if a run with these settings, broken off, has done it already."""
         if self.parts is None:
             return json.loads(json.dumps(compute()))
+        kept = self._kept()
+        if key not in kept["done"]:
+            started = time.perf_counter()
+            kept["done"][key] = json.loads(json.dumps(compute()))
+            kept["seconds"] += time.perf_counter() - started
+            self.parts.write_text(json.dumps(kept), "utf-8")
+        return kept["done"][key]
+
+    @property
+    def seconds_before(self) -> float:
+        """That an earlier run, broken off, took for what is kept of it."""
+        return self._kept()["seconds"]
+
+    def _kept(self) -> Record:
         mine = {"quick": self.quick, "seed": self.seed}
-        stored = json.loads(self.parts.read_text("utf-8")) if self.parts.is_file() else {}
-        done = stored["done"] if stored.get("settings") == mine else {}
-        if key not in done:
-            done[key] = json.loads(json.dumps(compute()))
-            self.parts.write_text(json.dumps({"settings": mine, "done": done}), "utf-8")
-        return done[key]
+        if self.parts is None or not self.parts.is_file():
+            return {"settings": mine, "seconds": 0.0, "done": {}}
+        kept = json.loads(self.parts.read_text("utf-8"))
+        return kept if kept.get("settings") == mine else {"settings": mine, "seconds": 0.0, "done": {}}
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def _section(outcome: Outcome) -> dict:
         "quick": about["quick"],
         "seconds": f"{about['seconds']:,.0f} s",
         "made": f"{about['date']}, {about['machine']}, {versions}",
+        "note": about.get("note"),
         "png": base64.b64encode(outcome.picture.read_bytes()).decode("ascii"),
         "header": list(rows[0]) if rows else [],
         "rows": [[(cell(value), "" if value is None else value) for value in row.values()] for row in rows],

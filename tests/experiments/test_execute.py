@@ -62,6 +62,17 @@ def test_numbers_picture_and_verdict(tmp_path, capsys):
     assert "differs" in shown and "The sum is 2.0." in shown and "–" in shown
 
 
+def test_a_kept_result_is_shown_with_its_note(tmp_path, capsys):
+    execute(toy(), tmp_path)
+    path = tmp_path / "toy.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored | {"about": stored["about"] | {"note": "half of the <rows>"}}))
+    outcome = load(toy(), tmp_path)
+    show(outcome, width=80)
+    assert "half of the <rows>" in capsys.readouterr().out
+    assert "half of the &lt;rows&gt;" in write_report(tmp_path, [outcome], {}).read_text()
+
+
 def test_a_table_wider_than_the_terminal_goes_on_below(tmp_path, capsys):
     names = [f"a column, number {index}" for index in range(6)]
     wide = replace(toy(), table=lambda record: [dict.fromkeys(names, 0.25)])
@@ -93,7 +104,11 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         execute(toy(run=run), tmp_path)
-    assert execute(toy(run=run), tmp_path).record == {"values": [0, 1, 2]}
+    kept = json.loads((tmp_path / "toy.parts.json").read_text())
+    (tmp_path / "toy.parts.json").write_text(json.dumps(kept | {"seconds": 1000.0}))
+    outcome = execute(toy(run=run), tmp_path)
+    assert outcome.record == {"values": [0, 1, 2]}
+    assert 1000 <= outcome.about["seconds"] < 1060  # those of both runs
     assert done == [0, 1, 2, "broken"]
     assert not list(tmp_path.glob("*.parts.json"))
 
