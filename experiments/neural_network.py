@@ -1,6 +1,6 @@
 """A Bayesian neural network for handwritten digits: test errors of particle gradient descent, JALA-EM and SOUL.
 
-    evidentia reproduce neural-network --data-dir DIR           # about an hour on 2 cores
+    evidentia reproduce neural-network --data-dir DIR           # two hours on 2 cores
 
 One hidden layer of tanh units, no biases: p(digit | image) = softmax(v tanh(w image)), with weights w ~ N(0, e^{2θ_w} I) and
 v ~ N(0, e^{2θ_v} I); θ begins at 0, the particles as draws of the prior. Pixels have mean 0 and deviation 1 over the images; a
@@ -216,8 +216,7 @@ def table(record: Record) -> list[dict[str, Any]]:
         error, standard_error = mean_and_error(last)
         rows.append(
             {
-                "setting": label,
-                "method": name,
+                "network, method": f"{label}, {name}",
                 "repeats": len(last),
                 "test error (%)": error,
                 "±": standard_error,

@@ -62,8 +62,8 @@ def test_a_run_of_all_methods_is_a_record_of_numbers(drawn, monkeypatch):
     monkeypatch.setattr(experiment, "QUICK", {"4 or 9": SETTING})
     found = experiment.run(Settings(quick=True))
     json.dumps(found, allow_nan=False)
-    rows = {row["method"]: row for row in experiment.table(found)}
-    assert rows["PGD"]["ess"] is None and 0 < rows["JALA-EM, adaptive"]["ess"] <= 1
+    rows = {row["network, method"]: row for row in experiment.table(found)}
+    assert rows["4 or 9, PGD"]["ess"] is None and 0 < rows["4 or 9, JALA-EM, adaptive"]["ess"] <= 1
     assert experiment.draw(found).axes
 
 
