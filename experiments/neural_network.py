@@ -30,6 +30,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from matplotlib.figure import Figure
+from scipy.stats import t as student_t
 
 from evidentia.latent import JALAEM, PGD, SOUL, LatentModel
 from evidentia.latent.problem import Problem
@@ -230,11 +231,21 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees if, in each setting, PGD has the lowest test error of the papers' three methods."""
-    errors = {(label, name): mean_and_error(last)[0] for label, name, _, last in ends(record)}
+    """Agrees if in each setting PGD has the lowest test error of the papers' three methods, and the other two are alike.
+
+    Alike: their difference, repeat by repeat, is less than what Student's t of the repeats exceeds once in twenty by chance.
+    """
+    last = {(label, name): np.array(errors) for label, name, _, errors in ends(record)}
+    errors = {key: float(values.mean()) for key, values in last.items()}
     in_order = all(
         errors[label, "PGD"] < min(errors[label, "JALA-EM"], errors[label, "SOUL"]) for label in record
     )
+    apart = [
+        f"with {label} JALA-EM's is {mean:+.1f} ± {error:.1f} points from SOUL's"
+        for label in record
+        for mean, error in [mean_and_error(last[label, "JALA-EM"] - last[label, "SOUL"])]
+        if error is not None and abs(mean) > student_t.ppf(0.975, len(last[label, "SOUL"]) - 1) * error
+    ]
     parts = [
         f"{label}: "
         + ", ".join(
@@ -249,9 +260,10 @@ def judge(record: Record) -> Verdict:
         "lowers" if max(gaps) < 0 else "does not lower" if min(gaps) >= 0 else "lowers in some settings only"
     )
     return Verdict(
-        in_order,
+        in_order and not apart,
         f"Test errors with {'; with '.join(parts)}. PGD is {'' if in_order else 'not '}ahead of the others everywhere. "
-        f"Keeping the effective sample size {helps} JALA-EM's error within as many steps.",
+        + (f"Not alike: {', '.join(apart)}. " if apart else "")
+        + f"Keeping the effective sample size {helps} JALA-EM's error within as many steps.",
     )
 
 

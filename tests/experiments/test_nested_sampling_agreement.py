@@ -45,7 +45,9 @@ def test_differences_and_their_errors():
 
 
 def test_the_verdict_is_that_of_the_errors():
-    agrees = lambda differences: experiment.judge(made_up(differences)).agrees  # noqa: E731
+    def agrees(differences):
+        return experiment.judge(made_up(differences)).agrees
+
     normal = 0.1 * np.random.default_rng(0).standard_normal(30)
     assert agrees(list(normal))
     assert not agrees([*normal, 0.8])  # one that is eight errors off

@@ -83,6 +83,19 @@ def test_the_verdict_compares_the_methods():
     assert not experiment.judge(record(**papers | {"SOUL": 4.0})).agrees
 
 
+@pytest.mark.parametrize("shift, is_alike", [(0.0, True), (5.0, False)])
+def test_methods_that_are_said_to_be_alike_are_compared_repeat_by_repeat(shift, is_alike):
+    """Ten repeats that differ by 1 ± 1 or so: a shift of 5 points is far beyond what Student's t allows."""
+    found = record(PGD=2.0, **{"JALA-EM": 9.0, "JALA-EM, adaptive": 9.0, "SOUL": 9.0})
+    methods = found["2, 4, 7 or 9, 40 units"]["methods"]
+    noise = np.random.default_rng(0).standard_normal(10)
+    for name, errors in (("PGD", 0 * noise + 2), ("JALA-EM", 9 + shift + noise), ("SOUL", 9 - noise[::-1])):
+        methods[name]["error"] = [[error / 100] for error in errors]
+    verdict = experiment.judge(found)
+    assert verdict.agrees == is_alike
+    assert ("Not alike" in verdict.measured) == (not is_alike)
+
+
 def test_a_folder_without_the_images_is_an_error(tmp_path):
     with pytest.raises(DataError, match="data_dir must have the file mnist/t10k-images"):
         mnist(tmp_path)
