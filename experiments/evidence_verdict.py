@@ -115,7 +115,7 @@ def judge(record: Record) -> Verdict:
     parts.append(
         f"our default is {ours.error:+.3f} ± {ours.standard_error:.3f} nats off at N = {ours.rows:,}"
     )
-    sentence = f"{'; '.join(parts)}. The papers' figures are for N = {PUBLISHED_ROWS:,}."
+    sentence = f"{'; '.join(parts)}. The papers' figures are for N = {PUBLISHED_ROWS:,}; of times only which is longer is judged."
     return Verdict(all(is_right for _, is_right in checks), sentence.replace("-", "−"))
 
 
