@@ -76,7 +76,9 @@ class Rows:
         return self.sample.weight * window_sum + missing(self.sample.missing)
 
 
-jax.tree_util.register_dataclass(Rows, ("arrays", "start", "stop", "sample"), (), drop_fields=("number",))
+jax.tree_util.register_pytree_node(
+    Rows, lambda rows: ((rows.arrays, rows.start, rows.stop, rows.sample), None), lambda _, parts: Rows(*parts)
+)
 
 
 def joined(past: Rows, chunk: Rows) -> Rows | None:
