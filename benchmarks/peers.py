@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from small_problems import SmallProblem
 
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
 
 
 class PeerRun(NamedTuple):
@@ -53,12 +53,12 @@ class Likelihood:
         return np.asarray(self._many(padded), float)[:count]
 
 
-def bare_pass(model: BoundModel, rows: Rows, num_particles: int) -> float:
+def bare_pass(model: BoundModel, rows: Window, num_particles: int) -> float:
     """Seconds to evaluate every row's log-likelihood once at `num_particles` particles, compiled before."""
     positions = 0.1 * model.sample_prior(jax.random.key(0), num_particles)
-    log_likelihood_sums(model, positions, Rows(rows.arrays, 0, 1))
+    rows.part(0, 1).log_likelihoods(model, positions)
     started = time.perf_counter()
-    log_likelihood_sums(model, positions, rows)
+    rows.log_likelihoods(model, positions)
     return time.perf_counter() - started
 
 

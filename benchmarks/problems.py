@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 from reference import importance_sampling
 
 import evidentia as ev
-from evidentia.rows import Rows
+from evidentia.posterior.rows import Window
 
 Truth = Callable[[Any], tuple[float, float]]  # data -> log evidence and its standard error
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -162,7 +162,7 @@ def laplace_truth(model: ev.Model, params: dict, *, copies: int = 1, num_draws: 
     def truth(data):
         bound = model.bind(data)
         num_rows = len(next(iter(data.values())))
-        rows = Rows(jax.tree.map(jnp.asarray, data), 0, num_rows)
+        rows = Window(jax.tree.map(jnp.asarray, data), 0, num_rows)
         start = bound.unconstrain(jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), params))
         draws = num_draws if num_rows > 10_000 else 5 * num_draws
         log_evidence, error = importance_sampling(bound, rows, np.asarray(start), num_draws=draws)

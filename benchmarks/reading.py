@@ -12,8 +12,8 @@ import resource
 import sys
 import time
 
-from evidentia.stream.batches import recut
-from evidentia.stream.sources import Source, open_source
+from evidentia.data.batches import recut
+from evidentia.data.sources import Source, open_source
 
 
 def measure_reading(source: Source, chunk_size: int | None = None) -> dict[str, float]:

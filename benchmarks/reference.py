@@ -4,23 +4,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.laplace import laplace_approximation
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, exact_log_likelihood_sums
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.modes import newton
+from evidentia.posterior.rows import Window
 from evidentia.weights import log_sum_exp, relative_variance
 
 DEGREES_OF_FREEDOM = 10  # of the multivariate t proposal: heavier tails than any posterior here
 
 
 def importance_sampling(
-    model: BoundModel, rows: Rows, start: np.ndarray, *, num_draws: int = 4000, seed: int = 0
+    model: BoundModel, rows: Window, start: np.ndarray, *, num_draws: int = 4000, seed: int = 0
 ) -> tuple[float, float]:
     """Log evidence and its standard error, from a multivariate t about the mode that Newton finds from `start`.
 
     Exact up to the standard error for a posterior with one mode; for K well separated modes of equal weight (the
     permutations of a mixture) it is the share of one.
     """
-    found = laplace_approximation(model, rows, start)
+    found = newton(model, rows, start)
     if found is None:
         return float("nan"), float("nan")
     mode, precision = found.mode, found.precision
@@ -35,7 +35,7 @@ def importance_sampling(
     log_weights = log_priors - log_proposal
     for first in range(0, num_draws, 500):
         batch = slice(first, first + 500)
-        log_weights[batch] += exact_log_likelihood_sums(model, positions[batch], rows)
+        log_weights[batch] += rows.exact_log_likelihoods(model, positions[batch])
     return log_sum_exp(log_weights) - np.log(num_draws), float(np.sqrt(relative_variance(log_weights)))
 
 

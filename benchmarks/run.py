@@ -48,7 +48,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
     from scipy.special import ndtri
 
     import evidentia as ev
-    from evidentia.rows import Rows
+    from evidentia.posterior.rows import Window
 
     warnings.simplefilter("ignore", ev.EvidenceWarning)  # diagnostics are in the records
     problem = find_problem(name)
@@ -59,7 +59,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
     size = len(next(iter(data.values())))
     marks = [mark for mark in MARKS if mark < size] + [size]
     truths = {mark: problem.truth(problem.first(mark)) for mark in marks}
-    rows = Rows(jax.tree.map(jnp.asarray, data), 0, size)
+    rows = Window(jax.tree.map(jnp.asarray, data), 0, size)
     common = {
         "model": problem.name,
         "num_parameters": bound.num_parameters,

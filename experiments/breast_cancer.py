@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from scipy.stats import t as student_t
 
 from evidentia import weights
-from evidentia.plot import COLORS, LINE_STYLES
+from evidentia.display.plots import COLORS, LINE_STYLES
 from experiments.breast_cancer_runs import (
     METHODS,
     MILESTONE,

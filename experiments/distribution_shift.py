@@ -27,7 +27,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import evidentia as ev
-from evidentia.plot import COLORS, LINE_STYLES
+from evidentia.display.plots import COLORS, LINE_STYLES
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 

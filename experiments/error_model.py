@@ -27,10 +27,10 @@ import optax
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
+from evidentia.display.plots import COLORS, LINE_STYLES
 from evidentia.latent import JALAEM, LatentModel
 from evidentia.latent.problem import Problem
 from evidentia.latent.start import from_laplace
-from evidentia.plot import COLORS, LINE_STYLES
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 

@@ -40,11 +40,11 @@ import numpy as np
 
 import evidentia as ev
 from evidentia import weights
-from evidentia.evidence.proposal import Proposal
-from evidentia.evidence.refresh import weighted_draws
+from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.path.redrawing import weighted_draws
 from evidentia.kernels import ReflectingSGHMC
-from evidentia.laplace import laplace_approximation
-from evidentia.rows import Rows
+from evidentia.posterior.modes import newton
+from evidentia.posterior.rows import Window
 from experiments.evidence_verdict import PUBLISHED, draw, judge, seconds, table
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings
@@ -95,7 +95,7 @@ def run(problem: str, settings: Settings) -> Record:
     bound, arrays = model.bind(data), jax.tree.map(jnp.asarray, data)
     record = plan._asdict() | {"problem": problem, "references": [], "runs": {}, "skipped": {}}
     for size in plan.sizes:
-        find = partial(reference, model, bound, Rows(arrays, 0, size), params)
+        find = partial(reference, model, bound, Window(arrays, 0, size), params)
         record["references"].append(settings.remember(f"reference, {size} rows", find))
     chosen = {name: method for name, method in METHODS.items() if name not in plan.left_out}
     for name, method in chosen.items():
@@ -136,16 +136,16 @@ def run_once(method: Any, bound, arrays, key, size: int, repeat: int) -> Record:
     # Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at all of them.
     key = jax.random.fold_in(jax.random.fold_in(key, size), repeat)
     clock, processor = time.perf_counter(), time.process_time()
-    *_, end = method.run(bound, Rows(arrays, 0, size), key)
+    *_, end = method.run(bound, Window(arrays, 0, size), key)
     return {
-        "log_evidence": float(end.log_evidence),
-        "standard_error": float(end.standard_error),
+        "log_evidence": end.estimate.log_evidence,
+        "standard_error": end.estimate.standard_error,
         "processor_seconds": round(time.process_time() - processor, 6),
         "clock_seconds": round(time.perf_counter() - clock, 6),
     }
 
 
-def reference(model: ev.Model, bound, rows: Rows, params) -> Record | None:
+def reference(model: ev.Model, bound, rows: Window, params) -> Record | None:
     """Exact, or by importance sampling from a Student t about the mode nearest to the parameters that made the data."""
     if model.exact_log_evidence is not None:
         exact = model.exact_log_evidence(jax.tree.map(lambda leaf: leaf[: rows.stop], rows.arrays))
@@ -153,11 +153,12 @@ def reference(model: ev.Model, bound, rows: Rows, params) -> Record | None:
     if model.exchangeable and rows.size <= FEW_ROWS:
         return None
     start = bound.unconstrain(jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), params))
-    mode = laplace_approximation(bound, rows, np.asarray(start))
+    mode = newton(bound, rows, np.asarray(start))
+    assert mode is not None
     # The weights count the copies of the mode that interchangeable components make.
     batches, size = NUM_DRAWS
-    keys = jax.random.split(jax.random.key(rows.size), batches)
-    draws = [weighted_draws(bound, rows, Proposal((mode,)), key, size, 1) for key in keys]
+    generator = np.random.default_rng(rows.size)
+    draws = [weighted_draws(bound, rows, Proposal((mode,)), generator, size, 1) for _ in range(batches)]
     log_weights = np.concatenate([batch.log_weights + batch.offset for batch in draws])
     error = math.sqrt(weights.relative_variance(log_weights))
     return {"log_evidence": weights.log_mean(log_weights), "standard_error": error}

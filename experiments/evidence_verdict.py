@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from evidentia.plot import COLORS, LINE_STYLES
+from evidentia.display.plots import COLORS, LINE_STYLES
 from experiments.experiment import Record, Verdict
 
 MARKERS = "os^Dv*"

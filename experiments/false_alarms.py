@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import evidentia as ev
-from evidentia.plot import COLORS
+from evidentia.display.plots import COLORS
 from experiments.conjugate import Bernoulli, Gaussian
 
 GAUSSIAN = {"rows": 1.0, "shape": 3.0, "scale": 2.0}  # prior mean variance of 1

@@ -34,8 +34,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from scipy.linalg import solve_discrete_lyapunov
 
-from evidentia.kernels import HMC, METROPOLIS, SGHMC, SGLD, RandomWalk, Scale
-from evidentia.plot import COLORS
+from evidentia.display.plots import COLORS
+from evidentia.kernels import HMC, SGHMC, SGLD, Density, RandomWalk, Scale
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
@@ -72,13 +72,12 @@ def noisy_gradient(key, positions):
 
 def move(kernel: Any, key, positions):
     """Positions after a move of a kernel, of all chains."""
-    target = log_density if isinstance(kernel, METROPOLIS) else noisy_gradient
-    return kernel.move(key, positions, target, SCALE)
+    return kernel.move(key, positions, Density(log_density, noisy_gradient), SCALE).positions
 
 
 def expected_covariance(kernel: Any) -> np.ndarray:
     """The covariance that a kernel leaves as it is: the target's, or that of the linear recursion of its steps."""
-    if isinstance(kernel, METROPOLIS):
+    if kernel.needs == "log_density":
         return COVARIANCE
     rate, unit = kernel.learning_rate, np.eye(2)
     if isinstance(kernel, SGLD):

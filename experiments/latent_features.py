@@ -36,9 +36,9 @@ import optax
 from jax.scipy.stats import norm
 from matplotlib.figure import Figure
 
+from evidentia.display.plots import COLORS, LINE_STYLES
 from evidentia.latent import IPLA, JALAEM, PGD, SFLA, SOUL, LatentModel, MomentumPGD
 from evidentia.latent.problem import Problem
-from evidentia.plot import COLORS, LINE_STYLES
 from experiments.execute import main
 from experiments.experiment import Experiment, Verdict
 

@@ -15,8 +15,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
 from evidentia import weights
-from evidentia.laplace import LocalGaussian, draw_student_t, log_student_t
 from evidentia.latent import LatentModel
+from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 
 PRIOR_VARIANCE = 5.0
 BLOCK = 5000  # draws whose margins are held at once

@@ -27,9 +27,9 @@ from matplotlib.figure import Figure
 from scipy.stats import chi2, norm
 
 import evidentia as ev
+from evidentia.display.plots import COLORS
 from evidentia.kernels import Rejection
-from evidentia.plot import COLORS
-from evidentia.rows import Rows
+from evidentia.posterior.rows import Window
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
@@ -84,9 +84,9 @@ def estimate(method: Any, size: int, seeds: list[int]) -> dict[str, list]:
     found = {"log_evidence": [], "standard_error": [], "seconds": [], "signs": []}
     for seed in seeds:
         started = time.perf_counter()
-        *_, end = method.run(bound, Rows(arrays, 0, size), jax.random.key(seed))
-        found["log_evidence"].append(float(end.log_evidence))
-        found["standard_error"].append(float(end.standard_error))
+        *_, end = method.run(bound, Window(arrays, 0, size), jax.random.key(seed))
+        found["log_evidence"].append(end.estimate.log_evidence)
+        found["standard_error"].append(end.estimate.standard_error)
         found["seconds"].append(round(time.perf_counter() - started, 2))
         found["signs"].append(list(end.diagnose().signs))
     return found

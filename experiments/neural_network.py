@@ -32,9 +32,9 @@ from jax.flatten_util import ravel_pytree
 from matplotlib.figure import Figure
 from scipy.stats import t as student_t
 
+from evidentia.display.plots import COLORS, LINE_STYLES
 from evidentia.latent import JALAEM, PGD, SOUL, LatentModel
 from evidentia.latent.problem import Problem
-from evidentia.plot import COLORS, LINE_STYLES
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 from experiments.real_data import mnist

@@ -38,9 +38,9 @@ import optax
 from matplotlib.figure import Figure
 from scipy.stats import binom, norm
 
+from evidentia.display.plots import COLORS, LINE_STYLES
 from evidentia.latent import JALAEM, LatentModel
 from evidentia.latent.problem import Problem
-from evidentia.plot import COLORS, LINE_STYLES
 from experiments.execute import main
 from experiments.experiment import Experiment, Verdict
 

@@ -43,8 +43,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 import evidentia as ev
-from evidentia.plot import COLORS
-from evidentia.text import with_error
+from evidentia.display.plots import COLORS
+from evidentia.display.text import with_error
 from experiments.execute import cell, main
 from experiments.experiment import Experiment, Verdict
 

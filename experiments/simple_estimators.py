@@ -22,10 +22,10 @@ import numpyro.distributions as dist
 from matplotlib.figure import Figure
 
 import evidentia as ev
+from evidentia.display.plots import COLORS, LINE_STYLES
 from evidentia.evidence.harmonic_mean import log_harmonic_mean
 from evidentia.evidence.prior_sampling import log_mean_likelihood
-from evidentia.plot import COLORS, LINE_STYLES
-from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.posterior.rows import Window
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
@@ -69,7 +69,7 @@ def simulate(seed: int) -> np.ndarray:
 
 def repeat(y: np.ndarray, repeats: int, seed: int) -> dict[str, np.ndarray]:
     """Errors of independent repeats in nats, by estimator: their draws are evaluated together."""
-    bound, rows, exact = MODEL.bind(y), Rows(jnp.asarray(y), 0, len(y)), exact_log_evidence(y)
+    bound, rows, exact = MODEL.bind(y), Window(jnp.asarray(y), 0, len(y)), exact_log_evidence(y)
     from_prior = bound.sample_prior(jax.random.key(seed), repeats * NUM_DRAWS)
     from_posterior = jnp.asarray(sample_posterior(y, repeats * NUM_DRAWS, seed)["m"], jnp.float32)[:, None]
     estimators = {
@@ -78,7 +78,7 @@ def repeat(y: np.ndarray, repeats: int, seed: int) -> dict[str, np.ndarray]:
     }
     found = {}
     for name, (estimator, positions) in estimators.items():
-        deviations, offset = log_likelihood_sums(bound, positions, rows)
+        deviations, offset = rows.log_likelihoods(bound, positions)
         log_likelihoods = (deviations + offset).reshape(repeats, NUM_DRAWS)
         found[name] = np.array([estimator(values)[0] for values in log_likelihoods]) - exact
     return found

@@ -22,7 +22,7 @@ import numpyro
 import numpyro.distributions as dist
 
 import evidentia as ev
-from evidentia.plot import COLORS
+from evidentia.display.plots import COLORS
 
 ORIGIN = "https://raw.githubusercontent.com/alan-turing-institute/TCPD/master/"
 folder = os.environ.get("EVIDENTIA_DATA")

@@ -21,7 +21,7 @@ import numpyro.distributions as dist
 import optax
 
 import evidentia as ev
-from evidentia.plot import COLORS
+from evidentia.display.plots import COLORS
 
 folder = os.environ.get("EVIDENTIA_DATA")
 if folder:

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import evidentia as ev
-from evidentia.plot import COLORS, LINE_STYLES
+from evidentia.display.plots import COLORS, LINE_STYLES
 
 generator = np.random.default_rng(4)
 centres = np.array([[-1.0, 0.2], [0.5, 0.7], [0.9, -0.6]])

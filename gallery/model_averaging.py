@@ -23,7 +23,7 @@ import numpyro
 import numpyro.distributions as dist
 
 import evidentia as ev
-from evidentia.plot import COLORS, LINE_STYLES
+from evidentia.display.plots import COLORS, LINE_STYLES
 
 ORIGIN = "https://raw.githubusercontent.com/alan-turing-institute/TCPD/master/datasets/"
 folder = os.environ.get("EVIDENTIA_DATA")

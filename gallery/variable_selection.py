@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow.parquet
 
 import evidentia as ev
-from evidentia.plot import COLORS
+from evidentia.display.plots import COLORS
 
 names = [f"f{column}" for column in range(1, 23)]
 folder = os.environ.get("EVIDENTIA_DATA")

@@ -1,6 +1,7 @@
 """The cache of compiled programs: filled by one process, read by the next, and used only where it is wanted."""
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -72,11 +73,11 @@ def test_the_next_process_compiles_nothing_again(tmp_path):
 
     first, written, _, _ = process()
     programs = list(tmp_path.glob("*-cache"))
-    assert written == len(programs) > 10
+    assert written == len(programs) > 5
     second, written, read, said = process()
     assert (second, written) == (first, 0)
     assert read >= len(programs)
-    if jax.__version_info__ >= (0, 10, 2):  # before, false alarms
+    if jax.__version_info__ >= (0, 10, 2):  # before, false alarms, which the command line silences
         assert said == ""
 
 
@@ -133,11 +134,10 @@ def test_a_user_without_a_home_gets_the_same_message(monkeypatch, home):
 @pytest.fixture
 def cache_of(home, monkeypatch, capsys):
     """The folder of the cache, or None, that a command uses; it ends before the work."""
-    monkeypatch.setattr(jax, "__version_info__", (0, 10, 2))
 
     def cache_of(*words, command="estimate"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"evidentia.cli.{command}.estimate_each", lambda *_, **__: ({}, None))
+            patched.setattr("evidentia.cli.run.estimate_each", lambda *_, **__: ({}, None))
             table = home / "table.csv"
             table.write_text("x,y\n1,2\n2,3\n3,4\n")
             arguments = {
@@ -183,10 +183,15 @@ def test_a_cache_that_the_user_has_set_for_jax_stays(cache_of, home):
     assert cache_of("--compilation-cache", home / "option") == home / "option"
 
 
-def test_jax_with_false_alarms_goes_without_unless_a_folder_is_named(cache_of, home, monkeypatch):
-    monkeypatch.setattr(jax, "__version_info__", (0, 10, 1))
-    assert cache_of() is None
-    assert cache_of("--compilation-cache", home / "option") == home / "option"
+def test_a_command_that_loads_compiled_programs_says_nothing(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("x,y\n1,2\n2,3\n3,4\n")
+    words = [sys.executable, "-m", "evidentia", "estimate", table, "-m", "linear", "-t", "y", "--quiet"]
+    environment = {**os.environ, "EVIDENTIA_COMPILATION_CACHE": str(tmp_path / "cache")}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # JAX sets it in this process
+    for _ in range(2):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_command_says_nothing_of_a_damaged_program(tmp_path):

@@ -80,7 +80,7 @@ def test_page_comes_from_a_run_without_errors_or_warnings(script):
 @every_script
 def test_script_uses_public_names_only(script):
     tree = ast.parse(script.read_text(encoding="utf-8"))
-    public = {"evidentia": ev.__all__, "evidentia.plot": ["COLORS", "LINE_STYLES"]}
+    public = {"evidentia": ev.__all__, "evidentia.display.plots": ["COLORS", "LINE_STYLES"]}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("evidentia"):
             assert {alias.name for alias in node.names} <= set(public[node.module])

@@ -194,7 +194,7 @@ def test_every_public_name_has_a_docstring(name):
 
 def public_names() -> dict[str, object]:
     """What users call, from the rooms that the site names."""
-    rooms = "", ".kernels", ".gradients", ".latent", ".models", ".stream.sources"
+    rooms = "", ".kernels", ".posterior.gradients", ".latent", ".model.built_in", ".data.sources"
     found = {}
     for room in (importlib.import_module(f"evidentia{name}") for name in rooms):
         for name in getattr(room, "__all__", [name for name in vars(room) if name[0].isupper()]):
@@ -211,9 +211,10 @@ def test_every_algorithm_says_its_source():
     found = {
         name: thing
         for name, thing in public_names().items()
-        if name.startswith("evidentia.models.") or any(callable(getattr(thing, verb, None)) for verb in verbs)
+        if name.startswith("evidentia.model.built_in.")
+        or any(callable(getattr(thing, verb, None)) for verb in verbs)
     }
-    del found["evidentia.gradients.FullBatch"]  # the gradient as it is defined
+    del found["evidentia.posterior.gradients.FullBatch"]  # the gradient as it is defined
     assert len(found) > 30
     missing = [name for name, thing in found.items() if "Source:" not in (inspect.getdoc(thing) or "")]
     assert not missing, f"without a source: {', '.join(missing)}"

@@ -5,95 +5,104 @@ import evidentia as ev
 model = ev.models.softmax_regression(num_features=10, num_classes=4)
 evidence = ev.estimate(model, {"x": x, "y": y})
 evidence.log_evidence, evidence.standard_error
+
+Names are loaded when they are first used, so that the import takes no time, and a command loads only what it needs.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from evidentia import gradients, kernels, latent, models
-from evidentia.average import AverageUpdate, ModelAverage
-from evidentia.change import Change, ChangeDetector, ChangeReport
-from evidentia.compare import Comparison, compare
-from evidentia.compilation import use_compilation_cache
-from evidentia.density_histogram import DensityHistogram
-from evidentia.e_detector import EDetector
-from evidentia.errors import (
-    CheckpointError,
-    ConfigurationError,
-    DataError,
-    DiagnosticWarning,
-    EstimationError,
-    EvidenceWarning,
-    EvidentiaError,
-    ModelError,
-)
-from evidentia.estimate import estimate
-from evidentia.evidence import (
-    AIS,
-    SGAIS,
-    SMC,
-    HarmonicMean,
-    Jarzynski,
-    Laplace,
-    NestedSampling,
-    OnlineNestedSampling,
-    PriorSampling,
-    Sequential,
-    linear_schedule,
-    sigmoid_schedule,
-)
-from evidentia.model import Model
-from evidentia.online import Online, OnlineUpdate
-from evidentia.prediction import Prediction
-from evidentia.result import Evidence, Trajectory
-from evidentia.sandwich import Sandwich, sandwich
-from evidentia.stream.sources import read_csv, read_parquet
+if TYPE_CHECKING:  # for type checkers and editors; the tests compare this list with the next one
+    from evidentia import kernels as kernels
+    from evidentia import latent as latent
+    from evidentia.bounds import Sandwich, sandwich
+    from evidentia.comparison import Comparison, compare
+    from evidentia.compilation import use_compilation_cache
+    from evidentia.data.sources import read_csv, read_parquet
+    from evidentia.errors import (
+        CheckpointError,
+        ConfigurationError,
+        DataError,
+        DiagnosticWarning,
+        EstimationError,
+        EvidenceWarning,
+        EvidentiaError,
+        ModelError,
+    )
+    from evidentia.estimation import estimate
+    from evidentia.evidence import (
+        AIS,
+        SGAIS,
+        SMC,
+        HarmonicMean,
+        Jarzynski,
+        Laplace,
+        NestedSampling,
+        OnlineNestedSampling,
+        PriorSampling,
+        Sequential,
+        linear_schedule,
+        sigmoid_schedule,
+    )
+    from evidentia.model import Model
+    from evidentia.model import built_in as models
+    from evidentia.monitor.average import AverageUpdate, ModelAverage
+    from evidentia.monitor.change import Change, ChangeDetector, ChangeReport
+    from evidentia.monitor.density_histogram import DensityHistogram
+    from evidentia.monitor.e_detector import EDetector
+    from evidentia.monitor.prediction import Prediction
+    from evidentia.online.online import Online, OnlineUpdate
+    from evidentia.posterior import gradients
+    from evidentia.result import Evidence, Trajectory
 
-__version__ = version("evidentia")
+    __version__: str
 
-__all__ = [
-    "AIS",
-    "SGAIS",
-    "SMC",
-    "AverageUpdate",
-    "Change",
-    "ChangeDetector",
-    "ChangeReport",
-    "CheckpointError",
-    "Comparison",
-    "ConfigurationError",
-    "DataError",
-    "DensityHistogram",
-    "DiagnosticWarning",
-    "EDetector",
-    "EstimationError",
-    "Evidence",
-    "EvidenceWarning",
-    "EvidentiaError",
-    "HarmonicMean",
-    "Jarzynski",
-    "Laplace",
-    "Model",
-    "ModelAverage",
-    "ModelError",
-    "NestedSampling",
-    "Online",
-    "OnlineNestedSampling",
-    "OnlineUpdate",
-    "Prediction",
-    "PriorSampling",
-    "Sandwich",
-    "Sequential",
-    "Trajectory",
-    "compare",
-    "estimate",
-    "gradients",
-    "kernels",
-    "latent",
-    "linear_schedule",
-    "models",
-    "read_csv",
-    "read_parquet",
-    "sandwich",
-    "sigmoid_schedule",
-    "use_compilation_cache",
-]
+_MODULES = {  # public names that are modules
+    "gradients": "posterior.gradients",
+    "kernels": "kernels",
+    "latent": "latent",
+    "models": "model.built_in",
+}
+_NAMES = {  # where the others are defined
+    "bounds": ("Sandwich", "sandwich"),
+    "comparison": ("Comparison", "compare"),
+    "compilation": ("use_compilation_cache",),
+    "data.sources": ("read_csv", "read_parquet"),
+    "errors": (
+        *("CheckpointError", "ConfigurationError", "DataError", "DiagnosticWarning", "EstimationError"),
+        *("EvidenceWarning", "EvidentiaError", "ModelError"),
+    ),
+    "estimation": ("estimate",),
+    "evidence": (
+        *("AIS", "SGAIS", "SMC", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"),
+        *("OnlineNestedSampling", "PriorSampling", "Sequential", "linear_schedule", "sigmoid_schedule"),
+    ),
+    "model": ("Model",),
+    "monitor.average": ("AverageUpdate", "ModelAverage"),
+    "monitor.change": ("Change", "ChangeDetector", "ChangeReport"),
+    "monitor.density_histogram": ("DensityHistogram",),
+    "monitor.e_detector": ("EDetector",),
+    "monitor.prediction": ("Prediction",),
+    "online.online": ("Online", "OnlineUpdate"),
+    "result": ("Evidence", "Trajectory"),
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted([*_HOMES, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = import_module(f"evidentia.{_MODULES[name]}")
+    elif name in _HOMES:
+        value = getattr(import_module(f"evidentia.{_HOMES[name]}"), name)
+    elif name == "__version__":
+        value = import_module("importlib.metadata").version("evidentia")
+    else:
+        raise AttributeError(f"module 'evidentia' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

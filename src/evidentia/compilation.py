@@ -1,14 +1,29 @@
-"""Compiled programs on disk, so that the next process need not compile them again."""
+"""How programs are compiled, and kept on disk, so that the next process need not compile them again."""
 
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
-from jax.experimental.compilation_cache import compilation_cache
 
 from evidentia.errors import ConfigurationError
+
+
+def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
+    """`jax.jit` as a decorator for large programs that the host calls; they cannot be called by another program.
+
+    LLVM's level 2 takes a quarter less time to compile them than level 3, JAX's default, and they run as fast: a Metropolised
+    move of a NumPyro regression 1.08 and 1.40 s to compile, 29 ms to run with either (0.75 s and 118 ms at level 0).
+    """
+    options = {"xla_backend_optimization_level": 2}
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        return jax.jit(function, static_argnames=static_argnames, compiler_options=options)
+
+    return decorate
 
 
 def use_compilation_cache(folder: str | Path | None = None) -> Path:
@@ -47,6 +62,8 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path:
         raise ConfigurationError(
             f"folder must be one that can be written to; got {wanted} ({reason})."
         ) from error
+    from jax.experimental.compilation_cache import compilation_cache  # slow to import
+
     jax.config.update("jax_compilation_cache_dir", str(path))
     # An estimate compiles some 40 programs of a few kB, most in under 0.1 s, together in seconds: keep all.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

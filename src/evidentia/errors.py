@@ -1,22 +1,27 @@
-"""Exceptions and warnings: every one names the argument, what was given and what is needed."""
+"""Exceptions, warnings, and the checks of arguments that raise them.
 
-from __future__ import annotations
+Every message names the argument, what was given and what is needed. This is the lowest room: it imports nothing of
+evidentia.
+"""
 
-from typing import TYPE_CHECKING
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from numbers import Integral
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from evidentia.latent.fit import LatentFit
-    from evidentia.result import Evidence
+_PACKAGE = str(Path(__file__).parent)
 
 
 class EvidentiaError(Exception):
     """Base of every error that evidentia raises on purpose; the command line turns it into one message.
 
-    Raised half-way by `estimate`, its `evidence` is the result for the rows taken in before, or None if there were none:
-    nothing computed is lost.
+    Attributes:
+        evidence: the `Evidence` of the rows taken in before the error, if `estimate` was interrupted halfway; else None.
     """
 
-    evidence: Evidence | None = None
+    evidence: Any = None
 
 
 class DataError(EvidentiaError, ValueError):
@@ -28,21 +33,22 @@ class ModelError(EvidentiaError, ValueError):
 
 
 class ConfigurationError(EvidentiaError, ValueError):
-    """A field of a method, or another argument that is not data or model, has an impossible value."""
+    """A field of a method, or another argument that is neither data nor model, has an impossible value."""
 
 
 class EstimationError(EvidentiaError, RuntimeError):
-    """The estimator cannot go on: for example every particle has a log-likelihood of -inf or NaN.
+    """The estimator cannot go on: for example, every particle has a log-likelihood of -inf or NaN.
 
-    Raised half-way by `fit` of a method for latent variables, its `fit` is the result of the steps before, to within a twentieth of
-    all, or None if there were none.
+    Attributes:
+        fit: the `LatentFit` of the steps before the error, if a method for latent variables was interrupted halfway;
+            else None.
     """
 
-    fit: LatentFit | None = None
+    fit: Any = None
 
 
 class CheckpointError(EvidentiaError, RuntimeError):
-    """A checkpoint cannot be written or read: another process writes there, it is damaged, or of another model."""
+    """A checkpoint cannot be written or read: it is damaged, in use by another process, or of another model."""
 
 
 class EvidenceWarning(UserWarning):
@@ -50,4 +56,48 @@ class EvidenceWarning(UserWarning):
 
 
 class DiagnosticWarning(EvidenceWarning):
-    """A run shows a sign that its log evidence or standard error may be wrong; says which, and what to do."""
+    """A diagnostic suggests that a log evidence or its standard error is wrong; the message says what to do."""
+
+
+def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> None:
+    """Issue warnings that point to the line outside of evidentia from which it was called."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    for message in messages:
+        warnings.warn(message, category, stacklevel=level)
+
+
+def attempt(what: str, function: Callable[[], Any]) -> Any:
+    """Call a function of the user's; an exception of its own becomes a ModelError that says what failed."""
+    try:
+        return function()
+    except EvidentiaError:
+        raise
+    except Exception as error:
+        message = next(iter(str(error).strip().splitlines()), "")
+        raise ModelError(f"{what} failed with {type(error).__name__}: {message}") from error
+
+
+def check_count(field: str, value: Any, least: int) -> None:
+    """Raise ConfigurationError unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ConfigurationError(f"{field} must be an integer of at least {least}; got {value!r}.")
+
+
+def check_positive(field: str, value: float) -> None:
+    """Raise ConfigurationError unless `value` is a positive number."""
+    if not value > 0:
+        raise ConfigurationError(f"{field} must be positive; got {value}.")
+
+
+def check_seed(value: Any, field: str = "seed") -> None:
+    """Raise ConfigurationError unless `value` is an integer of 32 bits."""
+    if not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
+        raise ConfigurationError(f"{field} must be an integer from 0 to 2**32 - 1; got {value!r}.")
+
+
+def check_target_ess(value: float) -> None:
+    """Raise ConfigurationError unless `value` lies between 0 and 1."""
+    if not 0 < value < 1:
+        raise ConfigurationError(f"target_ess is a fraction of the particles between 0 and 1; got {value}.")

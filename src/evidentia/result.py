@@ -1,10 +1,10 @@
-"""What an estimation returns: `Evidence`, with the `Trajectory` of the estimate over the data."""
+"""The result of an estimation: `Evidence`, with the `Trajectory` of the estimate over the data."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from evidentia import text, weights
+from evidentia import weights
+from evidentia.display import text
 from evidentia.errors import ConfigurationError
-from evidentia.posterior import summarise
+from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.summary import summarise
 
 if TYPE_CHECKING:
     import arviz
@@ -109,21 +112,23 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
-    """The log evidence log p(D) of a model, how sure it is, and what came with it.
+    """The log evidence log p(D) of a model with its standard error, trajectory, posterior and diagnostics.
 
     Attributes:
         log_evidence: estimate of log p(D), in nats.
-        standard_error: of `log_evidence`, in nats, as the method knows it; NaN if it does not, shown as "± ?".
-        num_observations: rows that the estimate is for.
+        standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if it is unknown, shown as "± ?".
+        num_observations: rows of the data.
         trajectory: the estimate after each update.
         posterior: constrained parameters by name, each (particles, ...).
         log_weights: normalised log weights of the particles.
-        method: the configuration of the estimator.
+        method: the configuration of the method.
         model_name: name of the model.
         seed: seed of the run.
-        seconds: time that it took, compilation included.
-        completed: False if it was stopped before the end of the data.
-        diagnostics: what the method or the caller has to say further, by name.
+        seconds: duration of the run, compilation included.
+        completed: False if the run was stopped before the end of the data.
+        diagnostics: further numbers and words from the method or the caller, by name.
+        signs: diagnostics that suggest that the log evidence or its standard error is wrong: a sentence each, by a short
+            name. `estimate` issues them as DiagnosticWarnings.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -143,6 +148,7 @@ class Evidence:
     seconds: float
     completed: bool = True
     diagnostics: Mapping[str, float | int | str] = field(default_factory=dict)
+    signs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_particles(self) -> int:
@@ -174,10 +180,39 @@ class Evidence:
         return text.html_table(("Evidence", self.model_name), rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Log evidence per observation against the number of observations; see `evidentia.plot.plot_evidence`."""
-        from evidentia.plot import plot_evidence
+        """Log evidence per observation against the number of observations, with a band of two standard errors.
 
-        return plot_evidence(self, ax=ax)
+        `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
+        """
+        from evidentia.display.plots import draw_trajectory
+
+        value = text.with_error(self.log_evidence, self.standard_error)
+        return draw_trajectory(self.trajectory, f"{self.model_name}: {value} nats", ax)
+
+    def plot_posterior(
+        self, names: Sequence[str] | None = None, limit: int = 50, ax: Axes | None = None
+    ) -> Axes:
+        """Median, 50% and 90% interval of every scalar parameter.
+
+        Args:
+            names: which parameters, in which order; all if not given.
+            limit: draw no more than that many scalars, the first ones; the label says if some are left out.
+            ax: axes to draw into; a new pyplot figure of fitting height if not given.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ConfigurationError: if a name is not that of a parameter.
+        """
+        from evidentia.display.plots import draw_posterior
+
+        names = list(self.posterior) if names is None else list(names)
+        if unknown := [name for name in names if name not in self.posterior]:
+            known = ", ".join(self.posterior)
+            raise ConfigurationError(f"names has {', '.join(unknown)}; the posterior has {known}.")
+        chosen = {name: self.posterior[name] for name in names}
+        return draw_posterior(summarise(chosen, self.log_weights, (0.05, 0.25, 0.5, 0.75, 0.95)), limit, ax)
 
     def to_arviz(self) -> arviz.InferenceData:
         """The posterior for ArviZ: one chain of equally weighted draws, so that `arviz.summary` and plots are right.
@@ -241,6 +276,42 @@ class Evidence:
             "completed",
         )
         return {name: getattr(self, name) for name in names}
+
+
+def make_evidence(
+    model: BoundModel,
+    method: Any,
+    seed: int,
+    estimate: Estimate,
+    particles: tuple[Any, Float[ndarray, " particles"]],
+    trajectory: Trajectory,
+    diagnosis: Diagnosis,
+    *,
+    seconds: float,
+    completed: bool,
+    more: Mapping[str, float | int | str] | None = None,
+) -> Evidence:
+    """The `Evidence` of a run: the only place that makes one.
+
+    `particles` are unconstrained positions and log weights; `more` is added to the diagnostics.
+    """
+    positions, log_weights = particles
+    posterior = {name: np.asarray(values) for name, values in model.constrain(positions).items()}
+    return Evidence(
+        log_evidence=float(estimate.log_evidence),
+        standard_error=float(estimate.standard_error),
+        num_observations=int(trajectory.num_observations[-1]),
+        trajectory=trajectory,
+        posterior=posterior,
+        log_weights=weights.normalise(log_weights),
+        method=method,
+        model_name=model.name,
+        seed=seed,
+        seconds=seconds,
+        completed=completed,
+        diagnostics={**diagnosis.measured, "warnings": "; ".join(diagnosis.signs), **(more or {})},
+        signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
+    )
 
 
 def configuration(method: Any) -> Any:

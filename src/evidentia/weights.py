@@ -1,9 +1,11 @@
-"""Log weights of particles: effective sample size, the next temperature, resampling, evidence increments.
+"""Log weights, of particles and of models: effective sample size, the next temperature, resampling, evidence increments.
 
 All functions take log weights as float64 NumPy vectors on the host: there are a few hundred of them, and float32 loses
 the answer when increments of 10⁶ rows are added up. Weights need not be normalised unless a function says so.
 A log weight of -inf is a particle of weight zero.
 """
+
+from functools import partial
 
 import jax
 import numpy as np
@@ -52,8 +54,8 @@ def relative_variance(log_weights: LogWeights) -> float:
 def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"]) -> float:
     """`relative_variance` where particles with the same ancestor count as one: Σ (F_a - 1/M)², F_a a family's weight.
 
-    Particles that descend from one ancestor by resampling and moves are alike as far as the moves are short, so errors of
-    one stretch come back in the next. Source: Chan and Lai (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley
+    Particles that descend from one ancestor by resampling and short moves are similar, so that errors of one stretch recur in
+    the next. Source: Chan and Lai (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley
     (2018), Biometrika 105, section 3.
     """
     families = np.bincount(ancestors, np.exp(normalise(log_weights)), len(log_weights))
@@ -61,7 +63,7 @@ def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles
 
 
 def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:
-    """log Σ W exp(increments) under normalised weights W: what a reweighting adds to the log evidence, in nats."""
+    """log Σ W exp(increments) under normalised weights W: the increment of the log evidence by a reweighting, in nats."""
     return log_sum_exp(log_weights + increments) - log_sum_exp(log_weights)
 
 
@@ -71,8 +73,8 @@ def next_temperature(
     """The temperature λ' in (λ, 1] at which reweighting by L^(λ' - λ) leaves the effective sample size at `target`.
 
     `target` is a number of particles. Returns 1.0 if the whole step keeps at least that many; otherwise λ' by
-    bisection. Particles with a log-likelihood of -inf are lost at any step, so where fewer than `target` survive the
-    step is chosen to keep nine tenths of the survivors, or the share that `target` is if that is more.
+    bisection. Particles with a log-likelihood of -inf are lost at any step, so where fewer than `target` survive, the
+    step is chosen to keep nine tenths of the survivors, or the fraction that `target` is of all particles if that is more.
     Source: SGAIS, Algorithm 1, line "find Δ such that ESS(Δ) = ESS*".
     """
 
@@ -91,25 +93,25 @@ def next_temperature(
     return temperature + high
 
 
-SCHEMES = {
-    "systematic": resampling.systematic,
-    "stratified": resampling.stratified,
-    "residual": resampling.residual,
-    "multinomial": resampling.multinomial,
-}
+SCHEMES = "systematic", "stratified", "residual", "multinomial"
 
 
 def resample(
     key: Array, log_weights: LogWeights, count: int | None = None, scheme: str = "systematic"
 ) -> Int[Array, " count"]:
-    """`count` ancestors, by default as many as particles, drawn by a scheme of `SCHEMES`.
+    """`count` ancestors, by default as many as particles, drawn by one of the `SCHEMES`.
 
     Particle i occurs count Wᵢ times on average under each; systematically ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉ times.
 
     Source: Carpenter, Clifford, Fearnhead (1999); Douc, Cappé (2005), a comparison; the schemes are BlackJAX's.
     """
-    weights = jax.numpy.asarray(np.exp(normalise(log_weights)), jax.numpy.float32)
-    return SCHEMES[scheme](key, weights, count or len(weights))
+    weights = np.asarray(np.exp(normalise(log_weights)), np.float32)
+    return _resample(key, weights, count or len(weights), scheme)
+
+
+@partial(jax.jit, static_argnames=("count", "scheme"))
+def _resample(key, weights, count, scheme):
+    return getattr(resampling, scheme)(key, weights, count)
 
 
 def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
@@ -124,3 +126,16 @@ def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
 
     with np.errstate(over="ignore"):  # in candidates of the fit that it then gives no weight
         return float(psislw(log_weights[np.isfinite(log_weights)])[1])
+
+
+def model_probabilities(
+    log_evidence: Float[ndarray, " models"],
+    standard_error: Float[ndarray, " models"],
+    prior: Float[ndarray, " models"],
+) -> tuple[Float[ndarray, " models"], Float[ndarray, " models"]]:
+    """The models' probabilities and their errors to first order; the equations are in `evidentia.compare`."""
+    probability = prior * np.exp(log_evidence - log_evidence.max())
+    probability /= probability.sum()
+    jacobian = probability[:, None] * (np.eye(len(probability)) - probability)
+    first_order = np.sqrt(jacobian**2 @ standard_error**2)
+    return probability, np.minimum(first_order, np.sqrt(probability * (1 - probability)))

@@ -5,15 +5,15 @@ import warnings
 import jax
 import numpy as np
 
+from evidentia.data.arrays import as_arrays, on_device
 from evidentia.errors import DiagnosticWarning
-from evidentia.rows import Rows
-from evidentia.stream.arrays import as_arrays, on_device
+from evidentia.posterior.rows import Window
 
 
 def run(method, model, data, num_rows=None, seed=0):
     """The last snapshot of a run over the first rows of the data, all if not given; it warns as `estimate` does."""
     arrays = as_arrays(data)
-    rows = Rows(on_device(arrays), 0, len(data["y"]) if num_rows is None else num_rows)
+    rows = Window(on_device(arrays), 0, len(data["y"]) if num_rows is None else num_rows)
     *_, last = method.run(model.bind(arrays), rows, jax.random.key(seed))
     for sentence in last.diagnose().signs.values():
         warnings.warn(sentence, DiagnosticWarning, stacklevel=2)
@@ -24,7 +24,7 @@ def scores(method, case, seeds, data, num_rows=None, form="explicit"):
     """Errors of the log evidence of the first rows, in units of their reported standard errors."""
     exact = case.exact({name: array[:num_rows] for name, array in data.items()})
     runs = [run(method, getattr(case, form), data, num_rows, seed) for seed in seeds]
-    return np.array([(end.log_evidence - exact) / end.standard_error for end in runs])
+    return np.array([(end.estimate.log_evidence - exact) / end.estimate.standard_error for end in runs])
 
 
 def fresh_scores(method, case, seeds, num_rows=200):

@@ -7,9 +7,9 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.chains import NUM_CHAINS, chain_draws
+from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
 from evidentia.evidence.harmonic_mean import log_harmonic_mean
-from evidentia.rows import Rows
+from evidentia.posterior.rows import Window
 
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")]
 METHOD = ev.HarmonicMean(num_particles=2000)
@@ -59,7 +59,7 @@ def test_markov_chains_find_the_same_and_count_their_autocorrelation():
 
 def test_markov_chains_draw_from_the_posterior():
     model, y, _ = CHAINS
-    rows = Rows(jnp.asarray(y), 0, len(y))
+    rows = Window(jnp.asarray(y), 0, len(y))
     parts = list(chain_draws(model.bind(y), rows, 2000, jax.random.key(3)))
     draws = np.concatenate(parts, axis=1)
     assert draws.shape == (NUM_CHAINS, 500, 1) and len(parts) == 10

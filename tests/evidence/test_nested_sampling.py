@@ -7,9 +7,9 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.data.arrays import as_arrays, on_device
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
-from evidentia.rows import Rows
-from evidentia.stream.arrays import as_arrays, on_device
+from evidentia.posterior.rows import Window
 from tests.evidence.scores import run, scores
 from tests.evidence.test_analytic_truths import CASES
 
@@ -56,7 +56,9 @@ def test_every_kernel_finds_all_modes(kernel):
     ends = [
         run(ev.NestedSampling(num_particles=64, kernel=kernel), model, data, seed=seed) for seed in range(4)
     ]
-    found = np.array([(end.log_evidence - both_signs.sum()) / end.standard_error for end in ends])
+    found = np.array(
+        [(end.estimate.log_evidence - both_signs.sum()) / end.estimate.standard_error for end in ends]
+    )
     assert np.all(np.abs(found) < 4.5) and abs(found.mean()) < 4 / np.sqrt(4), found
 
 
@@ -106,7 +108,7 @@ def test_a_region_too_small_for_the_kernel_is_said():
     model = ev.Model(prior={"m": dist.Normal(0.0, 1.0).expand([3]).to_event(1)}, log_likelihood=narrow)
     data = {"y": np.zeros(10, np.float32)}
     method = ev.NestedSampling(num_particles=16, kernel=ReflectingSGHMC(learning_rate=1e-3))
-    with pytest.warns(ev.DiagnosticWarning, match="shrunk below what ReflectingSGHMC can enter.*without a"):
+    with pytest.warns(ev.DiagnosticWarning, match="too small for ReflectingSGHMC.*without a"):
         evidence = ev.estimate(model, data, method=method)
     assert evidence.diagnostics["warnings"] == "region too small" and np.isfinite(evidence.log_evidence)
 
@@ -121,22 +123,24 @@ def test_plateaus_do_not_stop_it(level):
     data = {"y": np.zeros(2, np.float32)}
     exact = np.log(0.158655 + np.exp(level) * 0.841345)
     ends = [run(FEW, model, data, seed=seed) for seed in range(4)]
-    errors = np.array([end.log_evidence for end in ends]) - exact
+    errors = np.array([end.estimate.log_evidence for end in ends]) - exact
     # With L = 1 at the top, the information is at most -log Z.
     assert np.all(np.abs(errors) < 4.5 * np.sqrt(-exact / 64))
 
 
 def test_snapshots_say_how_far_it_is():
     arrays = on_device(as_arrays(DATA))
-    snapshots = list(FEW.run(LINEAR.explicit.bind(arrays), Rows(arrays, 0, 100), jax.random.key(0)))
+    snapshots = list(FEW.run(LINEAR.explicit.bind(arrays), Window(arrays, 0, 100), jax.random.key(0)))
     shares = [snapshot.share_done for snapshot in snapshots]
     assert all(0 <= share <= 1 for share in shares) and shares[-1] > 0.99 > shares[0]
-    assert all(np.isfinite(snapshot.log_evidence) for snapshot in snapshots)
+    assert all(np.isfinite(snapshot.estimate.log_evidence) for snapshot in snapshots)
     assert {snapshot.num_observations for snapshot in snapshots} == {100}
 
 
 def test_the_same_seed_repeats_and_another_differs():
-    first, again, other = (run(FEW, LINEAR.explicit, DATA, seed=seed).log_evidence for seed in (3, 3, 4))
+    first, again, other = (
+        run(FEW, LINEAR.explicit, DATA, seed=seed).estimate.log_evidence for seed in (3, 3, 4)
+    )
     assert first == again != other
 
 

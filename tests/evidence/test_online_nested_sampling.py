@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
-from evidentia.rows import Rows
+from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
+from evidentia.posterior.rows import Window
 from tests.evidence.test_analytic_truths import CASES
 
 pytestmark = pytest.mark.reference
@@ -53,7 +53,7 @@ def test_what_is_carried_is_the_posterior():
     bound, method = case.explicit.bind(data), FEW
     arrays = jax.tree.map(jnp.asarray, data)
     state = method.init(bound, jax.random.key(0))
-    state, info = method.update(bound, state, Rows(arrays, 0, 0), Rows(arrays, 0, 200))
+    state, info = method.update(bound, state, Window(arrays, 0, 0), Window(arrays, 0, 200))
     design = np.c_[data["x"].astype(float), np.ones(200)]
     precision = design.T @ design + np.eye(4)
     mean = np.linalg.solve(precision, design.T @ data["y"])

@@ -6,7 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence import draws
+from evidentia.evidence.draws import independent as draws
 from evidentia.evidence.prior_sampling import log_mean_likelihood
 from tests.evidence.test_analytic_truths import CASES
 

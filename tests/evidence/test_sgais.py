@@ -8,8 +8,8 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.kernels import BAOAB, SGHMC, SGLD, SGNHT
+from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
 
 
 def linear_problem(num_observations, num_features=3):

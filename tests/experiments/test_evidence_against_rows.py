@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from evidentia.rows import Rows
+from evidentia.posterior.rows import Rows
 from experiments import evidence_against_rows as experiment
 from experiments.evidence_verdict import accuracy, draw, judge, table, time_ratio
 from experiments.experiment import Settings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import skew
 
-from evidentia.kernels import Scale
+from evidentia.kernels import Density, Scale
 
 NUM_PARTICLES = 20_000
 NUM_OBSERVATIONS = 50
@@ -15,6 +15,21 @@ SAMPLING_ERROR = 4 * np.sqrt(2 / NUM_PARTICLES)  # four standard errors of a Gau
 
 def scale(num_observations):
     return Scale(jnp.ones((1, 1)), num_observations)  # the published kernels do not read the factor
+
+
+def density(log_density=None, gradient=None):
+    """A density of which a kernel uses one part."""
+    return Density(log_density, gradient)  # pyright: ignore[reportArgumentType]
+
+
+def moved_along(kernel, key, positions, gradient, scale):
+    """Positions after a move along a gradient."""
+    return kernel.move(key, positions, density(gradient=gradient), scale).positions
+
+
+def moved_under(kernel, key, positions, log_density, scale):
+    """Positions after a move that needs the log density."""
+    return kernel.move(key, positions, density(log_density=log_density), scale).positions
 
 
 def gaussian_gradient(key, positions):  # of log N(0, 1/n)
@@ -28,7 +43,7 @@ def gumbel_gradient(key, positions):  # of -x - e^{-x}, the log density of -log 
 def assert_keeps_a_skewed_target(kernel, bias_of_mean, bias_of_variance):
     """The moments of a Gumbel variable, to four standard errors and the bias that discretisation may add."""
     start = -jnp.log(jax.random.exponential(jax.random.key(1), (NUM_PARTICLES, 1)))
-    moved = np.asarray(kernel.move(jax.random.key(0), start, gumbel_gradient, scale(1)), np.float64)
+    moved = np.asarray(moved_along(kernel, jax.random.key(0), start, gumbel_gradient, scale(1)), np.float64)
     four_errors = 4 / np.sqrt(NUM_PARTICLES)
     # The start is forgotten, so it is the kernel that has kept the target.
     assert abs(np.corrcoef(start[:, 0], moved[:, 0])[0, 1]) < four_errors
@@ -44,15 +59,15 @@ def assert_keeps_a_skewed_target(kernel, bias_of_mean, bias_of_variance):
 def assert_follows_the_number_of_rows(kernel):
     """The posterior of 10⁶ rows is that of one row, 1000 times narrower, and so is the path of a particle."""
     start = jax.random.normal(jax.random.key(1), (100, 2))
-    one = kernel.move(jax.random.key(0), start, lambda key, x: -x, scale(1))
-    million = kernel.move(jax.random.key(0), start / 1e3, lambda key, x: -1e6 * x, scale(10**6))
+    one = moved_along(kernel, jax.random.key(0), start, lambda key, x: -x, scale(1))
+    million = moved_along(kernel, jax.random.key(0), start / 1e3, lambda key, x: -1e6 * x, scale(10**6))
     np.testing.assert_allclose(1e3 * million, one, atol=1e-3)
 
 
 def assert_keys_matter(kernel):
     start = jnp.zeros((3, 1))
     first, second = (
-        kernel.move(jax.random.key(seed), start, gaussian_gradient, scale(NUM_OBSERVATIONS))
+        moved_along(kernel, jax.random.key(seed), start, gaussian_gradient, scale(NUM_OBSERVATIONS))
         for seed in (0, 1)
     )
     assert not np.any(np.asarray(first) == np.asarray(second))

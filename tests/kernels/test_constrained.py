@@ -140,15 +140,15 @@ def test_different_keys_give_different_moves(kernel):
 @pytest.mark.parametrize(
     ("kernel", "fields", "message"),
     [
-        (ReflectingSGHMC, {"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+        (ReflectingSGHMC, {"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
         (ReflectingSGHMC, {"friction": 0.0}, r"friction must lie in \(0, 1\]; got 0\.0\."),
         (
             ReflectingSGHMC,
             {"learning_rate": -1.0},
             r"learning_rate must be positive, or None .*; got -1\.0\.",
         ),
-        (ConstrainedWalk, {"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
-        (Rejection, {"max_draws": 0}, r"max_draws must be at least 1; got 0\."),
+        (ConstrainedWalk, {"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
+        (Rejection, {"max_draws": 0}, r"max_draws must be an integer of at least 1; got 0\."),
     ],
 )
 def test_impossible_fields_are_refused(kernel, fields, message):

@@ -7,6 +7,7 @@ import pytest
 
 from evidentia.errors import ConfigurationError
 from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
+from tests.kernels import targets
 
 NUM_PARTICLES = 20_000
 COVARIANCE = np.array([[1.0, 0.9 * 0.03], [0.9 * 0.03, 0.0009]])
@@ -31,14 +32,16 @@ SAMPLING_ERROR = 4 * np.sqrt(2 / NUM_PARTICLES)  # four standard errors of a var
 def test_baoab_keeps_a_gaussian_exactly_even_at_a_large_step():
     scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
     kernel = BAOAB(step_size=1.0, num_steps=10)
-    moved = kernel.move(jax.random.key(0), target_draws(jax.random.key(1)), gaussian_gradient, scale)
+    moved = targets.moved_along(
+        kernel, jax.random.key(0), target_draws(jax.random.key(1)), gaussian_gradient, scale
+    )
     np.testing.assert_allclose(whitened_covariance(moved), np.eye(2), atol=SAMPLING_ERROR)
 
 
 def test_baoab_reaches_the_target_from_elsewhere():
     scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
     start = jnp.full((NUM_PARTICLES, 2), 0.02)
-    moved = BAOAB(num_steps=40).move(jax.random.key(0), start, gaussian_gradient, scale)
+    moved = targets.moved_along(BAOAB(num_steps=40), jax.random.key(0), start, gaussian_gradient, scale)
     np.testing.assert_allclose(whitened_covariance(moved), np.eye(2), atol=SAMPLING_ERROR)
     np.testing.assert_allclose(
         np.mean(moved, 0) / np.sqrt(np.diag(COVARIANCE)), 0, atol=4 / np.sqrt(NUM_PARTICLES)
@@ -48,7 +51,7 @@ def test_baoab_reaches_the_target_from_elsewhere():
 def test_baoab_forgets_where_it_started():
     scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
     start = target_draws(jax.random.key(1))
-    moved = BAOAB().move(jax.random.key(0), start, gaussian_gradient, scale)
+    moved = targets.moved_along(BAOAB(), jax.random.key(0), start, gaussian_gradient, scale)
     assert abs(np.corrcoef(start[:, 0], moved[:, 0])[0, 1]) < 0.3
 
 
@@ -58,7 +61,9 @@ def test_baoab_comes_back_from_a_steep_wall():
 
     bulk = -jnp.log(jax.random.exponential(jax.random.key(1), (900, 1)))
     start = jnp.concatenate([bulk, jnp.full((100, 1), -12.0)])
-    moved = BAOAB(num_steps=100).move(jax.random.key(0), start, wall, Scale(jnp.full((1, 1), 1.3), 1))
+    moved = targets.moved_along(
+        BAOAB(num_steps=100), jax.random.key(0), start, wall, Scale(jnp.full((1, 1), 1.3), 1)
+    )
     assert np.all(np.isfinite(moved))
     assert np.quantile(moved[900:], 0.1) > -3
 
@@ -70,7 +75,7 @@ def test_baoab_takes_steps_of_the_size_of_the_modes_it_sits_in():
 
     signs = jnp.sign(jax.random.normal(jax.random.key(1), (5000, 1)))
     start = signs + 0.01 * jax.random.normal(jax.random.key(2), (5000, 1))
-    moved = BAOAB().move(jax.random.key(0), start, two_modes, Scale(jnp.ones((1, 1)), 1))
+    moved = targets.moved_along(BAOAB(), jax.random.key(0), start, two_modes, Scale(jnp.ones((1, 1)), 1))
     np.testing.assert_array_equal(np.sign(moved), signs)
     # The median of |f|² is 0.45 times its mean, so the step is 0.74 rather than 0.5: still exact on each mode.
     assert np.std(moved - signs) == pytest.approx(0.01, rel=4 / np.sqrt(2 * 5000))
@@ -81,8 +86,8 @@ def test_baoab_leaves_a_particle_whose_path_is_not_finite():
         return jnp.where(positions > 0, jnp.nan, -positions)
 
     start = jnp.array([[1.0], [-8.0]])
-    moved = BAOAB(num_steps=1, step_size=0.1).move(
-        jax.random.key(0), start, broken, Scale(jnp.ones((1, 1)), 1)
+    moved = targets.moved_along(
+        BAOAB(num_steps=1, step_size=0.1), jax.random.key(0), start, broken, Scale(jnp.ones((1, 1)), 1)
     )
     assert moved[0] == start[0] and moved[1] != start[1]
 
@@ -97,14 +102,18 @@ def test_sghmc_has_the_published_stationary_spread():
         covariance = transition @ covariance @ transition.T + noise
     kernel = SGHMC(learning_rate=learning_rate, friction=friction, num_steps=300)
     start = jnp.zeros((NUM_PARTICLES, 1))
-    moved = kernel.move(jax.random.key(0), start, lambda key, x: -n * x, Scale(jnp.ones((1, 1)), n))
+    moved = targets.moved_along(
+        kernel, jax.random.key(0), start, lambda key, x: -n * x, Scale(jnp.ones((1, 1)), n)
+    )
     assert np.var(moved) == pytest.approx(covariance[0, 0], rel=SAMPLING_ERROR)
 
 
 @pytest.mark.parametrize("kernel", [BAOAB(), SGHMC()])
 def test_different_keys_give_different_moves(kernel):
     scale, start = Scale(jnp.ones((1, 1)), 10), jnp.zeros((3, 1))
-    first, second = (kernel.move(jax.random.key(seed), start, lambda key, x: -x, scale) for seed in (0, 1))
+    first, second = (
+        targets.moved_along(kernel, jax.random.key(seed), start, lambda key, x: -x, scale) for seed in (0, 1)
+    )
     assert not np.any(np.asarray(first) == np.asarray(second))
 
 
@@ -148,10 +157,10 @@ def test_the_scale_is_the_inverse_of_a_curvature_that_agrees_with_the_particles(
     [
         (BAOAB, {"step_size": 2.0}, r"step_size must lie in \(0, 2\), the stable range; got 2\.0\."),
         (BAOAB, {"friction": 0.0}, r"friction must be positive; got 0\.0\."),
-        (BAOAB, {"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+        (BAOAB, {"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
         (SGHMC, {"learning_rate": 0.0}, r"learning_rate must be positive; got 0\.0\."),
         (SGHMC, {"friction": 1.5}, r"friction must lie in \(0, 1\]; got 1\.5\."),
-        (SGHMC, {"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+        (SGHMC, {"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
     ],
 )
 def test_impossible_configurations_are_refused(kernel, fields, message):

@@ -17,7 +17,7 @@ def test_noise_of_the_gradient_adds_to_that_of_the_step():
     def gradient(key, positions):
         return 2 * jax.random.normal(key, positions.shape) / jnp.sqrt(rate)
 
-    moved = SGLD(rate, num_steps=1).move(jax.random.key(0), start, gradient, targets.scale(1))
+    moved = targets.moved_along(SGLD(rate, num_steps=1), jax.random.key(0), start, gradient, targets.scale(1))
     assert np.var(moved) == pytest.approx(2 * rate, rel=targets.SAMPLING_ERROR)
 
 
@@ -27,7 +27,7 @@ def test_reaches_the_variance_of_its_recursion():
     rate, start = 0.1, jnp.ones((targets.NUM_PARTICLES, 1))
     kernel = SGLD(rate, num_steps=200)
     scale = targets.scale(targets.NUM_OBSERVATIONS)
-    moved = kernel.move(jax.random.key(0), start, targets.gaussian_gradient, scale)
+    moved = targets.moved_along(kernel, jax.random.key(0), start, targets.gaussian_gradient, scale)
     spread = np.sqrt(1 / targets.NUM_OBSERVATIONS / (1 - rate / 4))
     assert np.mean(moved) == pytest.approx(0, abs=4 * spread / np.sqrt(targets.NUM_PARTICLES))
     assert np.var(moved) == pytest.approx(spread**2, rel=targets.SAMPLING_ERROR)
@@ -52,7 +52,7 @@ def test_different_keys_give_different_moves():
     ("fields", "message"),
     [
         ({"learning_rate": 0.0}, r"learning_rate must be positive; got 0\.0\."),
-        ({"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+        ({"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
     ],
 )
 def test_impossible_configurations_are_refused(fields, message):

@@ -17,7 +17,7 @@ SHAPE = (targets.NUM_PARTICLES // 4, 4)  # so many numbers in all, four to a the
 def moved(kernel, start, gradient):
     """Positions after a move on N(0, 1/n), in units of its standard deviation, as `start` is."""
     unit = np.sqrt(targets.NUM_OBSERVATIONS)
-    return unit * kernel.move(jax.random.key(0), start / unit, gradient, SCALE)
+    return unit * targets.moved_along(kernel, jax.random.key(0), start / unit, gradient, SCALE)
 
 
 def stationary_variance(noise):
@@ -38,7 +38,7 @@ def test_first_step_is_the_equation():
     def gradient(key, positions):
         return jax.random.normal(key, positions.shape) / jnp.sqrt(RATE)
 
-    positions = kernel.move(jax.random.key(0), start, gradient, targets.scale(1))
+    positions = targets.moved_along(kernel, jax.random.key(0), start, gradient, targets.scale(1))
     assert np.var(positions) / RATE == pytest.approx(0.6**2 + 1 + 2 * 0.4, rel=targets.SAMPLING_ERROR)
 
 
@@ -92,7 +92,7 @@ def test_different_keys_give_different_moves():
         ({"learning_rate": -0.1}, r"learning_rate must be positive; got -0\.1\."),
         ({"diffusion": 0.0}, r"diffusion must lie in \(0, 0\.5\); got 0\.0\."),
         ({"diffusion": 0.5}, r"diffusion must lie in \(0, 0\.5\); got 0\.5\."),
-        ({"num_steps": 0}, r"num_steps must be at least 1; got 0\."),
+        ({"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
     ],
 )
 def test_impossible_configurations_are_refused(fields, message):

@@ -1,12 +1,18 @@
-"""The command line: `evidentia demo | estimate | compare | stream | reproduce`, one file each, thin shells around the Python interface."""
+"""The command line: `evidentia demo | estimate | compare | stream | reproduce`, thin shells around the Python interface.
 
+The modules of the commands declare options and import JAX and the rest only when they run, so that help and completion come at
+once.
+"""
+
+import os
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-import evidentia
-from evidentia.cli import compare, demo, estimate, output, reproduce, stream
+from evidentia.cli import compare, demo, estimate, output, reproduce
+from evidentia.cli.stream import command as stream_command
 from evidentia.errors import EvidentiaError
 
 app = typer.Typer(
@@ -16,13 +22,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, estimate, compare, stream, reproduce):
-    app.command(module.__name__.rpartition(".")[2], epilog=module.EXAMPLES)(module.command)
+app.command("demo", epilog=demo.EXAMPLES)(demo.command)
+app.command("estimate", epilog=estimate.EXAMPLES)(estimate.command)
+app.command("compare", epilog=compare.EXAMPLES)(compare.command)
+app.command("stream", epilog=stream_command.EXAMPLES)(stream_command.command)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"evidentia {evidentia.__version__}")
+        typer.echo(f"evidentia {version('evidentia')}")
         raise typer.Exit
 
 
@@ -51,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         >>> main(["estimate", "table.parquet", "--model", "softmax", "--target", "label"])  # doctest: +SKIP
         0
     """
+    # JAX 0.9 logs false alarms when it loads programs of the compilation cache (openxla/xla#44565); errors are exceptions anyway.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         app(args=arguments, prog_name="evidentia")
     except EvidentiaError as error:

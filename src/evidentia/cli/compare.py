@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evidentia.cli import output
-from evidentia.compare import compare
+from evidentia.cli.options import AsJson
 from evidentia.errors import DataError
 
 EXAMPLES = """[bold]Example[/bold]
@@ -25,18 +25,21 @@ def command(
         list[Path],
         typer.Argument(metavar="RESULTS...", help="Folders written by --out, or their results.json."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare models by the results of earlier runs on the same data.
 
     Prints log Bayes factors and model probabilities with their errors.
     """
+    from evidentia.cli.results import show_comparison
+    from evidentia.comparison import compare
+
     runs = [(path, _read(path)) for path in results]
     comparison = compare(_named(runs))
     if as_json:
         output.print_json(comparison.to_dict())
     else:
-        output.show_comparison(comparison)
+        show_comparison(comparison)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,24 +1,21 @@
 """`evidentia demo`: three models on simulated data, from rows to a report."""
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evidentia.cli import output
-from evidentia.cli.run import CompilationCache, check_seed, estimate_each, keep_compiled_programs
-from evidentia.demo import NUM_CLASSES, NUM_FEATURES, candidates
-from evidentia.errors import ConfigurationError
-from evidentia.evidence import SGAIS
-from evidentia.result import Evidence
+from evidentia.cli.options import CompilationCache, Quiet
+from evidentia.errors import ConfigurationError, check_seed
 
 EXAMPLES = """[bold]Example[/bold]
 
   evidentia demo --num-observations 100000 --out demo-results"""
 
 TITLE = "Which features matter?"
+NOTE = "One candidate is the model that made the rows, one lacks two of the features, one has five more that are noise."
 
 
 def command(
@@ -30,7 +27,7 @@ def command(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them.")
     ] = Path("evidentia-demo"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
     compilation_cache: CompilationCache = None,
 ) -> None:
     """Find the true one of three models, on a million simulated rows.
@@ -39,11 +36,16 @@ def command(
     that made the rows, one lacks two of the features, one has five more that
     are noise.
     """
-    check_seed(seed)
+    check_seed(seed, "--seed")
     if num_observations < 2:
         raise ConfigurationError(f"--num-observations must be at least 2; got {num_observations}.")
+    from evidentia.cli.candidates import NUM_CLASSES, NUM_FEATURES, candidates
+    from evidentia.cli.results import Results, make_folder, show_comparison
+    from evidentia.cli.run import estimate_each, keep_compiled_programs
+    from evidentia.evidence import SGAIS
+
     method = SGAIS(num_particles=num_particles)
-    output.make_folder(out)
+    make_folder(out)
     keep_compiled_programs(compilation_cache)
     started = time.perf_counter()
     made = candidates(num_observations, seed)
@@ -53,22 +55,17 @@ def command(
     )
     output.show_line(f"{TITLE} {simulated}.")
     evidences, stopped = estimate_each(made, method=method, seed=seed, quiet=quiet, plain=True)
-    notes = [
-        f"{simulated}.",
-        "One candidate is the model that made the rows, one lacks two of the features, one has five more that are noise.",
-    ]
-    for folder, group in _folders(out, evidences):
-        results = output.Results(TITLE, group, notes, data={"simulated": True, "seed": seed})
-        results.write(folder)  # before anything is shown: the reader of a pipe may have gone
-        output.show_comparison(results.comparison)
-        output.show_written(folder)
+    # Models that saw all rows are compared; one that was stopped cannot be, and gets a folder of its own.
+    groups = {
+        out: {name: found for name, found in evidences.items() if found.completed},
+        out / "stopped": {name: found for name, found in evidences.items() if not found.completed},
+    }
+    for folder, group in groups.items():
+        if group:
+            results = Results(TITLE, group, [f"{simulated}.", NOTE], data={"simulated": True, "seed": seed})
+            results.write(folder)  # before anything is shown: the reader of a pipe may have gone
+            show_comparison(results.comparison)
+            output.show_written(folder)
     if stopped is not None:
         raise stopped
     output.show_line(f"Done in {time.perf_counter() - started:.0f} s.")
-
-
-def _folders(out: Path, evidences: Mapping[str, Evidence]) -> list[tuple[Path, dict[str, Evidence]]]:
-    """Models that saw all rows are compared; one that was stopped cannot be, and gets a folder of its own."""
-    completed = {name: evidence for name, evidence in evidences.items() if evidence.completed}
-    stopped = {name: evidence for name, evidence in evidences.items() if not evidence.completed}
-    return [(folder, group) for folder, group in ((out, completed), (out / "stopped", stopped)) if group]

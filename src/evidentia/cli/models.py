@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from evidentia import models
 from evidentia.cli.table import Table
+from evidentia.data.files import near
 from evidentia.errors import ConfigurationError, DataError, ModelError
-from evidentia.model import Model
-from evidentia.stream.files import near
+from evidentia.model import built_in as models
+from evidentia.model.model import Model
 
 BUILT_IN = ("linear", "softmax", "mixture")
 OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": ("num_components",)}
@@ -56,22 +56,21 @@ def _check_name(name: str, target: str | None) -> None:
         )
 
 
-def model_for(name: str, table: Table, options: Mapping[str, Any]) -> tuple[Model, dict[str, np.ndarray]]:
+def model_for(name: str, table: Table, options: Mapping[str, Any]) -> tuple[Model, Any]:
     """The model of that name for a table, and the table's data as that model takes them.
 
     Raises:
         DataError: labels that are no classes.
         ModelError: a file that holds no such model.
     """
-    num_features = len(table.features)
-    if name == "softmax":
-        data = table.data | {"y": _labels(table)}
-        num_classes = options["num_classes"]
-        num_classes = _count_classes(table, data["y"]) if num_classes is None else num_classes
-        model = named_model(name, num_features, {**options, "num_classes": num_classes})
-        _check_range(table, data["y"], num_classes)
-        return model, data
-    return named_model(name, num_features, options), table.data
+    if name != "softmax" or not isinstance(table.data, dict):
+        return named_model(name, len(table.features), options), table.data
+    labels, num_classes = _labels(table.data["y"], table.target), options["num_classes"]
+    if num_classes is None:
+        num_classes = _count_classes(labels, table.target)
+    model = named_model(name, len(table.features), {**options, "num_classes": num_classes})
+    _check_range(labels, table.target, num_classes)
+    return model, table.data | {"y": labels}
 
 
 def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Model:
@@ -125,34 +124,33 @@ def _run(path: Path) -> dict[str, Any]:
     return vars(module)
 
 
-def _labels(table: Table) -> np.ndarray:
-    """The target as integers, where it holds whole numbers."""
-    labels = table.data["y"].astype(np.int64) if table.data["y"].dtype.kind == "b" else table.data["y"]
-    if labels.dtype.kind == "f" and np.all(labels == np.floor(labels)) and np.all(np.abs(labels) < 2**31):
-        return labels.astype(np.int64)
-    if labels.dtype.kind == "f":
-        bad = labels[labels != np.floor(labels)][:1]
-        raise DataError(
-            f"the target {table.target!r} must hold the classes as whole numbers 0, 1, 2, ...; it holds {bad[0]:g}. "
-            "For a real target use --model linear."
-        )
-    return labels
+def _labels(values: np.ndarray, target: str | None) -> np.ndarray:
+    """The target as integers, if it holds whole numbers."""
+    if values.dtype.kind != "f":
+        return values.astype(np.int64)
+    if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2**31):
+        return values.astype(np.int64)
+    bad = values[values != np.floor(values)][:1]
+    raise DataError(
+        f"the target {target!r} must hold the classes as whole numbers 0, 1, 2, ...; it holds {bad[0]:g}. "
+        "For a real target use --model linear."
+    )
 
 
-def _check_range(table: Table, labels: np.ndarray, num_classes: int) -> None:
+def _check_range(labels: np.ndarray, target: str | None, num_classes: int) -> None:
     if labels.min() < 0 or labels.max() >= num_classes:
         raise DataError(
-            f"the target {table.target!r} must hold classes from 0 to {num_classes - 1} (--num-classes {num_classes}); it "
-            f"holds numbers from {labels.min()} to {labels.max()}. Number the classes so, or change --num-classes."
+            f"the target {target!r} must hold classes from 0 to {num_classes - 1} (--num-classes {num_classes}); it "
+            f"holds numbers from {labels.min()} to {labels.max()}. Renumber the classes, or change --num-classes."
         )
 
 
-def _count_classes(table: Table, labels: np.ndarray) -> int:
+def _count_classes(labels: np.ndarray, target: str | None) -> int:
     values = np.unique(labels)
     if np.array_equal(values, np.arange(len(values))) and len(values) > 1:
         return len(values)
     shown = ", ".join(str(int(value)) for value in values[:8]) + (", ..." if len(values) > 8 else "")
     raise DataError(
-        f"the target {table.target!r} must hold classes numbered 0, 1, 2, ... without gaps, at least two; it holds "
-        f"{shown}. Number the classes so, or give --num-classes if some of them do not occur."
+        f"the target {target!r} must hold at least two classes numbered 0, 1, 2, ... without gaps; it holds "
+        f"{shown}. Renumber the classes, or give --num-classes if some of them do not occur."
     )

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from evidentia.cli import output
-from evidentia.cli.run import check_seed
-from evidentia.errors import ConfigurationError, EvidentiaError
+from evidentia.errors import ConfigurationError, EvidentiaError, check_seed
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -48,7 +47,9 @@ def command(
     broken off goes on where it was when it is called again. [bold]all[/bold]
     writes one page, report.html.
     """
-    check_seed(seed)
+    from evidentia.cli.results import make_folder
+
+    check_seed(seed, "--seed")
     experiments = _room("catalogue").EXPERIMENTS
     if wants_list:
         output.show_experiments(experiments.values())
@@ -58,7 +59,7 @@ def command(
         raise ConfigurationError(f"NAME must be all, or one of {', '.join(experiments)}; got {given}.")
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigurationError(f"--data-dir must be a folder; {data_dir} is none.")
-    output.make_folder(out)
+    make_folder(out)
     execute = _room("execute")
     options = {"quick": quick, "seed": seed, "data_dir": data_dir}
     if name != "all":

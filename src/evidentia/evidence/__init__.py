@@ -1,4 +1,4 @@
-"""The estimators of the log evidence, one file each: compositions of weights, gradients and kernels."""
+"""The methods that estimate the log evidence, one file each."""
 
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
 from evidentia.evidence.harmonic_mean import HarmonicMean

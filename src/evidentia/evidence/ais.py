@@ -9,17 +9,16 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError
-from evidentia.evidence import diagnostics
-from evidentia.evidence.annealing import anneal_step
-from evidentia.evidence.estimator import Diagnosis, Snapshot
-from evidentia.evidence.moves import StepInfo
-from evidentia.evidence.population import Population, from_prior, log_evidence_variance
-from evidentia.fields import check_count, check_kernel, check_target_ess
-from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC, METROPOLIS, SGHMC, STOCHASTIC, WEIGHTED
-from evidentia.model import BoundModel
-from evidentia.rows import Rows
+from evidentia.errors import ConfigurationError, check_count, check_positive, check_target_ess
+from evidentia.evidence.method import Diagnosis, Snapshot
+from evidentia.evidence.path import diagnostics
+from evidentia.evidence.path.annealing import anneal_step
+from evidentia.evidence.path.moves import PathSettings, StepInfo
+from evidentia.evidence.path.population import Population, estimate_of, from_prior
+from evidentia.kernels import HMC, SGHMC
+from evidentia.kernels.kernel import check_kernel
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
 
 
 def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
@@ -50,8 +49,7 @@ def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " tem
 
     Source: Grosse, Ghahramani, Adams (2015), arXiv:1511.02543, section 5.
     """
-    if not delta > 0:
-        raise ConfigurationError(f"delta must be positive; got {delta}.")
+    check_positive("delta", delta)
     values = 1 / (1 + np.exp(-delta * (2 * linear_schedule(num_steps) - 1)))
     schedule = (values - values[0]) / (values[-1] - values[0])
     schedule[-1] = 1.0
@@ -70,14 +68,15 @@ class AIS:
     Every move sees every row, so this is for thousands of rows, not millions. With Metropolis' correction and a fixed
     schedule Ẑ is unbiased; taking step sizes and temperatures from the particles adds a bias that falls as one over their
     number. Particles are never resampled: where the posterior is far from the prior, many temperatures are needed.
-    `log_evidence` is corrected for the bias -variance/2 of the logarithm. `AIS.published()` is what SGAIS was compared with.
+    `log_evidence` is corrected for the bias -variance/2 of the logarithm. `AIS.published()` has the settings of the
+    comparison with SGAIS.
 
     Attributes:
         num_particles: particles M, independent but for the step sizes.
         target_ess: effective sample size that one step leaves, as a fraction of the particles: it chooses the temperatures.
             The work grows as 1/√(1 - `target_ess`), and the variance of the log weights falls as its root.
         schedule: temperatures from 0 to 1 instead: `ev.linear_schedule(K)`, `ev.sigmoid_schedule(K)` or your own.
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights make up for its errors; or `SGHMC` or
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for its errors; or `SGHMC` or
             another without Metropolis' correction, which is then given the exact gradient.
 
     Raises:
@@ -95,15 +94,10 @@ class AIS:
     schedule: Sequence[float] | Float[ndarray, " temperatures"] | None = None
     kernel: Any = field(default_factory=HMC)
 
-    # What the path reads: every gradient exact, and weights that accumulate.
-    gradient = FullBatch()
-    exact_kernel = None
-    resampling = None
-
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
         check_target_ess(self.target_ess)
-        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC + WEIGHTED)
+        check_kernel("kernel", self.kernel, "log_density", "gradient")
         if self.schedule is not None:
             object.__setattr__(self, "schedule", _checked(self.schedule))
 
@@ -112,46 +106,44 @@ class AIS:
         """As in the 2019 paper: 10 particles, an ESS of 5 after a step, 20 SGHMC steps with the exact gradient."""
         return cls(num_particles=10, target_ess=0.5, kernel=SGHMC())
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each temperature, the last of them with the estimate."""
         return self.walk(model, rows, from_prior(model, key, self.num_particles))
 
     def walk(
-        self, model: BoundModel, rows: Rows, population: Population, *, is_reverse: bool = False
+        self, model: BoundModel, rows: Window, population: Population, *, is_reverse: bool = False
     ) -> Iterator[Snapshot]:
-        """A snapshot after each temperature; in reverse from the posterior to the prior, and of log 1/Z."""
-        nothing = Rows(rows.arrays, rows.start, rows.start)
-        stops = self._stops(is_reverse)
+        """A snapshot after each temperature; in reverse from the posterior to the prior, with an estimate of 1/Z."""
+        settings = PathSettings(self.target_ess, self.kernel)
+        nothing, stops = rows.part(0, 0), self._stops(is_reverse)
         temperatures, infos = [], []
         done = 0.0
         while done < 1.0:
             stop = None if stops is None else stops[len(infos)]
             population, done, info = anneal_step(
-                self, model, population, nothing, rows, done, stop=stop, is_reverse=is_reverse
+                settings, model, population, nothing, rows, done, stop=stop, is_reverse=is_reverse
             )
             temperatures.append(done)
             infos.append(info)
             yield self._snapshot(rows, population, temperatures, tuple(infos))
 
     def _stops(self, is_reverse: bool) -> np.ndarray | None:
-        """Where the steps end, as shares of the way."""
+        """Where the steps end, as fractions of the path."""
         if self.schedule is None:
             return None
         temperatures = np.asarray(self.schedule)
         return 1.0 - temperatures[-2::-1] if is_reverse else temperatures[1:]
 
     def _snapshot(
-        self, rows: Rows, population: Population, temperatures: Sequence[float], infos: Sequence[StepInfo]
+        self, rows: Window, population: Population, temperatures: Sequence[float], infos: Sequence[StepInfo]
     ) -> Snapshot:
-        variance = log_evidence_variance(population)
         first, last = temperatures[0], temperatures[-1]
         if self.schedule is not None:
             share = len(temperatures) / (len(self.schedule) - 1)
         else:  # steps of a constant ESS grow about as the temperature does
             share = 1.0 if last == 1.0 else 1.0 - math.log(last) / math.log(first)
         return Snapshot(
-            population.log_evidence + 0.5 * variance,
-            math.sqrt(variance),
+            estimate_of(population),
             num_observations=rows.size if last == 1.0 else 0,
             num_steps=1,
             positions=population.positions,

@@ -1,4 +1,4 @@
-"""The harmonic mean of the likelihood over the posterior: the estimator that one should not use."""
+"""The harmonic mean of the likelihood over the posterior: a popular estimator that should not be used."""
 
 import math
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.chains import chain_draws
-from evidentia.evidence.checks import check_defined
-from evidentia.evidence.draws import in_batches
-from evidentia.evidence.estimator import Diagnosis, Snapshot
-from evidentia.fields import check_count
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.errors import check_count
+from evidentia.evidence.draws.chains import chain_draws
+from evidentia.evidence.draws.independent import in_batches
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.path.checks import check_defined
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
 
 MAX_RHAT = 1.05  # of the chains' log-likelihoods
 UNUSABLE = (
@@ -32,17 +32,16 @@ class HarmonicMean:
 
         θᵢ ~ p(θ | D),        1/Ẑ = (1/M) Σ 1 / p(D | θᵢ).
 
-    Consistent, and wrong all the same with any number of draws that one can wait for: the sum is that of the prior's volume
-    over the likelihood, most of it from where the posterior has no draws. So the log evidence is typically far too high, by
-    more the wider the prior is beside the posterior, and it hardly notices the prior. It is here because it is in use, and
-    to be compared with. A DiagnosticWarning says so each time.
+    Consistent, but wrong with any feasible number of draws: most of the sum comes from regions of low likelihood, where the
+    posterior has no draws. So the log evidence is typically far too high, the more so the wider the prior, on which it hardly
+    depends. It is here because it is in use, for comparison. A DiagnosticWarning says so each time.
 
-    Draws are exact where the model has `sample_posterior`; otherwise they are those of four NUTS chains, tuned over 500
-    steps each, and the standard error takes the autocorrelation of 1 / p(D | θᵢ) into account (ArviZ' effective sample
-    size). There is no correction for the bias of the logarithm: that would need the variance.
+    Draws are exact where the model has `sample_posterior`; otherwise they come from four NUTS chains, tuned over 500 steps
+    each, and the standard error allows for the autocorrelation of 1 / p(D | θᵢ) (ArviZ's effective sample size). The bias of
+    the logarithm is not corrected, since that needs the variance.
 
     Attributes:
-        num_particles: draws M; for Markov chains rounded up to a multiple of four.
+        num_particles: draws M, rounded up to a multiple of four for Markov chains.
 
     Raises:
         ConfigurationError: `num_particles` is not an integer of at least 2.
@@ -59,7 +58,7 @@ class HarmonicMean:
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
 
         Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite wherever a chain could start.
@@ -122,16 +121,15 @@ def _of_chains(log_likelihoods: Float[np.ndarray, "chains draws"]) -> tuple[floa
     return log_harmonic_mean(log_likelihoods.reshape(-1), min(ess, count) if not math.isnan(ess) else ess)
 
 
-def _log_likelihoods(model, positions, rows) -> Float[np.ndarray, " draws"]:
-    deviations, offset = log_likelihood_sums(model, positions, rows)
-    check_defined(deviations, rows, "draws")
+def _log_likelihoods(model: BoundModel, positions, rows: Window) -> Float[np.ndarray, " draws"]:
+    deviations, offset = rows.log_likelihoods(model, positions)
+    check_defined(deviations, rows.span, "draws")
     return deviations + offset
 
 
 def _snapshot(positions, log_evidence, standard_error, rows, share_done, chains=None) -> Snapshot:
     return Snapshot(
-        log_evidence,
-        standard_error,
+        Estimate(log_evidence, standard_error**2, is_unbiased=False),
         num_observations=rows.size,
         num_steps=1,
         positions=positions,

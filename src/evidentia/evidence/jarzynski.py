@@ -1,4 +1,4 @@
-"""The Jarzynski-adjusted Langevin algorithm: from the prior to the posterior by steps that weights correct."""
+"""The Jarzynski-adjusted Langevin algorithm: from the prior to the posterior by Langevin steps that weights correct."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -6,30 +6,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError
-from evidentia.evidence import diagnostics
-from evidentia.evidence.checks import check_defined, check_possible
-from evidentia.evidence.estimator import Diagnosis, Snapshot
-from evidentia.evidence.jarzynski_path import PathSample, sample_path
-from evidentia.evidence.moves import StepInfo, largest_correlation, negative_hessian
-from evidentia.evidence.population import (
+from evidentia.compilation import compiled
+from evidentia.errors import ConfigurationError, check_count, check_positive, check_seed, check_target_ess
+from evidentia.evidence.method import Diagnosis, Snapshot
+from evidentia.evidence.path import diagnostics
+from evidentia.evidence.path.checks import check_defined, check_possible
+from evidentia.evidence.path.langevin import PathSample, sample_path
+from evidentia.evidence.path.moves import StepInfo, curvature, largest_correlation
+from evidentia.evidence.path.population import (
     Population,
+    estimate_of,
     from_prior,
-    log_evidence_variance,
     resample_particles,
     reweighted,
+    split_key,
 )
-from evidentia.fields import check_count, check_seed, check_target_ess
 from evidentia.kernels import Scale, langevin, posterior_scale
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, log_likelihood_sums
-from evidentia.target import Target, expand, expand_target, log_target
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import Target, log_target, tempered
 
 
 @dataclass(frozen=True)
@@ -37,19 +36,19 @@ class Jarzynski:
     """The Jarzynski-adjusted Langevin algorithm (JALA).
 
     Particles take Langevin steps while the target p(θ) p(D | θ)^λ moves from the prior to the posterior. The steps are never
-    refused: each adds to the log weight what its discretisation did wrong (`kernels.langevin`), so Ẑ, the mean weight, is
-    right on average for any step size, at one gradient a step,
+    rejected: each adds to the log weight a correction for its discretisation (`kernels.langevin`), so that Ẑ, the mean weight,
+    is right on average for any step size, at one gradient a step,
 
         log Ẑ = log Σ Wᵢ exp(ΔAᵢ), added up over stretches;
 
-    what is learnt from the particles themselves (temperatures, the scale of the steps) adds a bias of order 1/M. Every step
-    sees every row: this is for thousands of rows. Steps that are too long cost effective sample size instead of bias, the more
-    so in many dimensions, and orders of interchangeable components are not brought together: for those take `AIS` or `SMC`.
+    tuning on the particles themselves (temperatures, the scale of the steps) adds a bias of order 1/M. Every step looks at
+    every row: this is for thousands of rows. Steps that are too long cost effective sample size instead of bias, the more so
+    in many dimensions. Interchangeable components are not brought into the same order: for mixtures take `AIS` or `SMC`.
     `log_evidence` is corrected for the bias -variance/2 of the logarithm.
 
     Attributes:
         num_particles: particles M.
-        step_size: of the Langevin steps, h, in units of the variance of the particles in every direction; in `sample` as it is.
+        step_size: of the Langevin steps, h, in units of the particles' variance in every direction; in `sample` unscaled.
         num_steps: steps of a stretch, over which the temperature rises evenly.
         target_ess: effective sample size, as a fraction of the particles, that reweighting by a whole stretch at once would
             leave: it chooses the temperatures.
@@ -74,14 +73,13 @@ class Jarzynski:
         check_count("num_particles", self.num_particles, 2)
         check_count("num_steps", self.num_steps, 1)
         check_target_ess(self.target_ess)
-        if not self.step_size > 0:
-            raise ConfigurationError(f"step_size must be positive; got {self.step_size}.")
+        check_positive("step_size", self.step_size)
         if not 0 <= self.ess_threshold <= 1:
             raise ConfigurationError(
                 f"ess_threshold is a fraction of the particles from 0 (never) to 1; got {self.ess_threshold}."
             )
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each stretch, the last of them with the estimate.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
@@ -92,10 +90,8 @@ class Jarzynski:
             population, done, info = self._stretch(model, population, rows, done)
             first = done if first is None else first
             infos.append(info)
-            variance = log_evidence_variance(population)
             yield Snapshot(
-                population.log_evidence + 0.5 * variance,
-                math.sqrt(variance),
+                estimate_of(population),
                 num_observations=rows.size if done == 1.0 else 0,
                 num_steps=self.num_steps,
                 positions=population.positions,
@@ -120,7 +116,7 @@ class Jarzynski:
             seed: the same seed gives the same numbers on the same machine.
 
         Raises:
-            ConfigurationError: particles of different numbers, or a seed that is none.
+            ConfigurationError: arrays with different numbers of particles, or an invalid seed.
             EstimationError: the potential is not finite at a particle at the start, or at all of them later.
 
         Example:
@@ -136,49 +132,44 @@ class Jarzynski:
         return sample_path(potential, particles, num_steps, self.step_size, self.ess_threshold, seed)
 
     def _stretch(
-        self, model: BoundModel, population: Population, rows: Rows, done: float
+        self, model: BoundModel, population: Population, rows: Window, done: float
     ) -> tuple[Population, float, StepInfo]:
-        """The population after a stretch of the path, its temperature, and how it went."""
-        deviations, _ = log_likelihood_sums(model, population.positions, rows)
+        """The population after a stretch of the path, the temperature there, and its diagnostics."""
+        deviations, _ = rows.log_likelihoods(model, population.positions)
         lost = population.log_weights == -np.inf
-        check_defined(np.where(lost, 0.0, deviations), rows)
-        check_possible(np.where(lost, -np.inf, deviations), rows)
+        check_defined(np.where(lost, 0.0, deviations), rows.span)
+        deviations = np.where(lost, -np.inf, deviations)
+        check_possible(deviations, rows.span)
         even = np.where(lost, -np.inf, 0.0)
-        stop = weights.next_temperature(
-            even, np.where(lost, -np.inf, deviations), done, self.target_ess * len(deviations)
-        )
+        stop = weights.next_temperature(even, deviations, done, self.target_ess * len(deviations))
         normalised = np.exp(weights.normalise(population.log_weights))
         on_host = np.asarray(population.positions, np.float64)
-        # The curvature, as the covariance of the very particles that move biases their weights: by 0.2 nats with 256 of them.
-        centre = jnp.asarray(normalised @ on_host, jnp.float32)
-        nothing = Rows(rows.arrays, rows.start, rows.start)
-        target = Target(nothing, rows, stop)
-        expansion = expand_target(model, expand(model, centre, nothing), target)
-        precision = negative_hessian(model, expansion)
+        # The covariance of the moving particles would bias their weights: by 0.2 nats with 256 of them.
+        target = tempered(rows.part(0, 0), rows, stop)
+        precision = curvature(model, target, normalised @ on_host)
         scale = posterior_scale(on_host, normalised, precision, rows.size)
-        key, key_walk = jax.random.split(population.key)
+        key, key_walk = split_key(population.key)
         temperatures = np.linspace(done, stop, self.num_steps + 1, dtype=np.float32)
-        positions, gained, correlation = _walk(
+        moved, correlation = _walk(
             model, key_walk, population.positions, rows, temperatures, scale, self.step_size
         )
-        population = population._replace(key=key, positions=positions)
-        population = reweighted(population, np.asarray(gained, np.float64))
+        population = population._replace(key=key, positions=moved.positions)
+        population = reweighted(population, np.asarray(moved.log_weights, np.float64))
         ess = weights.ess(population.log_weights) / self.num_particles
         if ess < self.ess_threshold:
             population = resample_particles(population, "systematic")
         return population, stop, StepInfo(ess, correlation=float(correlation))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _walk(model, key, positions, rows, temperatures, scale: Scale, step_size):
-    nothing = Rows(rows.arrays, rows.start, rows.start)
-
     def log_density(step, position):
-        return log_target(model, Target(nothing, rows, temperatures[step]))(position)
+        target = Target(rows, rows.start, temperatures[step])
+        return log_target(model, target)(position)
 
     num_steps = len(temperatures) - 1
-    moved, gained = langevin.walk(key, positions, log_density, num_steps, scale.factor, step_size)
-    return moved, gained, largest_correlation(positions, moved)
+    moved = langevin.walk(key, positions, log_density, num_steps, scale.factor, step_size)
+    return moved, largest_correlation(positions, moved.positions)
 
 
 def _diagnose(infos: Sequence[StepInfo]) -> Diagnosis:

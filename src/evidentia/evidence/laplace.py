@@ -10,27 +10,24 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import EstimationError
-from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
-from evidentia.evidence.draws import in_batches
-from evidentia.evidence.estimator import Diagnosis, Snapshot
-from evidentia.evidence.modes import find_modes
-from evidentia.evidence.proposal import Proposal
-from evidentia.evidence.refresh import MIN_ESS, log_ratio
-from evidentia.fields import check_count
-from evidentia.laplace import LocalGaussian
-from evidentia.model import BoundModel
-from evidentia.rows import Rows
-from evidentia.symmetry import num_orders
+from evidentia.errors import EstimationError, check_count
+from evidentia.evidence.draws.independent import in_batches
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
+from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.path.redrawing import MIN_ESS, log_ratio
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gaussian import LocalGaussian
+from evidentia.posterior.modes import find_modes
+from evidentia.posterior.rows import Window
+from evidentia.posterior.symmetry import num_orders
 
-NEARLY_EVEN = (
-    0.9  # effective draws as a share of all, from which a heavy tail could add little; the fit of it is noisy
-)
+NEARLY_EVEN = 0.9  # effective share of the draws beyond which a heavy tail adds little, and its fit is noise
 
 
 @dataclass(frozen=True)
 class Laplace:
-    """Importance sampling from Student t's about the posterior's modes, or Laplace's approximation as it stands.
+    """Importance sampling from Student t's about the posterior's modes, or Laplace's approximation itself.
 
     Modes θ̂ₖ of the posterior, with precisions Aₖ (the negative Hessians there, on the unconstrained scale, where the
     prior's Jacobian counts), are found from likely draws of the prior. Laplace's approximation is the integral of the
@@ -38,20 +35,20 @@ class Laplace:
 
         Ẑ = Σₖ p(D | θ̂ₖ) p(θ̂ₖ) (2π)^(d/2) |Aₖ|^(-1/2),
 
-    times K! where K components are interchangeable. It is off by about 1/n for n rows where the posterior is becoming a
-    Gaussian, by an unknown amount elsewhere, and has no standard error: that is NaN. Importance sampling takes the
-    Gaussians' heavier-tailed relatives q as the proposal and is exact but for its standard error,
+    times K! where K components are interchangeable. Its error is about 1/n for n rows where the posterior is becoming a
+    Gaussian, unknown elsewhere, and its standard error is NaN. Importance sampling takes Student t's of the same shape, q, as
+    the proposal and is exact to within its standard error,
 
         θᵢ ~ q,        Ẑ = (1/M) Σ p(D | θᵢ) p(θᵢ) / q(θᵢ).
 
-    What it cannot see is a mode that no start led to. A DiagnosticWarning says where the weights are too uneven: the
+    It cannot see a mode that no starting point led to. A DiagnosticWarning says where the weights are too uneven: the
     posterior is far from Gaussians about its modes (skewed, on an edge, with many modes). `log_evidence` is corrected for
-    the bias -variance/2 of the logarithm of an unbiased estimate, as `SGAIS` does, unless the effective sample size is low.
-    The cheapest choice for models with one mode and some dozens of parameters, and a check for the other estimators.
+    the bias -variance/2 of the logarithm of an unbiased estimate, as by `SGAIS`, unless the effective sample size is low.
+    The cheapest choice for models with one mode and some dozens of parameters, and a check of the other methods.
 
     Attributes:
         num_particles: draws M, of the Student t's, or of the Gaussians without importance sampling.
-        importance_sampling: False for Laplace's approximation as it stands.
+        importance_sampling: False for Laplace's approximation itself.
 
     Raises:
         ConfigurationError: `num_particles` is not an integer of at least 2.
@@ -69,7 +66,7 @@ class Laplace:
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
 
         Raises EstimationError if no mode is found, or if the log-likelihood is NaN or +inf at a draw.
@@ -78,30 +75,28 @@ class Laplace:
         modes = find_modes(model, rows, key_modes)
         if not modes:
             raise EstimationError(
-                f"no mode of the posterior of {rows.span} was found: wherever the search ended, its "
-                "density rises on, is flat in a direction, or is not finite. Use SGAIS(), which needs no mode; or give each "
-                "parameter a prior that holds it, and check that the log-likelihood is smooth and finite where the prior is."
+                f"no mode of the posterior of {rows.span} was found: wherever the search ended, its density still rises, is "
+                "flat in a direction, or is not finite. Use SGAIS(), which needs no mode; or give each parameter a proper "
+                "prior, and check that the log-likelihood is smooth and finite where the prior is."
             )
         if self.importance_sampling:
             yield from self._weighted(model, rows, modes, key_draws)
         else:
-            yield self._as_it_stands(model, rows, modes, key_draws)
+            yield self._approximation(model, rows, modes, key_draws)
 
     def _weighted(self, model, rows, modes, key) -> Iterator[Snapshot]:
         proposal = Proposal(modes)
 
         def weigh(key, size):
-            positions = proposal.draw(key, size)
+            positions = proposal.draw(_generator(key), size)
             deviations, offset = log_ratio(model, rows, proposal, positions)
             return positions, deviations + offset
 
         for draws in in_batches(weigh, self.num_particles, rows, key):
             log_weights = draws.log_weights
             is_even = weights.ess(log_weights) >= MIN_ESS * len(log_weights)
-            variance = weights.relative_variance(log_weights)
             yield Snapshot(
-                weights.log_mean(log_weights) + (0.5 * variance if is_even else 0.0),
-                math.sqrt(variance),
+                Estimate(weights.log_mean(log_weights), weights.relative_variance(log_weights), is_even),
                 num_observations=rows.size,
                 num_steps=1,
                 positions=draws.positions,
@@ -110,14 +105,14 @@ class Laplace:
                 diagnose=lambda log_weights=log_weights: _diagnose(log_weights, len(modes)),
             )
 
-    def _as_it_stands(self, model, rows, modes: tuple[LocalGaussian, ...], key) -> Snapshot:
+    def _approximation(self, model, rows, modes: tuple[LocalGaussian, ...], key) -> Snapshot:
         log_masses = np.array([mode.log_mass for mode in modes])
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        generator = _generator(key)
         counts = generator.multinomial(self.num_particles, np.exp(weights.normalise(log_masses)))
         draws = [mode.draw(generator, count) for mode, count in zip(modes, counts, strict=True)]
+        log_evidence = weights.log_sum_exp(log_masses) + math.log(num_orders(model))
         return Snapshot(
-            weights.log_sum_exp(log_masses) + math.log(num_orders(model)),
-            math.nan,
+            Estimate(log_evidence, math.nan, is_unbiased=False),
             num_observations=rows.size,
             num_steps=1,
             positions=jnp.asarray(np.concatenate(draws), jnp.float32),
@@ -125,6 +120,10 @@ class Laplace:
             share_done=1.0,
             diagnose=lambda: Diagnosis({"ess": math.nan, "pareto_shape": math.nan, "num_modes": len(modes)}),
         )
+
+
+def _generator(key: Array) -> np.random.Generator:
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagnosis:

@@ -1,6 +1,5 @@
 """Nested sampling: the log evidence from the shrinking prior mass above rising likelihood contours."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from evidentia.evidence.estimator import Snapshot
-from evidentia.evidence.nested import Iteration, Stage, check_fields, diagnose, shrink
-from evidentia.evidence.prior_mass import Quadrature, Shrinkage
-from evidentia.gradients import FullBatch
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage
+from evidentia.evidence.nested.run import Iteration, NestedSettings, Stage, diagnose, shrink
 from evidentia.kernels import ReflectingSGHMC
-from evidentia.model import BoundModel
-from evidentia.rows import Rows
-from evidentia.target import Target
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gradients import FullBatch, Prepared
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import posterior
 
 
 @dataclass(frozen=True)
@@ -57,40 +56,46 @@ class NestedSampling:
     remaining: float = 0.01
 
     def __post_init__(self):
-        check_fields(self)
+        self.settings.check()
+
+    @property
+    def settings(self) -> NestedSettings:
+        """How a run proceeds."""
+        return NestedSettings(
+            self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
+        )
 
     @classmethod
     def published(cls) -> "NestedSampling":
         """The settings of the 2019 papers: 2 live points, 20 steps with η = 10⁻³ and α = 0.1, e^{-1/M}, stop at 1%.
 
-        With 2 live points the standard error is √(H/2), several nats; and steps of 0.03 in unconstrained units are too long
-        for the posterior of many rows, which the run then says.
+        With 2 live points the standard error is √(H/2), several nats. Steps of 0.03 in unconstrained units are too long for
+        the posterior of many rows; a diagnostic says so.
         """
         kernel = ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
         return cls(num_particles=2, kernel=kernel, quadrature="rectangle")
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after every few iterations, with the live points' share of the evidence in the estimate."""
         key_prior, key_shrink = jax.random.split(key)
         positions = model.sample_prior(key_prior, self.num_particles)
-        nothing = Rows(rows.arrays, rows.start, rows.start)
-        prior = FullBatch().prepare(model, None, Target(nothing, nothing, 1.0), None)
+        prior = Prepared(FullBatch(), None, posterior(rows.part(0, 0)))
         removed, iterations = [], []
-        for stage in shrink(self, model, prior, rows, positions, key_shrink):
+        for stage in shrink(self.settings, model, prior, rows, positions, key_shrink):
             removed.append(stage.removed)
             iterations.extend(stage.iterations)
             points = [*removed, stage.live]
             yield Snapshot(
-                stage.integral.log_evidence,
-                math.sqrt(stage.variance),
-                rows.stop - rows.start,
-                len(stage.iterations),
+                Estimate(stage.integral.log_evidence, stage.variance, is_unbiased=False),
+                num_observations=rows.size,
+                num_steps=len(stage.iterations),
                 positions=jnp.asarray(np.concatenate([part.positions for part in points])),
                 log_weights=np.concatenate([part.log_weights for part in points]),
                 share_done=stage.share_done,
                 diagnose=partial(self._diagnose, stage, tuple(iterations)),
             )
 
-    def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]):
+    def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]) -> Diagnosis:
         share = f"{100 * stage.share_done:.0f}% of the way in the logarithm of the prior mass"
-        return diagnose(self, iterations, stage.integral.information, share if stage.is_stuck else "")
+        stuck_at = share if stage.is_stuck else ""
+        return diagnose(self.kernel, iterations, stage.integral.information, stuck_at)

@@ -1,6 +1,5 @@
-"""Online nested sampling: Bayesian updating chunk by chunk, each by a nested sampler that starts where the last ended."""
+"""Online nested sampling: Bayesian updating by one nested sampler for each chunk, which starts where the last one ended."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,18 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
-from evidentia.evidence.estimator import Diagnosis, Snapshot, over_chunks
-from evidentia.evidence.nested import FEW, Iteration, Stage, check_fields, diagnose, shrink
-from evidentia.evidence.population import Population
-from evidentia.evidence.prior_mass import Quadrature, Shrinkage, WeightedPoints
-from evidentia.evidence.reservoir import WeightedReservoir
-from evidentia.fields import check_count
-from evidentia.gradients import FullBatch
+from evidentia.errors import ConfigurationError, check_count
+from evidentia.evidence.chunks import next_stop, over_chunks
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
+from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink
+from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
+from evidentia.evidence.path.population import Population
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection, posterior_scale
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, next_stop
-from evidentia.target import Target
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gradients import FullBatch, Prepared
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import posterior
 
 
 class OnlineNestedState(NamedTuple):
@@ -45,22 +44,22 @@ class OnlineNestedSampling:
     """Bayesian updating with nested sampling: log p(D) = Σ_k log p(chunk_k | rows before).
 
     Each term is the evidence of a chunk under the posterior of the rows before it, taken as the prior. Nested sampling
-    gives it, with moves that keep that posterior inside the contour of the chunk's likelihood: their gradients may come from
-    mini-batches of the rows before. The points removed, weighted, are the posterior of the rows so far. While they come,
-    M of them are kept by weighted reservoir sampling (Chao 1982), and are the live points of the next chunk.
+    computes it, with moves that leave that posterior invariant inside the contour of the chunk's likelihood: their gradients
+    may come from mini-batches of the rows before. The removed points, weighted, are the posterior of the rows so far. M of
+    them are kept by weighted reservoir sampling (Chao 1982), and are the live points of the next chunk.
 
-    The squared standard error is Σ_k H_k / M, H_k the information of chunk k. That the points carried over are a few of the
-    last chunk's, and copies of each other that have moved, adds nothing that shows: over 40 data sets of 300 rows, in 4 or
-    in 15 chunks, the errors' spread was 0.9 to 1.0 times the standard error.
+    The squared standard error is Σ_k H_k / M, H_k the information of chunk k. The points carried over are few, and moved
+    copies of each other, but this has no visible effect: over 40 data sets of 300 rows, in 4 or in 15 chunks, the errors'
+    spread was 0.9 to 1.0 times the standard error.
 
     Attributes:
         num_particles: live points M, at least 8, in each chunk.
         chunk_size: rows in a chunk, at least.
         chunk_growth: rows in a chunk as a share of the rows seen, once that is more than `chunk_size`.
-        kernel: where new points come from: `kernels.ReflectingSGHMC` or `kernels.ConstrainedWalk`, which looks at all rows
-            before whatever the gradient.
-        gradient: the gradient of the posterior of the rows before: `gradients.FullBatch`, with which the steps are
-            corrected and so exact, `gradients.ControlVariate` or `gradients.MiniBatch`.
+        kernel: where new points come from: `kernels.ReflectingSGHMC`, or `kernels.ConstrainedWalk`, which looks at all rows
+            before the chunk whatever the gradient.
+        gradient: the gradient of the posterior of the rows before: `gradients.FullBatch`, with which the steps have
+            Metropolis' correction and are exact, `gradients.ControlVariate` or `gradients.MiniBatch`.
         quadrature, shrinkage, remaining: as for `NestedSampling`.
 
     Raises:
@@ -83,8 +82,8 @@ class OnlineNestedSampling:
     remaining: float = 0.01
 
     def __post_init__(self):
-        check_fields(self)
-        check_count("num_particles", self.num_particles, FEW)  # to show how wide the posterior is
+        self.settings.check()
+        check_count("num_particles", self.num_particles, FEW)  # to show the posterior's spread
         check_count("chunk_size", self.chunk_size, 1)
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
@@ -94,36 +93,43 @@ class OnlineNestedSampling:
                 f"{self.kernel!r}, and needs kernels.ReflectingSGHMC() or kernels.ConstrainedWalk()."
             )
 
+    @property
+    def settings(self) -> NestedSettings:
+        """How the run over a chunk proceeds."""
+        return NestedSettings(
+            self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
+        )
+
     def init(self, model: BoundModel, key: Array) -> OnlineNestedState:
         """Live points from the prior, with a log evidence of zero."""
         key, key_prior = jax.random.split(key)
         positions = model.sample_prior(key_prior, self.num_particles)
         return OnlineNestedState(Population(key, positions, np.zeros(self.num_particles)), 0)
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
     def next_stop(self, state: OnlineNestedState, total: int) -> int:
-        """The row up to which the next chunk reaches; growing chunks stop at round numbers."""
+        """The number of rows up to which the next chunk reaches; growing chunks stop at round numbers."""
         size = max(self.chunk_size, int(self.chunk_growth * state.num_observations))
         above = state.num_observations if self.chunk_growth > 0 else None
         return next_stop(state.num_observations, size, total, round_above=above)
 
     def update(
-        self, model: BoundModel, state: OnlineNestedState, past: Rows, chunk: Rows, *, is_last: bool = False
+        self, model: BoundModel, state: OnlineNestedState, past: Window, chunk: Window
     ) -> tuple[OnlineNestedState, OnlineNestedInfo]:
-        """Take in a chunk; `past` holds the rows of earlier chunks, which the moves' gradients draw on.
+        """Take in a chunk; `past` holds the rows of earlier chunks, from which the moves' gradients come.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a live point or -inf at all.
         """
         population = state.population
         key, key_shrink, key_noise, key_reservoir = jax.random.split(population.key, 4)
-        prior, memory = self._prepare(model, population, past, chunk, key_noise)
+        prior, memory = self._prepare(model, population, past, key_noise)
         generator = np.random.default_rng(np.asarray(jax.random.key_data(key_reservoir)))
         reservoir, iterations = WeightedReservoir(self.num_particles), []
         stage: Stage | None = None
-        for stage in shrink(self, model, prior, chunk, population.positions, key_shrink):
+        for stage in shrink(self.settings, model, prior, chunk, population.positions, key_shrink):
             _offer(reservoir, generator, stage.removed)
             iterations.extend(stage.iterations)
         assert stage is not None  # a run has one stage at least
@@ -138,31 +144,32 @@ class OnlineNestedSampling:
         info = OnlineNestedInfo(tuple(iterations), stage.integral.information, stage.is_stuck)
         return OnlineNestedState(population, state.num_observations + chunk.size), info
 
-    def summary(self, state: OnlineNestedState) -> tuple[float, float]:
-        """Log evidence of everything seen and its standard error, in nats."""
-        return state.population.log_evidence, math.sqrt(state.population.variance)
+    def estimate(self, state: OnlineNestedState) -> Estimate:
+        """The estimate for all rows taken in."""
+        return Estimate(state.population.log_evidence, state.population.variance, is_unbiased=False)
 
     def diagnose(
-        self, model: BoundModel, state: OnlineNestedState, rows: Rows, infos: Sequence[OnlineNestedInfo]
+        self, model: BoundModel, state: OnlineNestedState, rows: Window, infos: Sequence[OnlineNestedInfo]
     ) -> Diagnosis:
-        """Measured signs of health of a run over `rows`; the information is the sum of the chunks'."""
+        """Diagnostics of a run over `rows`; the information is the sum of the chunks'."""
         stuck = [index for index, info in enumerate(infos) if info.is_stuck]
         last = infos[stuck[0]] if stuck else infos[-1]
         where = f"early in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
-        return diagnose(self, last.steps, sum(info.information for info in infos), where)
+        return diagnose(self.kernel, last.steps, sum(info.information for info in infos), where)
 
-    def _prepare(self, model: BoundModel, population: Population, past: Rows, chunk: Rows, key: Array):
-        """The posterior of the past as the chunk's prior, and what its gradient remembers."""
-        target = Target(past, Rows(past.arrays, past.stop, past.stop), 1.0)
+    def _prepare(
+        self, model: BoundModel, population: Population, past: Window, key: Array
+    ) -> tuple[Prepared, Any]:
+        """The posterior of the past as the chunk's prior, and the memory of its gradient."""
         positions = np.asarray(population.positions, np.float64)
-        centre = jnp.asarray(positions.mean(0), population.positions.dtype)
         gradient = FullBatch() if isinstance(self.kernel, ConstrainedWalk) else self.gradient
-        prior = gradient.prepare(model, population.memory, target, centre)
-        if isinstance(prior.config, FullBatch):
+        prior = gradient.prepare(model, population.memory, posterior(past), positions.mean(0))
+        if prior.estimator.is_exact:
             return prior, prior.memory
         scale = posterior_scale(positions, np.full(len(positions), 1 / len(positions)), None, past.size)
+        expansion = None if prior.expansion is None else prior.expansion.narrowed()
         noise = _noise(
-            model, prior.config, key, population.positions[:32], prior.target, prior.expansion, scale.factor
+            model, prior.estimator, key, population.positions[:32], prior.target, expansion, scale.factor
         )
         return prior, self.gradient.adapt(prior.memory, float(noise))
 
@@ -173,15 +180,15 @@ def _offer(reservoir: WeightedReservoir, generator: np.random.Generator, points:
 
 
 def _as_many(generator: np.random.Generator, items: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """All items; where there are fewer than `count`, since points of weight zero are none, some of them again."""
+    """All items, and some of them again where there are fewer than `count`, as points of weight zero are left out."""
     again = generator.choice(len(items), count - len(items)) if len(items) < count else []
     return np.stack([*items, *(items[index] for index in again)])
 
 
-@partial(jax.jit, static_argnames=("model", "gradient"))
-def _noise(model, gradient, key, positions, target, expansion, factor) -> Float[Array, ""]:
+@partial(jax.jit, static_argnames=("model", "estimator"))
+def _noise(model, estimator, key, positions, target, expansion, factor) -> Float[Array, ""]:
     """Half the mean square of the difference between two estimates of the gradient, in whitened coordinates."""
-    estimator = gradient.estimator(model, target, expansion)
+    gradient = estimator.function(model, target, expansion)
     key_first, key_second = jax.random.split(key)
-    differences = estimator(key_first, positions) - estimator(key_second, positions)
+    differences = gradient(key_first, positions) - gradient(key_second, positions)
     return 0.5 * jnp.mean((differences @ factor) ** 2)

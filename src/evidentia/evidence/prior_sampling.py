@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.checks import check_possible
-from evidentia.evidence.diagnostics import MAX_PARETO_SHAPE
-from evidentia.evidence.draws import Draws, in_batches
-from evidentia.evidence.estimator import Diagnosis, Snapshot
-from evidentia.fields import check_count
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, log_likelihood_sums
+from evidentia.errors import check_count
+from evidentia.evidence.draws.independent import Draws, in_batches
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.path.checks import check_possible
+from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
 
-MIN_ESS = 100.0  # effective draws below which the spread of the weights is not known either
+MIN_ESS = 100.0  # effective draws below which the variance of the weights is not known either
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class PriorSampling:
 
         θᵢ ~ p(θ),        Ẑ = (1/M) Σ p(D | θᵢ).
 
-    Unbiased, and of no use where the posterior is much narrower than the prior, so for most data: M must be many times the
-    ratio of their volumes, which grows as n^(d/2) with n rows and d parameters. With fewer draws than that none falls into
-    the posterior and the log evidence is far too low in nearly every run, which the standard error does not see; rare runs
-    that are far too high make up for it. A DiagnosticWarning says so where the effective sample size is under 100 draws or
-    the largest likelihoods have a Pareto shape above 0.7. A narrow region of high likelihood that no draw met is not seen.
+    Unbiased, but useless where the posterior is much narrower than the prior, as for most data: M must be many times the
+    ratio of their volumes, which grows as n^(d/2) with n rows and d parameters. With fewer draws than that, none falls into
+    the posterior and the log evidence is far too low in nearly every run, balanced by rare runs in which it is far too high;
+    the standard error does not show this. A DiagnosticWarning says so where the effective sample size is under 100 draws or
+    the largest likelihoods have a Pareto shape above 0.7. A narrow region of high likelihood without draws goes unseen.
 
-    `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate, as `SGAIS` does, where
+    `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate, as by `SGAIS`, where
     the effective sample size is 100 draws or more: below, the variance is not known.
 
     Attributes:
-        num_particles: draws M. The posterior that is returned consists of them, weighted by their likelihood.
+        num_particles: draws M. They are also the posterior, weighted by their likelihood.
 
     Raises:
         ConfigurationError: `num_particles` is not an integer of at least 2.
@@ -52,7 +52,7 @@ class PriorSampling:
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
 
         Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or -inf at all.
@@ -60,18 +60,18 @@ class PriorSampling:
 
         def weigh(key, size):
             positions = model.sample_prior(key, size)
-            deviations, offset = log_likelihood_sums(model, positions, rows)
+            deviations, offset = rows.log_likelihoods(model, positions)
             return positions, deviations + offset
 
         for draws in in_batches(weigh, self.num_particles, rows, key):
             if draws.share_done == 1.0:
-                check_possible(draws.log_weights, rows, "draws")
-            is_possible = np.max(draws.log_weights) > -np.inf
-            yield _snapshot(draws, rows) if is_possible else _nothing_yet(draws)
+                check_possible(draws.log_weights, rows.span, "draws")
+            is_possible = bool(np.max(draws.log_weights) > -np.inf)
+            yield _snapshot(draws, rows if is_possible else None)
 
 
 def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[float, float]:
-    """The estimate from the log-likelihoods of draws from the prior, without a correction, and its standard error, in nats.
+    """The raw estimate from the log-likelihoods of draws from the prior, and its standard error, in nats.
 
     Example:
         >>> log_mean_likelihood(np.array([-3.0, -3.0, -3.0]))
@@ -80,23 +80,21 @@ def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[f
     return weights.log_mean(log_likelihoods), math.sqrt(weights.relative_variance(log_likelihoods))
 
 
-def _snapshot(draws: Draws, rows: Rows) -> Snapshot:
-    log_evidence, standard_error = log_mean_likelihood(draws.log_weights)
-    is_credible = weights.ess(draws.log_weights) >= MIN_ESS
+def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
+    """With an estimate if the rows are possible at a draw; `rows` is None if they are not."""
+    estimate = None
+    if rows is not None:
+        raw, standard_error = log_mean_likelihood(draws.log_weights)
+        estimate = Estimate(raw, standard_error**2, weights.ess(draws.log_weights) >= MIN_ESS)
     return Snapshot(
-        log_evidence + (0.5 * standard_error**2 if is_credible else 0.0),
-        standard_error,
-        num_observations=rows.size,
+        estimate,
+        num_observations=0 if rows is None else rows.size,
         num_steps=1,
         positions=draws.positions,
         log_weights=draws.log_weights,
         share_done=draws.share_done,
         diagnose=lambda: _diagnose(draws.log_weights),
     )
-
-
-def _nothing_yet(draws: Draws) -> Snapshot:
-    return Snapshot(math.nan, math.nan, 0, 1, draws.positions, draws.log_weights, draws.share_done)
 
 
 def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:

@@ -1,38 +1,38 @@
 """The sequential estimator: the log evidence as a sum of log predictive densities, without weights."""
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, DiagnosticWarning, EstimationError
-from evidentia.evidence import diagnostics
+from evidentia.errors import ConfigurationError, EstimationError, check_count
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.checks import check_defined, check_possible
-from evidentia.evidence.estimator import (
-    Diagnosis,
-    Estimator,
-    PathInfo,
-    PathState,
-    Snapshot,
-    over_chunks,
-)
-from evidentia.evidence.moves import StepInfo, move_particles
-from evidentia.evidence.population import Population, from_prior
-from evidentia.fields import check_count, check_kernel
-from evidentia.gradients import ControlVariate, MiniBatch
-from evidentia.kernels import BAOAB, HMC, METROPOLIS, SGHMC, STOCHASTIC
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, log_likelihood_sums
-from evidentia.target import Target
+from evidentia.evidence.chunks import ChunkInfo, PathState, over_chunks
+from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.evidence.path import diagnostics
+from evidentia.evidence.path.checks import check_defined, check_possible
+from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
+from evidentia.evidence.path.population import Population, from_prior
+from evidentia.kernels import BAOAB, HMC, SGHMC
+from evidentia.kernels.kernel import check_kernel
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gradients import ControlVariate, MiniBatch
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import tempered
 
 MIN_DRAWS = 20  # effective particles of a chunk: with fewer, the variance of its prediction is not known
+
+
+class StartInfo(NamedTuple):
+    """What happened with the first rows: the steps of the initial method, and its diagnosis."""
+
+    steps: Sequence[StepInfo]
+    diagnosis: Diagnosis
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Sequential:
         kernel: the move along gradient estimates, as in `SGAIS`.
         gradient: the gradient, as in `SGAIS`.
         exact_kernel: the move where the gradient is exact; None for `kernel` always.
-        initial: an estimator for the first rows, whose posterior the particles start from; any goes. The published hybrid
+        initial: a method for the first rows, from whose posterior the particles start; any of them. The published hybrid
             takes `ev.NestedSampling()`. None for particles from the prior, whose mean likelihood of the first 20 rows is a
             poor estimate with more than two or three parameters.
         initial_rows: how many rows that is.
@@ -70,27 +70,25 @@ class Sequential:
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
     exact_kernel: Any = field(default_factory=HMC)
-    initial: Estimator | None = field(default_factory=AIS)
+    initial: Method | None = field(default_factory=AIS)
     initial_rows: int = 100
-
-    resampling = None  # what the path reads: particles carry no weights
 
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
         check_count("num_moves", self.num_moves, 1)
         check_count("initial_rows", self.initial_rows, 2)
-        check_kernel("kernel", self.kernel, STOCHASTIC)
+        check_kernel("kernel", self.kernel, "gradient")
         if self.exact_kernel is not None:
-            check_kernel("exact_kernel", self.exact_kernel, METROPOLIS)
+            check_kernel("exact_kernel", self.exact_kernel, "log_density")
         if self.initial is not None and (
-            isinstance(self.initial, type) or not isinstance(self.initial, Estimator)
+            isinstance(self.initial, type) or not isinstance(self.initial, Method)
         ):
             raise ConfigurationError(
                 f"initial must be a configuration such as NestedSampling(); got {self.initial!r}."
             )
 
     @classmethod
-    def published(cls, initial: Estimator | None = None) -> "Sequential":
+    def published(cls, initial: Method | None = None) -> "Sequential":
         """With the settings of the MaxEnt paper: 10 particles, 20 SGHMC steps, mini-batches of 500 rows.
 
         Without `initial` it begins with the prior; `initial=ev.NestedSampling.published()` gives the paper's hybrid.
@@ -104,7 +102,7 @@ class Sequential:
             initial=initial,
         )
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
@@ -113,7 +111,7 @@ class Sequential:
         return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """The row up to which the next chunk reaches, as published."""
+        """The number of rows up to which the next chunk reaches, as published."""
         start = state.num_observations
         if start == 0 and self.initial is not None:
             return min(self.initial_rows, total)
@@ -121,78 +119,75 @@ class Sequential:
         return min(start + size, total)
 
     def update(
-        self, model: BoundModel, state: PathState, past: Rows, chunk: Rows, *, is_last: bool = False
-    ) -> tuple[PathState, PathInfo]:
+        self, model: BoundModel, state: PathState, past: Window, chunk: Window
+    ) -> tuple[PathState, ChunkInfo | StartInfo]:
         """Predict a chunk, then move the particles with it; `past` holds the rows of earlier chunks.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
         """
         if state.num_observations == 0 and self.initial is not None:
             return self._begin(self.initial, model, state, chunk)
-        deviations, offset = log_likelihood_sums(model, state.population.positions, chunk)
-        check_defined(deviations, chunk)
-        check_possible(deviations, chunk)
-        population = state.population._replace(
-            log_evidence=state.population.log_evidence
-            + offset
-            + weights.log_sum_exp(deviations)
-            - math.log(self.num_particles),
-            variance=state.population.variance + weights.relative_variance(deviations),
+        deviations, offset = chunk.log_likelihoods(model, state.population.positions)
+        check_defined(deviations, chunk.span)
+        check_possible(deviations, chunk.span)
+        population = state.population
+        population = population._replace(
+            log_evidence=population.log_evidence + offset + weights.log_mean(deviations),
+            variance=population.variance + weights.relative_variance(deviations),
         )
         info = StepInfo(weights.ess(deviations) / len(deviations))
         target = 0.5 * len(deviations)
-        # Weights that leave a few particles say nothing of the scale: temper them.
+        # Weights that leave a few particles say nothing about the scale: temper them.
         share = weights.next_temperature(np.zeros_like(deviations), deviations, 0.0, target)
         log_weights, infos = share * deviations, []
+        # Particles carry no weights: nothing is resampled.
+        settings = PathSettings(0.5, self.kernel, self.gradient, self.exact_kernel, resampling=None)
         for _ in range(self.num_moves):
             population, info = move_particles(
-                self, model, population, log_weights, Target(past, chunk, 1.0), info
+                settings, model, population, log_weights, tempered(past, chunk), info
             )
             infos.append(info)
             log_weights = np.zeros_like(deviations)
-        return PathState(population, state.num_observations + chunk.size), PathInfo(infos)
+        state = PathState(population, state.num_observations + chunk.size)
+        return state, ChunkInfo(infos, self.estimate(state), self.estimate(state))
 
-    def summary(self, state: PathState) -> tuple[float, float]:
-        """Log evidence of everything seen and its standard error, in nats, were the chunks independent."""
-        variance = state.population.variance
-        return state.population.log_evidence + 0.5 * variance, math.sqrt(variance)
+    def estimate(self, state: PathState) -> Estimate:
+        """The estimate for all rows taken in, with the chunks taken as independent."""
+        return Estimate(state.population.log_evidence, state.population.variance)
 
     def diagnose(
-        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[PathInfo]
+        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo | StartInfo]
     ) -> Diagnosis:
-        """Measured signs of health of a run over `rows`."""
+        """Diagnostics of a run over `rows`, with the signs of the method for the first rows."""
         spread = diagnostics.height_spread(model, rows, state.population)
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
-        return Diagnosis(
-            measured,
-            diagnostics.signs_of_path(measured, "an estimator for initial", MIN_DRAWS / self.num_particles),
-        )
+        signs = diagnostics.signs_of_path(measured, "a method for initial", MIN_DRAWS / self.num_particles)
+        if isinstance(infos[0], StartInfo):
+            of_start = infos[0].diagnosis.signs
+            signs |= {f"first rows: {name}": f"the first rows: {sign}" for name, sign in of_start.items()}
+        return Diagnosis(measured, signs)
 
     def _begin(
-        self, initial: Estimator, model: BoundModel, state: PathState, chunk: Rows
-    ) -> tuple[PathState, PathInfo]:
-        """The state after the first rows, by another estimator."""
+        self, initial: Method, model: BoundModel, state: PathState, chunk: Window
+    ) -> tuple[PathState, StartInfo]:
+        """The state after the first rows, by another method."""
         key, key_run, key_draw = jax.random.split(state.population.key, 3)
-        # With as many particles as here at least, or its error would be a floor.
+        # With as many particles as here at least, or its error would dominate.
         count = max(initial.num_particles, self.num_particles)
         snapshots = list(replace(initial, num_particles=count).run(model, chunk, key_run))  # type: ignore[type-var]
         last = snapshots[-1]
-        for sentence in last.diagnose().signs.values():
-            warnings.warn(
-                f"{model.name}, the first {chunk.size} rows: {sentence}", DiagnosticWarning, stacklevel=7
-            )
-        if math.isnan(last.standard_error):
+        if last.estimate is None or math.isnan(last.estimate.variance):
             raise EstimationError(
-                f"initial must be an estimator that knows its standard error; got {initial!r}, whose error of the first "
+                f"initial must be a method that knows its standard error; got {initial!r}, whose error for the first "
                 f"{chunk.size} rows is not known."
             )
         chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
+        estimate = last.estimate
+        # Later chunks add the logarithms of unbiased predictions: an estimate of another kind counts as it is read.
+        raw = estimate.raw if estimate.is_unbiased else estimate.log_evidence - 0.5 * estimate.variance
         population = Population(
-            key,
-            last.positions[chosen],
-            np.zeros(self.num_particles),
-            last.log_evidence - 0.5 * last.standard_error**2,
-            last.standard_error**2,
+            key, last.positions[chosen], np.zeros(self.num_particles), raw, estimate.variance
         )
         num_steps = sum(snapshot.num_steps for snapshot in snapshots)
-        return PathState(population, chunk.size), PathInfo([StepInfo(math.nan)] * num_steps)
+        steps = [StepInfo(math.nan)] * num_steps
+        return PathState(population, chunk.size), StartInfo(steps, last.diagnose())

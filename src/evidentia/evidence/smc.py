@@ -1,6 +1,5 @@
-"""Sequential importance resampling: rows one after the other, all that were seen at every move."""
+"""Sequential importance resampling: rows one after the other, with moves that look at all rows seen."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,22 +7,17 @@ from typing import Any
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError
-from evidentia.evidence import diagnostics
-from evidentia.evidence.annealing import anneal
-from evidentia.evidence.estimator import (
-    Diagnosis,
-    PathInfo,
-    PathState,
-    Snapshot,
-    over_chunks,
-)
-from evidentia.evidence.population import from_prior, log_evidence_variance
-from evidentia.fields import check_count, check_kernel, check_target_ess
-from evidentia.gradients import FullBatch
-from evidentia.kernels import HMC, METROPOLIS, STOCHASTIC, WEIGHTED
-from evidentia.model import BoundModel
-from evidentia.rows import Rows, next_stop
+from evidentia.errors import ConfigurationError, check_count, check_target_ess
+from evidentia.evidence.chunks import ChunkInfo, PathState, next_stop, over_chunks
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.path import diagnostics
+from evidentia.evidence.path.annealing import anneal
+from evidentia.evidence.path.moves import PathSettings
+from evidentia.evidence.path.population import estimate_of, from_prior
+from evidentia.kernels import HMC
+from evidentia.kernels.kernel import check_kernel
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
 
 
 @dataclass(frozen=True)
@@ -36,8 +30,8 @@ class SMC:
 
         wᵢ ← wᵢ p(yₙ | θᵢ),        log Ẑ ← log Ẑ + log Σ Wᵢ p(yₙ | θᵢ).
 
-    A chunk that would leave less than half the target is taken in over temperatures instead. Ẑ is unbiased up to what is
-    learnt from the particles themselves (step sizes, temperatures), of order 1/M; `log_evidence` is corrected for the bias
+    A chunk that would leave less than half the target is taken in over temperatures instead. Ẑ is unbiased except for what is
+    tuned on the particles themselves (step sizes, temperatures), of order 1/M; `log_evidence` is corrected for the bias
     -variance/2 of the logarithm.
 
     Attributes:
@@ -45,7 +39,7 @@ class SMC:
         chunk_size: rows taken in at a time. The published algorithm takes one.
         target_ess: effective sample size, as a fraction of the particles, below which they are resampled and moved.
         resampling: the scheme, "systematic", "stratified", "residual" or "multinomial".
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights make up for its errors; or one without
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for its errors; or one without
             Metropolis' correction.
 
     Raises:
@@ -64,21 +58,22 @@ class SMC:
     resampling: str = "systematic"
     kernel: Any = field(default_factory=HMC)
 
-    # What the path reads: every gradient is exact.
-    gradient = FullBatch()
-    exact_kernel = None
-
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
         check_count("chunk_size", self.chunk_size, 1)
         check_target_ess(self.target_ess)
-        check_kernel("kernel", self.kernel, METROPOLIS + STOCHASTIC + WEIGHTED)
+        check_kernel("kernel", self.kernel, "log_density", "gradient")
         if self.resampling not in weights.SCHEMES:
             raise ConfigurationError(
                 f"resampling must be one of {', '.join(weights.SCHEMES)}; got {self.resampling!r}."
             )
 
-    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    @property
+    def path(self) -> PathSettings:
+        """How the particles follow the path: with exact gradients."""
+        return PathSettings(self.target_ess, self.kernel, resampling=self.resampling)
+
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
@@ -87,28 +82,29 @@ class SMC:
         return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """The row up to which the next chunk reaches."""
+        """The number of rows up to which the next chunk reaches."""
         return next_stop(state.num_observations, self.chunk_size, total)
 
     def update(
-        self, model: BoundModel, state: PathState, past: Rows, chunk: Rows, *, is_last: bool = False
-    ) -> tuple[PathState, PathInfo]:
+        self, model: BoundModel, state: PathState, past: Window, chunk: Window
+    ) -> tuple[PathState, ChunkInfo]:
         """Take in a chunk; `past` holds the rows of earlier chunks.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
         """
-        population, steps = anneal(self, model, state.population, past, chunk)
-        return PathState(population, state.num_observations + chunk.size), PathInfo(steps)
+        population, steps = anneal(self.path, model, state.population, past, chunk)
+        state = PathState(population, state.num_observations + chunk.size)
+        estimate = self.estimate(state)
+        return state, ChunkInfo(steps, estimate, estimate)
 
-    def summary(self, state: PathState) -> tuple[float, float]:
-        """Log evidence of everything seen and its standard error, in nats."""
-        variance = log_evidence_variance(state.population)
-        return state.population.log_evidence + 0.5 * variance, math.sqrt(variance)
+    def estimate(self, state: PathState) -> Estimate:
+        """The estimate for all rows taken in."""
+        return estimate_of(state.population)
 
     def diagnose(
-        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[PathInfo]
+        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo]
     ) -> Diagnosis:
-        """Measured signs of health of a run over `rows`."""
+        """Diagnostics of a run over `rows`."""
         spread = diagnostics.height_spread(model, rows, state.population)
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
         return Diagnosis(measured, diagnostics.signs_of_path(measured, "a smaller chunk_size"))

@@ -1,23 +1,21 @@
 """Underdamped Langevin dynamics, preconditioned, with the BAOAB splitting: the default move."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_count, check_positive
+from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
-
-Positions = Float[Array, "particles parameters"]
 
 MAX_FORCE = 5.0  # in units of the length of the whitened force at a typical particle
 MAX_STEPS = 8  # how many times the configured number of steps a rough target may take
 
 
 @dataclass(frozen=True)
-class BAOAB:
+class BAOAB(GradientKernel):
     """Langevin dynamics in whitened coordinates q, θ = L q with L Lᵀ the particles' covariance.
 
     From velocities v ~ N(0, 1 - h²/4), `num_steps` times, with f(q) = Lᵀ ∇ log π(L q), h the step size and α the friction:
@@ -31,11 +29,11 @@ class BAOAB:
     One gradient a step. Positions of a Gaussian target have the exact covariance at any stable step size (h < 2), and
     the bias elsewhere is O(h²) of the departure from a Gaussian.
 
-    Two guards for targets far from a Gaussian. E|f|²/d is the mean curvature in whitened coordinates (Fisher's
+    Two guards hold for densities far from a Gaussian. E|f|²/d is the mean curvature in whitened coordinates (Fisher's
     identity): one for a Gaussian, large where particles sit in several narrow modes. h is divided by the root of its
-    median over the particles, where that is more than one (α is multiplied by it), and the number of steps grows as
-    much, up to `MAX_STEPS` fold. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle on a steep wall (a log scale
-    far below its posterior) comes back instead of diverging.
+    median over the particles, where that is more than one (α is multiplied by it), and the number of steps grows by the
+    same factor, up to `MAX_STEPS`. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle on a
+    steep wall (a log scale far below its posterior) returns instead of diverging.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -50,22 +48,14 @@ class BAOAB:
     def __post_init__(self):
         if not 0 < self.step_size < 2:
             raise ConfigurationError(f"step_size must lie in (0, 2), the stable range; got {self.step_size}.")
-        if self.friction <= 0:
-            raise ConfigurationError(f"friction must be positive; got {self.friction}.")
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+        check_positive("friction", self.friction)
+        check_count("num_steps", self.num_steps, 1)
 
-    def move(
-        self,
-        key: Array,
-        positions: Positions,
-        gradient: Callable[[Array, Positions], Positions],
-        scale: Scale,
-    ) -> Positions:
+    def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """Positions after `num_steps` steps; a particle that ends where the gradient is not finite stays where it was."""
 
         def force(key, positions):
-            return gradient(key, positions) @ scale.factor
+            return density.gradient(key, positions) @ scale.factor
 
         def drift(positions, velocities):
             return positions + half * velocities @ scale.factor.T
@@ -97,14 +87,12 @@ class BAOAB:
 
         num_steps = jnp.ceil(self.num_steps * jnp.minimum(roughness, MAX_STEPS)).astype(int)
         carry = positions, velocities, forces
+        moved: Array
         moved, _, forces = jax.lax.fori_loop(0, num_steps, step, carry)
-        return jnp.where(jnp.isfinite(moved + forces).all(1, keepdims=True), moved, positions)
+        is_finite = jnp.isfinite(moved + forces).all(1, keepdims=True)
+        return Moved(jnp.where(is_finite, moved, positions))
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """Variance that noise in the gradient adds in a step, as a share of that which the kernel adds itself.
-
-        `differences` are those of two estimates of the gradient at the same positions.
-        """
-        # The force is used for a half kick before and one after the drift: noise of variance h² each step.
-        variance = 0.5 * jnp.mean((differences @ scale.factor) ** 2)
-        return self.step_size**2 * variance / (1 - jnp.exp(-2 * self.friction * self.step_size))
+        """The share of the gradient's noise: the force acts for half a kick on each side of the drift."""
+        added = self.step_size**2 * noise_variance(differences @ scale.factor)
+        return added / (1 - jnp.exp(-2 * self.friction * self.step_size))

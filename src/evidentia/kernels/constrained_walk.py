@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
-from evidentia.kernels.region import Points, Region
+from evidentia.errors import check_count
+from evidentia.kernels.region import ConstrainedKernel, Points, Region, Values
 
 
 @dataclass(frozen=True)
-class ConstrainedWalk:
-    """Metropolis' random walk on the prior, refused at the likelihood contour.
+class ConstrainedWalk(ConstrainedKernel):
+    """Metropolis' random walk on the prior, rejected at the likelihood contour.
 
     `num_steps` times, with L Lᵀ the covariance of the live points and a length h that follows the share of steps taken,
 
@@ -32,34 +32,32 @@ class ConstrainedWalk:
     target_acceptance: ClassVar[float] = 0.4
     target_free: ClassVar[float] = 0.0
     largest_step: ClassVar[float] = 1.0
-    is_adaptive: ClassVar[bool] = True
+    is_adaptive: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __post_init__(self):
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+        check_count("num_steps", self.num_steps, 1)
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
         """Points after `num_steps` steps, and twice the share of its steps that each has taken; `factor` is h L."""
 
-        def log_density(key, positions):
+        def log_density(key, positions) -> Values:
             values, _ = region.log_density(key, positions)
             assert values is not None  # a density that is known, not only its gradient
             return values
 
-        def step(index, carry):
+        def step(index, carry: tuple[Points, Values, Values]):
             here, value, taken = carry
             key_step, key_accept, key_density = jax.random.split(jax.random.fold_in(key_steps, index), 3)
             there = here.positions + jax.random.normal(key_step, here.positions.shape) @ factor.T
-            log_likelihoods, value_there = region.log_likelihood(there), log_density(key_density, there)
-            accept = jnp.log(jax.random.uniform(key_accept, value.shape)) < value_there - value
+            log_likelihoods: Array = region.log_likelihood(there)
+            value_there = log_density(key_density, there)
+            accept: Array = jnp.log(jax.random.uniform(key_accept, value.shape)) < value_there - value
             accept &= region.holds(log_likelihoods, here.labels)
-            here = Points(
-                jnp.where(accept[:, None], there, here.positions),
-                jnp.where(accept, log_likelihoods, here.log_likelihoods),
-                here.labels,
-            )
+            positions = jnp.where(accept[:, None], there, here.positions)
+            log_likelihoods = jnp.where(accept, log_likelihoods, here.log_likelihoods)
+            here = Points(positions, log_likelihoods, here.labels)
             return here, jnp.where(accept, value_there, value), taken + accept
 
         key_density, key_steps, key_labels = jax.random.split(key, 3)

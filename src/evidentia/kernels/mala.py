@@ -1,23 +1,24 @@
-"""The Metropolis-adjusted Langevin algorithm: one gradient a step, accepted or refused."""
+"""The Metropolis-adjusted Langevin algorithm: one gradient a step, accepted or rejected."""
 
 from dataclasses import dataclass
 
-import blackjax
+from blackjax.mcmc import mala
 from jaxtyping import Array
 
-from evidentia.errors import ConfigurationError
-from evidentia.kernels.metropolis import LogDensity, Positions, repeat
+from evidentia.errors import check_count, check_positive
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
+from evidentia.kernels.metropolis import whitened
 from evidentia.kernels.scale import Scale
 
 
 @dataclass(frozen=True)
-class MALA:
-    """`num_steps` times a Langevin step in whitened coordinates q, θ = L q with L Lᵀ the covariance,
+class MALA(Kernel):
+    """`num_steps` Langevin steps in whitened coordinates q, θ = L q with L Lᵀ the covariance,
 
         q' = q + (h²/2) ∇ log π(L q) + h ξ,    ξ ~ N(0, 1),    h = `step_size` d^(-1/6),
 
-    accepted with Metropolis' and Hastings' probability; d is the number of parameters. On a Gaussian, h = 1.65 d^(-1/6)
-    accepts 57% of the steps; the default is shorter, for targets that are not.
+    accepted with the Metropolis-Hastings probability; d is the number of parameters. On a Gaussian, h = 1.65 d^(-1/6)
+    accepts 57% of the steps; the default is shorter, for densities that are not Gaussian.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -30,18 +31,16 @@ class MALA:
     num_steps: int = 20
 
     def __post_init__(self):
-        if self.step_size <= 0:
-            raise ConfigurationError(f"step_size must be positive; got {self.step_size}.")
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+        check_positive("step_size", self.step_size)
+        check_count("num_steps", self.num_steps, 1)
 
-    def move(self, key: Array, positions: Positions, log_density: LogDensity, scale: Scale) -> Positions:
-        """Positions after `num_steps` steps; `log_density` is that of one particle, which `jax.grad` can differentiate."""
-        kernel = blackjax.mala.build_kernel()
+    def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
+        """Positions after `num_steps` steps."""
+        kernel = mala.build_kernel()
         # BlackJAX's step is x + ε ∇ + √(2ε) ξ.
         size = 0.5 * self.step_size**2 * positions.shape[1] ** (-1 / 3)
 
-        def step(key, state, density):
-            return kernel(key, state, density, size)
+        def step(key, state, log_density):
+            return kernel(key, state, log_density, size)
 
-        return repeat(self.num_steps, key, positions, log_density, scale, blackjax.mala.init, step)
+        return Moved(whitened(self.num_steps, key, positions, density.log_density, scale, mala.init, step))

@@ -1,6 +1,6 @@
-"""What the kernels with Metropolis' correction share: whitened steps from where each particle is.
+"""Whitened steps from where each particle is: what kernels with Metropolis' correction share.
 
-A proposal's steps are taken in coordinates q, θ = θ₀ + L q, with θ₀ the particle's place and L Lᵀ the covariance of the
+A proposal's steps are taken in coordinates q, θ = θ₀ + L q, with θ₀ the particle's position and L Lᵀ the covariance of the
 density (`Scale.factor`). Far from zero, differences of whitened coordinates themselves would lose their digits.
 """
 
@@ -10,15 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
+from evidentia.kernels.kernel import LogDensity, Positions
 from evidentia.kernels.scale import Scale
 
-Positions = Float[Array, "particles parameters"]
-LogDensity = Callable[[Float[Array, " parameters"]], Float[Array, ""]]
 
-
-def repeat(
+def whitened(
     num_moves: int,
     key: Array,
     positions: Positions,
@@ -27,9 +25,10 @@ def repeat(
     init: Callable[[Array, LogDensity], Any],
     step: Callable[[Array, Any, LogDensity], tuple[Any, Any]],
 ) -> Positions:
-    """Positions after `num_moves` moves of a BlackJAX kernel, `state, info = step(key, state, log_density)`.
+    """Positions after `num_moves` moves of a BlackJAX kernel in whitened coordinates.
 
-    A place where the density is NaN is one where it is zero: no particle goes there.
+    `init(position, log_density)` makes a state, and `state, info = step(key, state, log_density)` moves it. The density is
+    taken as zero where it is NaN.
     """
 
     def density_from(origin, shift):
@@ -41,7 +40,7 @@ def repeat(
 
     def move(key, origin, state):
         state, _ = step(key, state, partial(density_from, origin))
-        # From its new place on; what the kernel knows of the density there stays.
+        # The next step starts from here; the density and gradient in the state stay valid.
         return origin + scale.factor @ state.position, state._replace(position=jnp.zeros_like(origin))
 
     def one(index, carry):

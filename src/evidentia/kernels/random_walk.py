@@ -2,23 +2,23 @@
 
 from dataclasses import dataclass
 
-import blackjax
 import jax.numpy as jnp
 from blackjax.mcmc import random_walk
 from jaxtyping import Array
 
-from evidentia.errors import ConfigurationError
-from evidentia.kernels.metropolis import LogDensity, Positions, repeat
+from evidentia.errors import check_count, check_positive
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
+from evidentia.kernels.metropolis import whitened
 from evidentia.kernels.scale import Scale
 
 
 @dataclass(frozen=True)
-class RandomWalk:
-    """`num_steps` times a Gaussian step in whitened coordinates q, θ = L q with L Lᵀ the covariance,
+class RandomWalk(Kernel):
+    """`num_steps` Gaussian steps in whitened coordinates q, θ = L q with L Lᵀ the covariance,
 
         q' = q + `step_size` d^(-1/2) ξ,    ξ ~ N(0, 1),
 
-    accepted with Metropolis' probability; d is the number of parameters. It takes about d steps to forget a place.
+    accepted with Metropolis' probability; d is the number of parameters. It decorrelates in about d steps.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -31,19 +31,18 @@ class RandomWalk:
     num_steps: int = 50
 
     def __post_init__(self):
-        if self.step_size <= 0:
-            raise ConfigurationError(f"step_size must be positive; got {self.step_size}.")
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+        check_positive("step_size", self.step_size)
+        check_count("num_steps", self.num_steps, 1)
 
-    def move(self, key: Array, positions: Positions, log_density: LogDensity, scale: Scale) -> Positions:
-        """Positions after `num_steps` steps; `log_density` is that of one particle."""
-        kernel = blackjax.additive_step_random_walk.build_kernel()
+    def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
+        """Positions after `num_steps` steps."""
+        kernel = random_walk.build_additive_step()
         size = positions.shape[1]
         proposal = random_walk.normal(jnp.full(size, self.step_size / size**0.5))
 
-        def step(key, state, density):
-            return kernel(key, state, density, proposal)
+        def step(key, state, log_density):
+            return kernel(key, state, log_density, proposal)
 
-        init = blackjax.additive_step_random_walk.init
-        return repeat(self.num_steps, key, positions, log_density, scale, init, step)
+        return Moved(
+            whitened(self.num_steps, key, positions, density.log_density, scale, random_walk.init, step)
+        )

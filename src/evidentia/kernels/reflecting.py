@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from evidentia.errors import ConfigurationError
-from evidentia.kernels.region import Points, Positions, Region
+from evidentia.errors import ConfigurationError, check_count
+from evidentia.kernels.region import ConstrainedKernel, Points, Positions, Region
 
 
 @dataclass(frozen=True)
-class ReflectingSGHMC:
+class ReflectingSGHMC(ConstrainedKernel):
     """SGHMC on the prior that reflects off the likelihood contour.
 
     With the `learning_rate` η and the friction α, from v ~ N(0, η), `num_steps` times,
@@ -22,14 +22,13 @@ class ReflectingSGHMC:
         v' = v - 2 (v·n) n,  θ'' = θ' + v';         else, inside: θ ← θ'', v ← v'
                                                     else v ← -v, as before the kick
 
-    n is the unit gradient of the log-likelihood at θ', outside: from θ'' with -v' the way back is the same, so that the
-    prior inside the contour is kept. A particle that turned at the contour without this step beyond it would not keep it.
+    n is the unit gradient of the log-likelihood at θ', outside the contour. The path from θ'' with -v' is the same in
+    reverse, so the prior inside the contour is invariant; reflecting at the last point inside would not leave it invariant.
 
-    By default there is no `learning_rate`. The steps are taken in the coordinates in which the live points have a unit
-    covariance, with a length that follows the shares of steps that are refused
-    and reflected. The kick is divided in two halves around
-    the drift and the noise is N(0, 1 - (1 - α)²), so that where the log density is known (as that of a prior is)
-    Metropolis' correction makes each step exact.
+    By default there is no `learning_rate`: the steps are taken in coordinates in which the live points have a unit
+    covariance, with a length that follows the shares of steps that are rejected and reflected. The kick is divided into
+    two halves around the drift and the noise is N(0, 1 - (1 - α)²), so that where the log density is known (as that of a
+    prior is) Metropolis' correction makes each step exact.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -45,11 +44,9 @@ class ReflectingSGHMC:
     target_acceptance: ClassVar[float] = 0.8
     target_free: ClassVar[float] = 0.3
     largest_step: ClassVar[float] = 0.7
-    is_adaptive: ClassVar[bool] = True
 
     def __post_init__(self):
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+        check_count("num_steps", self.num_steps, 1)
         if not 0 < self.friction <= 1:
             raise ConfigurationError(f"friction must lie in (0, 1]; got {self.friction}.")
         if self.learning_rate is not None and not self.learning_rate > 0:
@@ -57,14 +54,18 @@ class ReflectingSGHMC:
                 f"learning_rate must be positive, or None for steps that follow the live points; got {self.learning_rate}."
             )
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the step length follows the region: it does without a `learning_rate`."""
+        return self.learning_rate is None
+
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """Points after `num_steps` steps, the share of its steps that each has taken, and that without a reflection.
+        """Points after `num_steps` steps, the share of its steps that each has taken, and the share without a reflection.
 
-        Reflections alone bring a point nowhere: off a contour much smaller than a step they lead back to where it was.
-
-        `factor` times a standard normal vector is the length of one step; with a `learning_rate` it is not used.
+        Off a contour much smaller than a step, reflections lead back to where the point was. With a `learning_rate` the
+        `factor` is not used.
         """
         first, last, noise = 0.5, 0.5, (1 - (1 - self.friction) ** 2) ** 0.5
         if self.learning_rate is not None:
@@ -104,7 +105,7 @@ class ReflectingSGHMC:
 
 
 def _drift(region: Region, here: Points, velocities: Positions, factor):
-    """Where the points drift to, their velocities there, which of them met no contour, and which end inside."""
+    """The points after a drift, their velocities, which of them met no contour, and which end inside."""
 
     def drift(positions, velocities) -> Points:
         there = positions + velocities @ factor.T
@@ -119,7 +120,7 @@ def _drift(region: Region, here: Points, velocities: Positions, factor):
         turned = velocities - 2 * jnp.sum(velocities * normal, axis=1, keepdims=True) * normal
         return _select(inside, (there, velocities), (drift(there.positions, turned), turned))
 
-    # With a single particle the gradient is computed only where it is needed.
+    # With a single point the gradient is computed only where it is needed.
     there, velocities = jax.lax.cond(jnp.all(inside), lambda: (there, velocities), reflect)
     return there, velocities, inside, region.holds(there.log_likelihoods, there.labels)
 

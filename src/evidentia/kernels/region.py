@@ -1,18 +1,20 @@
-"""A prior inside a likelihood contour: what the moves of nested sampling keep to.
+"""A prior inside a likelihood contour, and the protocol of the moves that stay in it: the kernels of nested sampling.
 
 The region is {θ : log L(θ) > log L*}, with the density of the prior inside. Where a likelihood has plateaus, or sums in
-32 bits coincide, points at the contour itself are put into an order by labels u ~ Uniform(0, 1): a point is inside if
-(log L, u) is larger than (log L*, u*). So ties never stop a sampler, and the prior mass inside is what it is said to be.
+32 bits coincide, points at the contour itself are ordered by labels u ~ Uniform(0, 1): a point is inside if (log L, u)
+is larger than (log L*, u*). So ties never stop a sampler, and the prior mass inside is known.
 
 Source: Skilling (2006), Bayesian Analysis 1, 833, section 3 (labels against ties).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
+
+from evidentia.errors import ConfigurationError
 
 Positions = Float[Array, "points parameters"]
 Values = Float[Array, " points"]
@@ -27,11 +29,14 @@ class Points(NamedTuple):
 
 
 class Region(NamedTuple):
-    """What a constrained kernel knows of the density that it keeps, all as functions of many points at once.
+    """The contour, and the density to sample inside it; the functions take many points at once.
 
-    `threshold` and `label` are the contour; `log_likelihood` and `likelihood_gradient` belong to it. `log_density(key,
-    positions)` gives the log density to sample inside, or None where that is not known, and an estimate of its gradient.
-    `draw(key, count)` draws from the density without the contour, where that is possible.
+    Attributes:
+        threshold, label: log L* and u*.
+        log_likelihood, likelihood_gradient: log L and its gradient.
+        log_density: `(key, positions) -> values, gradients`: the log density to sample inside, None where it is not known,
+            and an estimate of its gradient.
+        draw: `(key, count) -> positions`: draws from the density without the contour, where that is possible.
     """
 
     threshold: Float[Array, ""] | float
@@ -50,3 +55,41 @@ class Region(NamedTuple):
         """New labels for points inside, from their law: above the contour's own where a point lies on it."""
         lowest = jnp.where(log_likelihoods == self.threshold, self.label, 0.0)
         return lowest + (1 - lowest) * jax.random.uniform(key, log_likelihoods.shape)
+
+
+class ConstrainedKernel(Protocol):
+    """A move of points inside a region.
+
+    Attributes:
+        target_acceptance: the share of steps taken at which the step length stays as it is.
+        target_free: the same for the share of steps without a reflection.
+        largest_step: the step length at most, in units of the points' spread.
+        is_adaptive: whether the step length follows the region.
+    """
+
+    target_acceptance: ClassVar[float]
+    target_free: ClassVar[float]
+    largest_step: ClassVar[float]
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the step length follows the region."""
+        ...
+
+    def move(
+        self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
+    ) -> tuple[Points, Values, Values]:
+        """The points after the move, the share of its steps that each has taken, and the share without a reflection.
+
+        `factor` times a standard normal vector is the length of one step.
+        """
+        ...
+
+
+def check_constrained_kernel(field: str, kernel: Any) -> None:
+    """Raise ConfigurationError unless `kernel` moves points inside a region."""
+    if isinstance(kernel, type) or not hasattr(kernel, "target_free") or not hasattr(kernel, "move"):
+        raise ConfigurationError(
+            f"{field} must be a move inside a likelihood contour, such as kernels.ReflectingSGHMC(), "
+            f"kernels.ConstrainedWalk() or kernels.Rejection(); got {kernel!r}."
+        )

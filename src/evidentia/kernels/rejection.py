@@ -7,19 +7,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
-from evidentia.kernels.region import Points, Region
+from evidentia.errors import check_count
+from evidentia.kernels.region import ConstrainedKernel, Points, Region
 
 BATCH = 256  # draws at a time
 
 
 @dataclass(frozen=True)
-class Rejection:
+class Rejection(ConstrainedKernel):
     """Draws from the prior until they fall inside the likelihood contour.
 
-    What it finds is independent and exact, so it tells how good the other kernels are. With a prior mass X inside, a point
-    takes 1/X draws on average: it ends where the data say much more than the prior. After `max_draws` draws for each point
-    those not found stay where they were.
+    The points are independent and exact, a reference for the other kernels. With a prior mass X inside, a point takes 1/X
+    draws on average, too many where the data are much more informative than the prior. Points that are not replaced
+    after `max_draws` draws each stay where they were.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -35,15 +35,14 @@ class Rejection:
     is_adaptive: ClassVar[bool] = False
 
     def __post_init__(self):
-        if self.max_draws < 1:
-            raise ConfigurationError(f"max_draws must be at least 1; got {self.max_draws}.")
+        check_count("max_draws", self.max_draws, 1)
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """New points in place of those given, and twice, for each, one over the draws that it took; 0 for one not found.
+        """New points, and twice, for each, one over the number of draws that it took; 0 for a point that is not replaced.
 
-        `factor` is not used. The draws are counted as if shared by all points alike.
+        `factor` is not used. The draws are counted as if shared equally by all points.
         """
         count = len(points.labels)
         draw = region.draw
@@ -57,7 +56,7 @@ class Rejection:
             labels = jax.random.uniform(key_labels, (BATCH,))
             candidates = Points(positions, region.log_likelihood(positions), labels)
             inside = region.holds(candidates.log_likelihoods, labels)
-            # The first found takes the first place that is free; beyond the last place they are dropped.
+            # The first found takes the first free place; those beyond the last place are dropped.
             places = jnp.where(inside, found + jnp.cumsum(inside) - 1, count)
             points = jax.tree.map(lambda a, b: a.at[places].set(b, mode="drop"), points, candidates)
             return points, found + jnp.sum(inside), batches + 1

@@ -1,4 +1,4 @@
-"""How wide the density is that a kernel explores: what step sizes are measured in."""
+"""The scale of the density that a kernel explores: the unit of its step sizes."""
 
 from typing import NamedTuple
 

@@ -1,20 +1,19 @@
 """Stochastic gradient Langevin dynamics."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import check_count, check_positive
+from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
-
-Positions = Float[Array, "particles parameters"]
 
 
 @dataclass(frozen=True)
-class SGLD:
+class SGLD(GradientKernel):
     """Langevin dynamics without velocities, in Euler steps, with a step size that shrinks with the data.
 
     `num_steps` times, with η = `learning_rate` / n, n the number of rows seen and ∇Û an estimate of the
@@ -38,33 +37,24 @@ class SGLD:
     learning_rate: float = 0.1
     num_steps: int = 20
 
-    def __post_init__(self):
-        if self.learning_rate <= 0:
-            raise ConfigurationError(f"learning_rate must be positive; got {self.learning_rate}.")
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
+    is_scaled: ClassVar[bool] = False
 
-    def move(
-        self,
-        key: Array,
-        positions: Positions,
-        gradient: Callable[[Array, Positions], Positions],
-        scale: Scale,
-    ) -> Positions:
+    def __post_init__(self):
+        check_positive("learning_rate", self.learning_rate)
+        check_count("num_steps", self.num_steps, 1)
+
+    def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """Positions after `num_steps` steps."""
         rate = self.learning_rate / scale.num_observations
 
         def step(index, positions):
             key_noise, key_gradient = jax.random.split(jax.random.fold_in(key, index))
             noise = jnp.sqrt(rate) * jax.random.normal(key_noise, positions.shape)
-            return positions + 0.5 * rate * gradient(key_gradient, positions) + noise
+            return positions + 0.5 * rate * density.gradient(key_gradient, positions) + noise
 
-        return jax.lax.fori_loop(0, self.num_steps, step, positions)
+        return Moved(jax.lax.fori_loop(0, self.num_steps, step, positions))
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """Variance that noise in the gradient adds in a step, as a share of that which the kernel adds itself.
-
-        `differences` are those of two estimates of the gradient at the same positions.
-        """
+        """The share of the gradient's noise, (η²/4) Var ∇Û over η."""
         rate = self.learning_rate / scale.num_observations
-        return rate * 0.5 * jnp.mean(differences**2) / 4
+        return rate * noise_variance(differences) / 4

@@ -1,20 +1,19 @@
 """The stochastic gradient Nosé–Hoover thermostat: friction that adapts to the noise of the mini-batch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_count, check_positive
+from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
-
-Positions = Float[Array, "particles parameters"]
 
 
 @dataclass(frozen=True)
-class SGNHT:
+class SGNHT(GradientKernel):
     """The stochastic gradient Nosé–Hoover thermostat, with a step size that shrinks with the data.
 
     From v ~ N(0, η) and ξ = A, `num_steps` times, with η = `learning_rate` / n, n the number of rows seen, A
@@ -48,22 +47,16 @@ class SGNHT:
     diffusion: float = 0.1
     num_steps: int = 50
 
+    is_scaled: ClassVar[bool] = False
+
     def __post_init__(self):
-        if self.learning_rate <= 0:
-            raise ConfigurationError(f"learning_rate must be positive; got {self.learning_rate}.")
+        check_positive("learning_rate", self.learning_rate)
+        check_count("num_steps", self.num_steps, 1)
         # At 1/2 the noise alone has the variance that velocities should have: no friction can balance it.
         if not 0 < self.diffusion < 0.5:
             raise ConfigurationError(f"diffusion must lie in (0, 0.5); got {self.diffusion}.")
-        if self.num_steps < 1:
-            raise ConfigurationError(f"num_steps must be at least 1; got {self.num_steps}.")
 
-    def move(
-        self,
-        key: Array,
-        positions: Positions,
-        gradient: Callable[[Array, Positions], Positions],
-        scale: Scale,
-    ) -> Positions:
+    def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """Positions after `num_steps` steps."""
         rate = self.learning_rate / scale.num_observations
 
@@ -71,7 +64,7 @@ class SGNHT:
             positions, velocities, frictions = carry
             key_noise, key_gradient = jax.random.split(jax.random.fold_in(key_steps, index))
             noise = jnp.sqrt(2 * self.diffusion * rate) * jax.random.normal(key_noise, velocities.shape)
-            kick = rate * gradient(key_gradient, positions)
+            kick = rate * density.gradient(key_gradient, positions)
             velocities = (1 - frictions) * velocities + kick + noise
             excess = jnp.mean(velocities**2, axis=1, keepdims=True) - rate
             return positions + velocities, velocities, frictions + scale.num_observations * excess
@@ -79,12 +72,10 @@ class SGNHT:
         key_velocities, key_steps = jax.random.split(key)
         velocities = jnp.sqrt(rate) * jax.random.normal(key_velocities, positions.shape)
         frictions = jnp.full((len(positions), 1), self.diffusion)
-        return jax.lax.fori_loop(0, self.num_steps, step, (positions, velocities, frictions))[0]
+        carry = positions, velocities, frictions
+        return Moved(jax.lax.fori_loop(0, self.num_steps, step, carry)[0])
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """Variance that noise in the gradient adds in a step, as a share of that which the kernel adds itself.
-
-        `differences` are those of two estimates of the gradient at the same positions.
-        """
+        """The share of the gradient's noise, η² Var ∇Û over 2 A η."""
         rate = self.learning_rate / scale.num_observations
-        return rate * 0.5 * jnp.mean(differences**2) / (2 * self.diffusion)
+        return rate * noise_variance(differences) / (2 * self.diffusion)

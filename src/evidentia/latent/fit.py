@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,13 +14,20 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, EstimationError, EvidenceWarning, ModelError
-from evidentia.evidence.jarzynski_path import StepTaken, check_start, flat_particles
-from evidentia.fields import check_count, check_seed
+from evidentia.compilation import compiled
+from evidentia.display.progress import Update, reporter
+from evidentia.errors import (
+    ConfigurationError,
+    EstimationError,
+    EvidenceWarning,
+    ModelError,
+    check_count,
+    check_seed,
+)
+from evidentia.evidence.path.langevin import StepTaken, check_start, flat_particles
 from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Problem
 from evidentia.latent.start import Start, from_laplace, from_prior
-from evidentia.progress import Update, reporter
 
 NUM_BLOCKS = 20
 
@@ -154,12 +160,12 @@ def _problem(method, model, rest) -> Problem:
     return Problem(model, example, data, method.batch_size)
 
 
-@partial(jax.jit, static_argnames=("method", "model"))
+@compiled(static_argnames=("method", "model"))
 def _init(method, model, rest, key, theta, positions):
     return method.init(_problem(method, model, rest), key, theta, positions)
 
 
-@partial(jax.jit, static_argnames=("method", "model"))
+@compiled(static_argnames=("method", "model"))
 def _advance(method, model, rest, key, state, steps):
     """The state after some steps, and the way there."""
     problem = _problem(method, model, rest)

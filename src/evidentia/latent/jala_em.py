@@ -8,10 +8,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
-from evidentia.evidence.jarzynski_path import StepTaken, even_log_weights, reweigh
-from evidentia.fields import check_target_ess
-from evidentia.kernels.langevin import Place, langevin_step, log_weight_increment
+from evidentia.errors import ConfigurationError, check_target_ess
+from evidentia.evidence.path.langevin import StepTaken, even_log_weights, reweigh
+from evidentia.kernels.langevin import LangevinState, langevin_step, log_weight_increment
 from evidentia.latent.method import ParticleMethod
 from evidentia.latent.problem import Positions, Problem
 
@@ -21,7 +20,7 @@ class JALAEMState(NamedTuple):
 
     theta: Any
     optimizer_state: Any
-    at: Place
+    at: LangevinState
     by_theta: Any
     log_weights: Float[Array, " particles"]
     step_size: Float[Array, ""]
@@ -103,7 +102,7 @@ class JALAEM(ParticleMethod):
         return cut, share * expected
 
     def _next_size(
-        self, state: JALAEMState, after: Place, expected: Float[Array, " particles"]
+        self, state: JALAEMState, after: LangevinState, expected: Float[Array, " particles"]
     ) -> Float[Array, ""]:
         """The size of the particles' next step, from what the step of θ leaves unexplained of the increments."""
         if self.target_ess is None:

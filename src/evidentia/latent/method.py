@@ -11,13 +11,12 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
-from evidentia.evidence.jarzynski_path import StepTaken
-from evidentia.fields import check_count
+from evidentia.display.progress import Update
+from evidentia.errors import ConfigurationError, check_count
+from evidentia.evidence.path.langevin import StepTaken
 from evidentia.latent.fit import LatentFit, fit
 from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Positions, Problem
-from evidentia.progress import Update
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,8 +10,8 @@ import optax
 from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError
-from evidentia.evidence.jarzynski_path import StepTaken, even_log_weights
-from evidentia.kernels.langevin import Place
+from evidentia.evidence.path.langevin import StepTaken, even_log_weights
+from evidentia.kernels.langevin import LangevinState
 from evidentia.latent.method import ParticleMethod, unknown
 from evidentia.latent.problem import Positions, Problem
 
@@ -21,7 +21,7 @@ class MomentumState(NamedTuple):
 
     theta: Any
     optimizer_state: Any
-    at: Place
+    at: LangevinState
     velocities: Positions
     by_theta: Any
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from evidentia.kernels.langevin import Place
+from evidentia.kernels.langevin import LangevinState
 from evidentia.latent.model import LatentModel
 
 Positions = Float[Array, "particles parameters"]
@@ -35,18 +35,18 @@ class Problem(NamedTuple):
         prior = self.model.log_prior(theta, x)
         return prior + count / self.batch_size * (self.model.log_joint(theta, x, batch) - prior)
 
-    def look(self, theta: Any, positions: Positions, key: Array) -> tuple[Place, Any]:
+    def look(self, theta: Any, positions: Positions, key: Array) -> tuple[LangevinState, Any]:
         """The particles' places under θ, and the gradient with respect to θ at each, (particles, …)."""
         both = jax.value_and_grad(self.log_joint, argnums=(0, 1))
         values, (by_theta, by_position) = jax.vmap(both, (None, 0, None))(theta, positions, key)
-        return Place(positions, values, by_position), by_theta
+        return LangevinState(positions, values, by_position), by_theta
 
     def mean(self, gradients: Any, log_weights: Float[Array, " particles"]) -> Any:
         """The weighted mean over particles, an estimate of ∇ log Z(θ) (Fisher's identity)."""
         shares = jnp.exp(log_weights)
 
-        def one(leaf):
-            # A particle that is lost has no weight, and perhaps no gradient.
+        def one(leaf: Array) -> Array:
+            # A lost particle has no weight, and perhaps no gradient.
             alive = (shares > 0).reshape(-1, *[1] * (leaf.ndim - 1))
             return jnp.tensordot(shares, jnp.where(alive, leaf, 0.0), axes=1)
 

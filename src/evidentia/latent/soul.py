@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from evidentia.evidence.jarzynski_path import StepTaken
-from evidentia.kernels.langevin import Place, langevin_step
+from evidentia.evidence.path.langevin import StepTaken
+from evidentia.kernels.langevin import LangevinState, langevin_step
 from evidentia.latent.method import ParticleMethod, unknown
 from evidentia.latent.problem import Positions, Problem
 
@@ -18,7 +18,7 @@ class SOULState(NamedTuple):
 
     theta: Any
     optimizer_state: Any
-    at: Place
+    at: LangevinState
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 
 from evidentia import weights
 from evidentia.errors import EstimationError
-from evidentia.laplace import LocalGaussian, draw_student_t, log_student_t
 from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Positions, Problem
+from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 
 NUM_DRAWS = 5000  # of importance sampling
 MIN_ESS = 50.0  # effective draws, below which neither the log evidence nor the particles are worth much

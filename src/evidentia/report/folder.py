@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 
-from evidentia.compare import Comparison
+from evidentia.comparison import Comparison
 from evidentia.report.page import render_page
 from evidentia.report.pictures import all_pictures, file_name
 from evidentia.result import Evidence

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evidentia import text
-from evidentia.compare import Comparison
+from evidentia.comparison import Comparison
+from evidentia.display import text
 from evidentia.report.pictures import Picture, all_pictures, describe
 from evidentia.result import Evidence
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from evidentia import text
-from evidentia.compare import Comparison
-from evidentia.plot import plot_comparison, plot_evidence, plot_posterior, posterior_height
+from evidentia.comparison import Comparison, plot_comparison
+from evidentia.display import text
+from evidentia.display.plots import posterior_height
 from evidentia.result import Evidence
 
 MOST_SCALARS = 40  # of a posterior in one picture
@@ -43,7 +43,7 @@ def comparison_picture(evidences: Mapping[str, Evidence], comparison: Comparison
 def evidence_picture(name: str, evidence: Evidence) -> Picture:
     """The log evidence per observation as the data came in."""
     figure = Figure(figsize=(8, 4.2), layout="constrained")
-    plot_evidence(evidence, ax=figure.subplots())
+    evidence.plot(figure.subplots())
     per_row = evidence.log_evidence / evidence.num_observations
     return Picture(
         f"evidence_{file_name(name)}",
@@ -58,7 +58,7 @@ def posterior_picture(name: str, evidence: Evidence) -> Picture:
     """Intervals of the parameters."""
     scalars = sum(values[0].size for values in evidence.posterior.values())
     figure = Figure(figsize=(8, posterior_height(min(scalars, MOST_SCALARS))), layout="constrained")
-    plot_posterior(evidence, limit=MOST_SCALARS, ax=figure.subplots())
+    evidence.plot_posterior(limit=MOST_SCALARS, ax=figure.subplots())
     return Picture(
         f"posterior_{file_name(name)}",
         f"Posterior median, 50% and 90% interval of {min(scalars, MOST_SCALARS)} of {scalars} parameters of {name}.",

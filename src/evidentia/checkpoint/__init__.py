@@ -1,0 +1,1 @@
+"""Checkpoints: packing a state, and folders and journals that survive any interruption."""

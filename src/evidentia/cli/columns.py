@@ -1,0 +1,60 @@
+"""Which columns of a file make which array of a model, from the names that the command was given."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from evidentia.data.files import near_columns
+from evidentia.errors import ConfigurationError, DataError
+
+
+def split_features(given: str | None) -> list[str] | None:
+    """The names given to `--features`, separated by commas. Raises ConfigurationError for an empty one."""
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",")]
+    if not all(names):
+        raise ConfigurationError(f"--features must be names of columns separated by commas; got {given!r}.")
+    return names
+
+
+def arrays_of(
+    where: Any, names: Sequence[str], target: str | None, features: Sequence[str] | None
+) -> dict[str, str | list[str]]:
+    """The columns of each array, of all the names in a file: features as x and the target as y, or all columns as y.
+
+    All columns but the target are features if none are named. Errors call the file `where`.
+
+    Raises:
+        DataError: the target is not a column.
+        ConfigurationError: no features, one named twice, or the target among them.
+    """
+    if target is not None and target not in names:
+        raise DataError(f"{where} has no column {target!r} for --target. {near_columns(target, names)}")
+    chosen = [name for name in names if name != target] if features is None else list(features)
+    if not chosen:
+        raise ConfigurationError(
+            f"{where} has no column left for a feature; name some with --features a,b,c."
+        )
+    if twice := [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]:
+        raise ConfigurationError(f"--features names {', '.join(twice)} more than once.")
+    if target in chosen:
+        raise ConfigurationError(f"--features must not name the target, {target!r}.")
+    return {"y": chosen} if target is None else {"x": chosen, "y": target}
+
+
+def types_of(
+    names: Sequence[str], target: str | None, models: Sequence[str]
+) -> dict[str, type[int] | type[float]]:
+    """Types of the columns, which the first rows need not show: features are real, the target is what the models need."""
+    types: dict[str, type[int] | type[float]] = {name: float for name in names if name != target}
+    if target is not None and "softmax" in models:
+        types[target] = int
+    elif target is not None and all(name == "linear" for name in models):
+        types[target] = float
+    return types
+
+
+def listed(names: Sequence[str], most: int = 50) -> str:
+    """The first of the names in a sentence."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,36 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Target = Annotated[
+    str | None,
+    typer.Option("--target", "-t", metavar="COLUMN", help="The column that a regression explains."),
+]
+Features = Annotated[
+    str | None, typer.Option(metavar="A,B,C", help="Columns to use. Default: all but the target.")
+]
+NumComponents = Annotated[int | None, typer.Option(metavar="COUNT", help="mixture: components. Default: 2.")]
+NoiseScale = Annotated[
+    float | None, typer.Option(metavar="SIGMA", help="linear: standard deviation of the noise. Default: 1.")
+]
+Missing = Annotated[
+    Literal["error", "drop"], typer.Option(help="What to do with rows that have missing values.")
+]
+Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same numbers.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+CompilationCache = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="EVIDENTIA_COMPILATION_CACHE",
+        help="Folder for compiled programs, or off. Default: the user's cache folder.",
+    ),
+]

@@ -1,0 +1,108 @@
+"""The results of a command: for the terminal, for `--json` and for the folder of `--out`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from evidentia.cli import output
+from evidentia.comparison import Comparison, compare
+from evidentia.display import text
+from evidentia.errors import ConfigurationError
+from evidentia.report import results_dict, write_results
+from evidentia.result import Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Evidences by name, with notes in sentences and what `--json` says of the data; `more` are entries of its own."""
+
+    title: str
+    evidences: Mapping[str, Evidence]
+    notes: Sequence[str]
+    data: Mapping[str, Any]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def comparison(self) -> Comparison:
+        """Of all the evidences."""
+        return compare(self.evidences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return results_dict(self.evidences, self.comparison, **self._about())
+
+    def write(self, folder: Path) -> None:
+        """Write numbers, pictures and the page. Raises ConfigurationError if the folder cannot be written to."""
+        try:
+            write_results(folder, self.evidences, self.comparison, **self._about())
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
+
+    def show(self) -> None:
+        """One evidence with the notes, or a table of several, on stdout."""
+        if len(self.evidences) == 1:
+            show_evidence(*self.evidences.values())
+        else:
+            show_comparison(self.comparison)
+        for note in self.notes:
+            output.show_line(f"\n{note}", style="dim")
+
+    def _about(self) -> dict[str, Any]:
+        return {"title": self.title, "notes": self.notes, "data": self.data, "more": self.more}
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """The table of models and its conclusion, on stdout."""
+    header, rows = comparison.cells()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(header):
+        table.add_column(name, justify="right" if index else "left", no_wrap=bool(index), overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    console.print()
+    console.print(comparison.conclusion)
+
+
+def show_evidence(evidence: Evidence) -> None:
+    """One result, on stdout."""
+    stopped = "" if evidence.completed else " (stopped early)"
+    rows = {
+        "log evidence": f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats",
+        "per row": f"{evidence.log_evidence / evidence.num_observations:.5f} nats",
+        "rows": f"{evidence.num_observations:,}{stopped}",
+        "particles": f"{evidence.num_particles:,}, effective {evidence.ess:,.0f}",
+        "seed": str(evidence.seed),
+        "time": text.duration(evidence.seconds),
+        "warnings": str(evidence.diagnostics.get("warnings") or "none"),
+    }
+    output.show_line(evidence.model_name, style="bold")
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in rows.items():
+        grid.add_row(name, value)
+    Console(highlight=False, markup=False).print(grid)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for results before the work starts, so that a mistake is not found after it.
+
+    Raises:
+        ConfigurationError: if it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".evidentia"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
+
+
+def _cannot_write(folder: Path, error: OSError) -> ConfigurationError:
+    reason = error.strerror or error
+    return ConfigurationError(f"--out {folder}: cannot write to this folder ({reason}). Name another.")

@@ -1,0 +1,124 @@
+"""`evidentia stream`: the log evidence of models, batch by batch, of rows that keep coming or do not fit in memory."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import evidentia as ev
+from evidentia.cli import options
+from evidentia.errors import ConfigurationError, check_count, check_seed
+
+EXAMPLES = """[bold]Examples[/bold]
+
+  evidentia stream 'parts/*.parquet' --model linear --target y --checkpoint run
+
+  evidentia stream sensor.csv --follow -m linear -m my_models.py:robust -t y
+
+  producer | evidentia stream - -m softmax -t label --num-classes 4 --json"""
+
+
+def command(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="CSV or Parquet files, patterns, folders of Parquet files; or - for Arrow IPC on standard input.",
+        ),
+    ],
+    models: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="linear, softmax, mixture, or path/to/file.py:name. Repeatable.",
+        ),
+    ],
+    target: options.Target = None,
+    features: options.Features = None,
+    missing: options.Missing = "error",
+    num_classes: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="softmax: classes. Needed.")
+    ] = None,
+    num_components: options.NumComponents = None,
+    noise_scale: options.NoiseScale = None,
+    batch_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in a batch.")] = 500,
+    reservoir_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows to keep of all seen.")] = 100_000,
+    num_particles: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Four times as many halve the standard error.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines of a CSV file.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", "-c", metavar="DIR", help="Resume from this folder, and save to it."),
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Between checkpoints; 0 for after each batch.")
+    ] = 10.0,
+    false_alarm_rate: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", help="Watch for changes, with at most so many false alarms per batch."),
+    ] = None,
+    seed: options.Seed = 0,
+    out: options.Out = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    compilation_cache: options.CompilationCache = None,
+) -> None:
+    """Follow the log evidence of models, batch by batch.
+
+    For files larger than memory, files that grow, and rows from other
+    programs. Rows are taken in once, in their order.
+
+    SIGTERM and Ctrl-C end the run after the batch at work. With --checkpoint
+    the same command then goes on from there; no row is lost or counted twice,
+    nor is it when the process is killed.
+    """
+    from evidentia.cli.columns import split_features
+    from evidentia.cli.models import check_names
+    from evidentia.cli.results import make_folder
+    from evidentia.cli.run import keep_compiled_programs
+    from evidentia.cli.stream.run import Plan, run
+    from evidentia.cli.table import check_streamable
+
+    check_seed(seed, "--seed")
+    check_count("--batch-size", batch_size, 1)
+    if not checkpoint_every >= 0:
+        raise ConfigurationError(f"--checkpoint-every must be a number of seconds; got {checkpoint_every}.")
+    settings = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}
+    check_names(models, target, settings)
+    check_streamable(False, models, num_classes)
+    plan = Plan(
+        sources=sources,
+        models=_labelled(models),
+        options=settings,
+        target=target,
+        features=split_features(features),
+        batch_size=batch_size,
+        reservoir_size=reservoir_size,
+        method=ev.SGAIS() if num_particles is None else ev.SGAIS(num_particles=num_particles),
+        missing=missing,
+        follow=follow,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        false_alarm_rate=false_alarm_rate,
+        seed=seed,
+        out=out,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    if out is not None:
+        make_folder(out)
+    keep_compiled_programs(compilation_cache)
+    run(plan)
+
+
+def _labelled(models: list[str]) -> dict[str, str]:
+    """The models by the names of their results: a model of the user's own has its name in the file."""
+    labels = [model.rpartition(":")[2] for model in models]
+    if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
+        raise ConfigurationError(
+            f"--model names {', '.join(twice)} more than once; models need names of their own. Leave one out, or rename it."
+        )
+    return dict(zip(labels, models, strict=True))

@@ -1,0 +1,144 @@
+"""The files of a source as a checkpoint knows them: a run that goes on counts rows from their beginning, so they must be there."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as arrow_parquet
+
+from evidentia.data.files import unreadable
+from evidentia.data.sources import CsvSource, IpcSource, ParquetSource
+from evidentia.errors import CheckpointError, DataError
+
+FileSource = CsvSource | IpcSource | ParquetSource
+BYTES, ROWS, COLUMNS = 4096, 16, 8  # by which a file is known again, or fewer if it has fewer
+BUFFER_SIZE = 1 << 20  # bytes of a column that are read at a time: a row group may be larger than memory
+
+
+class KnownFile(NamedTuple):
+    """A file as it was.
+
+    Attributes:
+        name: that it has wherever its folder is now.
+        size: the rows of a Parquet file; the bytes of a CSV file, since only reading it all would tell its rows.
+        beginning: SHA-256 of its first rows or bytes.
+    """
+
+    name: str
+    size: int
+    beginning: str
+
+
+def file_names(source: FileSource) -> list[str]:
+    """Names by which a run that goes on knows its files again, wherever their folder is now."""
+    if isinstance(source, IpcSource):
+        return [source.name]
+    paths = _paths(source)
+    keys = ([part for part in path.parts[:-1] if "=" in part] for path in paths)
+    return ["/".join([*folders, path.name]) for folders, path in zip(keys, paths, strict=True)]
+
+
+def known_files(source: FileSource) -> list[KnownFile]:
+    """The files as they are, for a checkpoint; of standard input its name. Raises DataError if one cannot be read."""
+    if isinstance(source, IpcSource):
+        return [KnownFile(source.name, 0, "")]
+    found = []
+    for index, name in enumerate(file_names(source)):
+        size = _size(source, index)
+        found.append(KnownFile(name, size, _beginning(source, index, size)))
+    return found
+
+
+def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile]:
+    """The same files; one that is followed as it is now, since it may have had no rows when it was opened."""
+    if isinstance(source, CsvSource) and source.follow:
+        (file,) = files
+        with suppress(DataError):  # of a file that has gone its reader tells
+            size = _size(source, 0)
+            if size > file.size and _beginning(source, 0, file.size) == file.beginning:
+                return [KnownFile(file.name, size, _beginning(source, 0, size))]
+    return files
+
+
+def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -> None:
+    """Raise CheckpointError unless a source has the files of a checkpoint, and what was added stands behind their rows."""
+    names, had = file_names(source), [file.name for file in before]
+    if names[: len(had)] != had:
+        raise CheckpointError(
+            f"the checkpoint in {folder} is of a run on {listed(had)}; got {listed(names)}. New files must come after those, or "
+            "rows would be counted twice. Give the same, or another folder for --checkpoint."
+        )
+    if isinstance(source, IpcSource):
+        return
+    unit = "rows" if isinstance(source, ParquetSource) else "bytes"
+    for index, (file, path) in enumerate(zip(before, _paths(source), strict=False)):
+        size = _size(source, index)
+        if size < file.size or (size > file.size and index < len(before) - 1):
+            raise CheckpointError(
+                f"{path} has {size:,} {unit}, and had {file.size:,} when the checkpoint in {folder} was written. Rows may be "
+                f"added to the last of its files, {had[-1]}, and in new ones behind it; elsewhere others would be lost or "
+                "counted twice. Give the files as they were, or another folder for --checkpoint."
+            )
+        if _beginning(source, index, file.size) != file.beginning:
+            first = min(file.size, ROWS if isinstance(source, ParquetSource) else BYTES)
+            raise CheckpointError(
+                f"{path} is not the file that it was when the checkpoint in {folder} was written: its first {first:,} {unit} "
+                "are others. Was it replaced? Give the files as they were, or another folder for --checkpoint."
+            )
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first few of them."""
+    return ", ".join(map(str, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _paths(source: CsvSource | ParquetSource) -> list[Path]:
+    return list(source.paths) if isinstance(source, CsvSource) else [part.path for part in source.parts]
+
+
+def _size(source: CsvSource | ParquetSource, index: int) -> int:
+    if isinstance(source, ParquetSource):
+        return source.parts[index].num_rows
+    with _reading(source.paths[index], ".csv"):
+        return source.paths[index].stat().st_size
+
+
+def _beginning(source: CsvSource | ParquetSource, index: int, size: int) -> str:
+    """SHA-256 of the first rows or bytes of what was a file of this size."""
+    if isinstance(source, CsvSource):
+        with _reading(source.paths[index], ".csv"), source.paths[index].open("rb") as file:
+            content = file.read(min(size, BYTES))
+    else:
+        content = _first_rows(source, index, min(size, ROWS))
+    return hashlib.sha256(content).hexdigest()
+
+
+def _first_rows(source: ParquetSource, index: int, count: int) -> bytes:
+    """Values, not bytes: a Parquet file is written anew when rows are added to it."""
+    part = source.parts[index]
+    in_folders = [name for name, _ in part.folders]
+    columns = [name for name in source.selection.names if name not in in_folders][-COLUMNS:]
+    with (
+        _reading(part.path, ".parquet"),
+        arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file,
+    ):
+        batches = file.iter_batches(ROWS, columns=columns, use_threads=False)
+        rows = [[row[name] for name in columns] for row in islice(_rows(batches), count)]
+    return repr(rows).encode()
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, kind, error) from error

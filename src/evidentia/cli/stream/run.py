@@ -1,0 +1,228 @@
+"""A run of `evidentia stream`: from its arguments to a session on a source, and what is shown and written at its end."""
+
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from evidentia.checkpoint.folder import CheckpointFolder, read
+from evidentia.checkpoint.journal import Journal
+from evidentia.cli import output
+from evidentia.cli.columns import arrays_of, types_of
+from evidentia.cli.models import named_model
+from evidentia.cli.results import Results
+from evidentia.cli.stream.files import FileSource, KnownFile, check_files, file_names, known_files
+from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, stop_on_signals, take_in
+from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
+from evidentia.cli.stream.session import Session
+from evidentia.cli.stream.view import describe, viewing
+from evidentia.data.arrivals import arriving, stoppable
+from evidentia.data.sources import Missing, open_source
+from evidentia.errors import DataError, EvidentiaError
+from evidentia.evidence import SGAIS
+from evidentia.result import jsonable
+
+# The classes that a checkpoint of a run may name.
+RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of the command, checked one by one. `models` has what `--model` was given, by the names of results."""
+
+    sources: list[str]
+    models: Mapping[str, str]
+    options: Mapping[str, Any]
+    target: str | None
+    features: Sequence[str] | None
+    batch_size: int
+    reservoir_size: int
+    method: SGAIS
+    missing: Missing
+    follow: bool
+    checkpoint: Path | None
+    checkpoint_every: float
+    false_alarm_rate: float | None
+    seed: int
+    out: Path | None
+    as_json: bool
+    quiet: bool
+
+    def settings(self, features: list[str]) -> dict[str, Any]:
+        """What decides the numbers, by the names of the arguments: a run that goes on must have the same."""
+        return {
+            "--model": list(self.models.values()),
+            **{f"--{name.replace('_', '-')}": value for name, value in self.options.items()},
+            "--target": self.target,
+            "--features": features,
+            "--batch-size": self.batch_size,
+            "--reservoir-size": self.reservoir_size,
+            "--num-particles": self.method.num_particles,
+            "--false-alarm-rate": self.false_alarm_rate,
+            "--seed": self.seed,
+        }
+
+    def columns(self, names: list[str]) -> dict[str, str | list[str]]:
+        """The arrays of the models from the columns of the source."""
+        return arrays_of(", ".join(self.sources), names, self.target, self.features)
+
+    def types(self, names: list[str]) -> dict[str, type[int] | type[float]]:
+        """What the columns are, whatever the first rows look like."""
+        return types_of(names, self.target, list(self.models.values()))
+
+    def session(self, num_features: int, content: Mapping[str, Any] | None) -> Session:
+        """A new session, or the one of a checkpoint."""
+        models = {label: named_model(name, num_features, self.options) for label, name in self.models.items()}
+        if content is not None:
+            return Session.unpacked(content["session"], models)
+        settings = {"seed": self.seed, "reservoir_size": self.reservoir_size}
+        return Session(models, self.method, **settings, false_alarm_rate=self.false_alarm_rate)
+
+
+def run(plan: Plan) -> None:
+    """Take in the source, and show and write what was found; goes on from a checkpoint if there is one.
+
+    Raises:
+        EvidentiaError: what is wrong; what was computed before is saved, written and shown.
+        typer.Exit: after Ctrl-C.
+    """
+    checkpoint = None if plan.checkpoint is None else CheckpointFolder(plan.checkpoint)
+    with output.warnings_as_notes(), stop_on_signals() as stop, checkpoint or nullcontext() as folder:
+        content = read(folder.path, RECORDS)[0] if folder is not None and folder.has_checkpoint else None
+        source = _opened(plan, stop)
+        if source is None:
+            output.show_note("Stopped before any rows came. A checkpoint, if there was one, is as it was.")
+            if plan.as_json:
+                output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
+        else:
+            _run(plan, source, stop, folder, content)
+    if stop.signal == signal.SIGINT:
+        raise typer.Exit(130)
+
+
+def _run(
+    plan: Plan, source: FileSource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
+) -> None:
+    features = list(source.selection.arrays["y" if plan.target is None else "x"])
+    settings = plan.settings(features)
+    if folder is not None and content is not None:
+        check_settings(content, settings, folder)
+        check_files(content["files"], source, folder.path)
+    files = [] if folder is None else known_files(source)  # before any rows are read
+    session = plan.session(len(features), content)
+    resumed_from = session.num_observations if content is not None else None
+    if resumed_from is not None and folder is not None:
+        output.show_note(f"Going on from {resumed_from:,} rows, as the checkpoint in {folder.path} has them.")
+    lengths = {} if content is None else content["journals"]
+    journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", lengths)
+    checkpoints = Checkpoints(
+        folder, plan.checkpoint_every, session, journal, lengths, settings, source, files
+    )
+    with viewing(plan.quiet) as view:
+        completed, problem = take_in(session, source, plan.batch_size, stop, checkpoints, view)
+    if stop() and problem is None:
+        _say_how_to_go_on(session, folder)
+    if session.num_observations:
+        names = file_names(source)
+        data = {"file": ", ".join(plan.sources), "files": names, "target": plan.target, "features": features}
+        problem = _finish(plan, session, data, completed, resumed_from) or problem
+    elif completed:
+        left_out = f"; {session.num_dropped:,} with missing values were left out" * bool(session.num_dropped)
+        problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to take in{left_out}.")
+    elif plan.as_json and problem is None:
+        output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
+    if problem is not None:
+        raise problem
+
+
+def _opened(plan: Plan, stop: Stop) -> FileSource | None:
+    """The source, or None if the run was stopped while it waited for the first bytes of standard input."""
+
+    def opened() -> Iterator[FileSource]:
+        stdin = stoppable(sys.stdin.fileno(), stop.ends_reading) if plan.sources == ["-"] else None
+        yield open_source(
+            plan.sources,
+            plan.columns,
+            missing=plan.missing,
+            types=plan.types,
+            follow=plan.follow,
+            stop=stop.ends_reading if plan.follow else None,
+            stdin=stdin,
+        )
+
+    try:
+        for source in arriving(opened()):
+            if source is not None or stop():
+                return source
+    except EvidentiaError:
+        if not stop():  # else it is the end that stopping made
+            raise
+    return None
+
+
+def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None:
+    how = "the same command goes on from there" if folder else "with --checkpoint the next run could go on"
+    output.show_note(f"Stopped after {session.num_observations:,} rows; {how}.")
+
+
+def _finish(
+    plan: Plan, session: Session, data: Mapping[str, Any], completed: bool, resumed_from: int | None
+) -> EvidentiaError | None:
+    """Write and show the results; the error if they cannot be written."""
+    evidences = {
+        name: replace(evidence, completed=completed) for name, evidence in session.evidences().items()
+    }
+    title = f"{', '.join(evidence.model_name for evidence in evidences.values())}: {data['file']}"
+    more = _summary(session, completed, resumed_from)
+    results = Results(title, evidences, _notes(session, data), data, more)
+    problem = None
+    if plan.out is not None:
+        try:
+            results.write(plan.out)  # before anything is shown: the reader of a pipe may have gone
+        except EvidentiaError as error:
+            problem = error
+    if plan.as_json:
+        output.print_json(results.to_dict(), indent=None)
+        return problem
+    results.show()
+    if plan.out is not None and problem is None:
+        output.show_written(plan.out)
+    return problem
+
+
+def _summary(session: Session, completed: bool, resumed_from: int | None) -> dict[str, Any]:
+    """The numbers for other programs: of one model as they are, of several by name."""
+    log_evidence = {name: online.log_evidence for name, online in session.onlines.items()}
+    errors = {name: online.standard_error for name, online in session.onlines.items()}
+    one = next(iter(log_evidence)) if len(log_evidence) == 1 else None
+    return jsonable(
+        {
+            "num_observations": session.num_observations,
+            "log_evidence": log_evidence if one is None else log_evidence[one],
+            "standard_error": errors if one is None else errors[one],
+            "probabilities": session.probabilities,
+            "alarms": [alarm.to_dict() for alarm in session.alarms],
+            "num_dropped": session.num_dropped,
+            "num_read": session.position,
+            "seconds": session.seconds,
+            "resumed_from": resumed_from,
+            "completed": completed,
+        }
+    )
+
+
+def _notes(session: Session, data: Mapping[str, Any]) -> list[str]:
+    target = f", target {data['target']}" if data["target"] is not None else ""
+    shown = ", ".join(data["features"][:50])
+    notes = [
+        f"{data['file']}: {session.num_observations:,} rows in their order{target}, features: {shown}.",
+    ]
+    if session.num_dropped:
+        notes.append(f"{session.num_dropped:,} rows with missing values were left out.")
+    notes += [f"Alarm: {describe(alarm)}." for alarm in session.alarms]
+    return notes

@@ -1,0 +1,268 @@
+"""`compare`: models by their evidence, with log Bayes factors, model probabilities and their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from evidentia.display import text
+from evidentia.errors import ConfigurationError
+from evidentia.result import Evidence
+from evidentia.weights import model_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Models in the order of their log evidence, the best first. Every column is an array in that order.
+
+    Attributes:
+        names: the models' names.
+        num_observations: rows, the same for all models.
+        log_evidence: in nats.
+        standard_error: of `log_evidence`, in nats.
+        log_bayes_factor: against the best: 0 for the best, negative for the others, in nats.
+        log_bayes_factor_error: standard error of `log_bayes_factor`, in nats.
+        prior_probability: the models' probabilities before the data.
+        probability: the models' probabilities given the data.
+        probability_error: standard error of `probability`, to first order (see `compare`).
+        seconds: time that each estimate took.
+    """
+
+    names: tuple[str, ...]
+    num_observations: int
+    log_evidence: Float[ndarray, " models"]
+    standard_error: Float[ndarray, " models"]
+    log_bayes_factor: Float[ndarray, " models"]
+    log_bayes_factor_error: Float[ndarray, " models"]
+    prior_probability: Float[ndarray, " models"]
+    probability: Float[ndarray, " models"]
+    probability_error: Float[ndarray, " models"]
+    seconds: Float[ndarray, " models"]
+
+    @property
+    def best(self) -> str:
+        """The name of the model with the highest log evidence."""
+        return self.names[0]
+
+    @property
+    def conclusion(self) -> str:
+        """The answer in one or two sentences."""
+        if len(self.names) == 1:
+            nats = text.with_error(self.log_evidence[0], self.standard_error[0])
+            return f"The log evidence of {self.best} is {nats} nats. Nothing to compare it with."
+        lead = f"{text.with_error(-self.log_bayes_factor[1], self.log_bayes_factor_error[1])} nats"
+        if math.isnan(self.log_bayes_factor_error[1]):
+            return (
+                f"{self.best} has the highest log evidence, {lead} above {self.names[1]}. Whether that is significant is "
+                "unknown: so is the standard error of one of the estimates."
+            )
+        if not self.is_clear:
+            return (
+                f"{self.best} has the highest log evidence, but leads {self.names[1]} by only {lead}: "
+                "the estimates are too uncertain to tell the two apart."
+            )
+        top = int(np.argmax(self.probability))
+        chance = text.probability(self.probability[top], self.probability_error[top])
+        overruled = f"With the prior probabilities given, {self.names[top]} is the most probable ({chance})."
+        return (
+            f"{self.best} has the highest log evidence, {lead} above {self.names[1]}. "
+            f"{overruled if top else f'Its probability is {chance}.'}"
+        )
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the best model leads the next by at least two standard errors; not if these are not known."""
+        return len(self.names) == 1 or -self.log_bayes_factor[1] >= 2 * self.log_bayes_factor_error[1]
+
+    def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """A header and one row of text per model, as the terminal and the notebook show them."""
+        header = ("model", "log evidence (nats)", "log Bayes factor", "probability", "seconds")
+        return header, [
+            (
+                name,
+                text.with_error(self.log_evidence[i], self.standard_error[i]),
+                text.with_error(self.log_bayes_factor[i], self.log_bayes_factor_error[i]) if i else "0",
+                text.probability(self.probability[i], self.probability_error[i]),
+                f"{self.seconds[i]:.1f}",
+            )
+            for i, name in enumerate(self.names)
+        ]
+
+    def __repr__(self) -> str:
+        return text.table(*self.cells())
+
+    def _repr_html_(self) -> str:
+        return text.html_table(*self.cells())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: the number of observations, and per model a dictionary of its numbers.
+
+        Errors that are not known become None.
+        """
+        columns = (
+            "log_evidence",
+            "standard_error",
+            "log_bayes_factor",
+            "log_bayes_factor_error",
+            "prior_probability",
+            "probability",
+            "probability_error",
+            "seconds",
+        )
+        return {
+            "num_observations": self.num_observations,
+            "best": self.best,
+            "conclusion": self.conclusion,
+            "models": {
+                name: {column: _or_none(getattr(self, column)[i]) for column in columns}
+                for i, name in enumerate(self.names)
+            },
+        }
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def compare(
+    evidences: Mapping[str, Evidence | Mapping[str, Any]],
+    prior_probabilities: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Compare models by their evidence on the same data.
+
+    With prior probabilities πᵢ the probability of model i given the data is πᵢ Ẑᵢ / Σ πⱼ Ẑⱼ. The estimates are taken
+    as independent; to first order in their errors sⱼ (the delta method)
+
+        Var p̂ᵢ = p̂ᵢ² ((1 - p̂ᵢ)² sᵢ² + Σ_{j≠i} p̂ⱼ² sⱼ²),
+
+    never more than pᵢ (1 - pᵢ), the variance of a yes or no. Once errors exceed about one nat, look at the log Bayes
+    factor and its error instead. Where one standard error is not known (NaN, or None in a dictionary), as that of Laplace's
+    approximation, neither are those of the probabilities, nor of the log Bayes factors that rest on it.
+
+    Args:
+        evidences: the models' evidence by name, each an `Evidence` or what its `to_dict` returned.
+        prior_probabilities: the models' probabilities before the data, by the same names; equal if not given. They
+            are divided by their sum.
+
+    Raises:
+        ConfigurationError: if there is nothing to compare, the numbers of observations differ, or the prior
+            probabilities do not fit.
+
+    Example:
+        >>> ev.compare({"linear": evidence_a, "student-t": evidence_b})  # doctest: +SKIP
+        model      log evidence (nats)  log Bayes factor    probability  seconds
+        linear        -1,412.31 ± 0.10                 0  0.965 ± 0.005      0.9
+        student-t     -1,415.62 ± 0.12      -3.31 ± 0.16  0.035 ± 0.005      1.4
+    """
+    columns = _columns(evidences)
+    prior = prior_of(list(evidences), prior_probabilities, "prior_probabilities")
+    order = np.argsort(-columns["log_evidence"], kind="stable")
+    log_evidence, errors, seconds = (
+        columns[name][order] for name in ("log_evidence", "standard_error", "seconds")
+    )
+    log_bayes_factor = log_evidence - log_evidence[0]
+    to_best = np.hypot(errors, errors[0])
+    to_best[0] = 0.0
+    probability, probability_error = model_probabilities(log_evidence, errors, prior[order])
+    return Comparison(
+        names=tuple(list(evidences)[i] for i in order),
+        num_observations=int(columns["num_observations"][0]),
+        log_evidence=log_evidence,
+        standard_error=errors,
+        log_bayes_factor=log_bayes_factor,
+        log_bayes_factor_error=to_best,
+        prior_probability=prior[order],
+        probability=probability,
+        probability_error=probability_error,
+        seconds=seconds,
+    )
+
+
+def plot_comparison(
+    evidences: Mapping[str, Evidence],
+    prior_probabilities: Mapping[str, float] | None = None,
+    axes: Sequence[Axes] | None = None,
+) -> tuple[Axes, Axes]:
+    """Log Bayes factors against the best model, and model probabilities, as functions of the number of observations.
+
+    Args:
+        evidences: at least two, by name, on the same data.
+        prior_probabilities: as for `compare`.
+        axes: two axes to draw into; a new pyplot figure if not given.
+
+    Returns:
+        The two axes.
+
+    Raises:
+        ConfigurationError: if there are fewer than two models, or as `compare` does.
+    """
+    from evidentia.display.plots import draw_comparison
+
+    if len(evidences) < 2:
+        raise ConfigurationError(
+            f"a picture of a comparison needs at least two models; got {len(evidences)}."
+        )
+    comparison = compare(evidences, prior_probabilities)
+    trajectories = {name: evidences[name].trajectory for name in comparison.names}
+    return draw_comparison(trajectories, comparison.prior_probability, axes)
+
+
+def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str, ndarray]:
+    if not isinstance(evidences, Mapping) or not evidences:
+        given = "an empty mapping" if isinstance(evidences, Mapping) else type(evidences).__name__
+        raise ConfigurationError(f"evidences must map at least one name to an Evidence; got {given}.")
+    names = ("log_evidence", "standard_error", "num_observations", "seconds")
+    columns = {
+        column: [_number(name, entry, column) for name, entry in evidences.items()] for column in names
+    }
+    if len(set(columns["num_observations"])) > 1:
+        counts = zip(evidences, columns["num_observations"], strict=True)
+        listed = ", ".join(f"{name!r} has {count:,.0f}" for name, count in counts)
+        raise ConfigurationError(f"the models must be given the same observations; {listed}.")
+    return {name: np.array(values, np.float64) for name, values in columns.items()}
+
+
+def _is_unknown(evidence: Any, value: Any) -> bool:
+    """Whether a standard error is said not to be known: NaN, of which JSON makes None."""
+    is_none = isinstance(evidence, Mapping) and "standard_error" in evidence and value is None
+    return is_none or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> float:
+    value = evidence.get(column) if isinstance(evidence, Mapping) else getattr(evidence, column, None)
+    if column == "standard_error" and _is_unknown(evidence, value):
+        return math.nan
+    if isinstance(value, int | float | np.number) and math.isfinite(value):
+        return float(value)
+    given = f"{column}={value}" if isinstance(evidence, Evidence | Mapping) else type(evidence).__name__
+    raise ConfigurationError(
+        f"evidences[{name!r}] must be an Evidence, or the dictionary of its to_dict, with a finite {column}; got {given}."
+    )
+
+
+def prior_of(names: list[str], given: Mapping[str, float] | None, argument: str) -> Float[ndarray, " models"]:
+    """Prior probabilities in the order of the names, adding up to one; equal if none are given.
+
+    Raises:
+        ConfigurationError: other names, or numbers that are not positive; it names `argument`.
+    """
+    if given is None:
+        return np.full(len(names), 1 / len(names))
+    if set(given) != set(names):
+        raise ConfigurationError(
+            f"{argument} must name the models {', '.join(sorted(names))}; "
+            f"it names {', '.join(sorted(given)) or 'none'}."
+        )
+    prior = np.array([given[name] for name in names], np.float64)
+    if not (np.isfinite(prior) & (prior > 0)).all():
+        raise ConfigurationError(f"{argument} must be positive and finite; got {dict(given)}.")
+    return prior / prior.sum()

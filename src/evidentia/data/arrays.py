@@ -1,0 +1,158 @@
+"""Data in memory: any container of numbers to checked arrays."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evidentia.errors import DataError
+
+
+def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bool = False) -> Any:
+    """Data as NumPy arrays: float32 for real numbers, int32 for integers and booleans.
+
+    Args:
+        data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from names to arrays, with
+            observations on the leading axis. An array is anything that NumPy can read: NumPy, JAX, pandas, Polars, Arrow.
+        name: what errors call `data`.
+        min_rows: the fewest rows: two for a whole data set, none for a batch of a stream.
+        allow_nan: leave NaN, the mark of a missing value, where they are.
+
+    Returns:
+        An array, a tuple or a dict of arrays, in the structure of `data`.
+
+    Raises:
+        DataError: for too few rows, different lengths, values that are not numbers, NaN or infinities.
+
+    Example:
+        >>> as_arrays({"y": [1, 2, 3]})
+        {'y': array([1, 2, 3], dtype=int32)}
+    """
+    if isinstance(data, tuple):
+        arrays: Any = tuple(_as_array(value, f"{name}[{i}]", allow_nan) for i, value in enumerate(data))
+        named = {f"{name}[{i}]": array for i, array in enumerate(arrays)}
+    elif isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        keys = list(data) if isinstance(data, Mapping) else list(_column_names(data))
+        arrays = {str(key): _as_array(data[key], f"{name}[{key!r}]", allow_nan) for key in keys}
+        named = {f"{name}[{key!r}]": array for key, array in arrays.items()}
+    else:
+        arrays = _as_array(data, name, allow_nan)
+        named = {name: arrays}
+    _check_lengths(named, name, min_rows)
+    return arrays
+
+
+def num_rows(arrays: Any) -> int:
+    """The number of observations: the length of the leading axis."""
+    return jax.tree.leaves(arrays)[0].shape[0]
+
+
+def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
+    """The function of each array, and of those at its place in `others`, in the structure and order of `arrays`."""
+    if isinstance(arrays, Mapping):
+        return {name: function(array, *(other[name] for other in others)) for name, array in arrays.items()}
+    if isinstance(arrays, tuple):
+        return tuple(map(function, arrays, *others))
+    return function(arrays, *others)
+
+
+def on_device(arrays: Any) -> Any:
+    """The arrays, which all windows of them share, on JAX's default device.
+
+    Their last row is repeated up to a round number of rows, so that data of about the same size share compiled programs.
+    """
+    rows = num_rows(arrays)
+    return jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf, _round_up(rows))), arrays)
+
+
+def with_rows(array: np.ndarray, count: int) -> np.ndarray:
+    """The array with its last row repeated up to `count` rows.
+
+    A row that only fills must be one that the model can have: a mask hides its log-likelihood, but not a gradient of NaN.
+    """
+    return np.concatenate([array, np.repeat(array[-1:], count - len(array), axis=0)])
+
+
+def check_alike(arrays: Any, template: Any, name: str) -> None:
+    """Raise DataError unless arrays have the structure, shapes after the row axis and dtypes of the template."""
+    given, needed = _described(arrays), _described(template)
+    if given != needed:
+        raise DataError(
+            f"{name} holds {given}; the first batch held {needed}, and all must be like it. Give every batch the same "
+            "names, shapes and dtypes."
+        )
+
+
+def _described(arrays: Any) -> str:
+    """Structure, shapes after the row axis and dtypes, for people and to compare."""
+    if isinstance(arrays, tuple):
+        return f"({', '.join(map(_described, arrays))})"
+    if isinstance(arrays, Mapping):  # in any order
+        return f"{{{', '.join(f'{name!r}: {_described(arrays[name])}' for name in sorted(arrays))}}}"
+    shape = ", ".join(map(str, ("n", *arrays.shape[1:])))
+    return f"{arrays.dtype} ({shape}{',' if arrays.ndim == 1 else ''})"
+
+
+def _round_up(rows: int) -> int:
+    """A power of two; from 4,096 on one of eight sizes between two of them, so that at most an eighth is waste."""
+    power = 1 << max(5, (rows - 1).bit_length())
+    step = power if power <= 4096 else power // 16
+    return -(-rows // step) * step
+
+
+def _column_names(table: Any) -> list[str]:
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+
+
+def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{argument} cannot be read as an array of numbers: {error}") from error
+    if array.dtype == object and all(isinstance(value, int | float | bool) for value in array.flat):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        raise DataError(
+            f"{argument} must hold numbers; got dtype {array.dtype}. Encode categories as integers, dates as numbers."
+        )
+    if array.ndim == 0:
+        raise DataError(
+            f"{argument} must have observations on its leading axis; got the single number {array}."
+        )
+    if array.dtype.kind == "f":
+        usable = ~np.isinf(array) if allow_nan else np.isfinite(array)
+        bad = ~usable.all(axis=tuple(range(1, array.ndim)))
+        if bad.any():
+            raise DataError(
+                f"{argument} has {'' if allow_nan else 'NaN or '}infinite values in {bad.sum()} of {len(array)} rows (the first is row "
+                f"{bad.argmax()}). Drop or impute these rows."
+            )
+        return narrowed(array, np.float32, argument)
+    return narrowed(array, np.int32, argument)
+
+
+def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
+    """The array in 32 bits; DataError if a value lies outside the range of `dtype`, float32 or int32."""
+    info = np.iinfo(dtype) if dtype is np.int32 else np.finfo(dtype)
+    if array.size and array.dtype != dtype:
+        low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)  # these pass over NaN
+        if high > info.max or low < info.min:
+            raise DataError(
+                f"{argument} has values outside the range of {np.dtype(dtype).name}: from {low} to {high}. Rescale it."
+            )
+    return np.ascontiguousarray(array, dtype)
+
+
+def _check_lengths(named: Mapping[str, np.ndarray], name: str, min_rows: int) -> None:
+    if not named:
+        raise DataError(f"{name} is empty: it must hold at least one array.")
+    lengths = {name: len(array) for name, array in named.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise DataError(f"all arrays of {name} must have the same number of observations; {listed}.")
+    rows = next(iter(lengths.values()))
+    if rows < min_rows:
+        needed = "two observations" if min_rows == 2 else f"{min_rows} observations"
+        raise DataError(f"{name} must have at least {needed}; got {rows}.")

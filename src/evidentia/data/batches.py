@@ -1,0 +1,118 @@
+"""Batches of a stream: rows that know where in their source they stood, and how they are cut anew."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from evidentia.data.arrays import map_arrays, num_rows
+from evidentia.errors import ConfigurationError, check_count
+
+
+class Batch(NamedTuple):
+    """Rows that were read from a source one after the other, without those that were dropped.
+
+    Positions in a source count rows as they are read, dropped or not: a reader that has used the batches b₁ to b_k, whole,
+    goes on with `source.batches(skip=b₁.num_read + … + b_k.num_read)`, and no row is lost or comes twice.
+
+    Attributes:
+        arrays: NumPy arrays, float32 or int32, in the structure of the source; may have no rows.
+        num_read: the rows that were read to make this batch.
+        indices: which of these rows the rows of `arrays` are, ascending; None if all.
+    """
+
+    arrays: Any
+    num_read: int
+    indices: Int[np.ndarray, " rows"] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of `arrays`."""
+        return self.num_read if self.indices is None else len(self.indices)
+
+    @property
+    def num_dropped(self) -> int:
+        """Rows that were read and left out, because they had missing values."""
+        return self.num_read - self.num_rows
+
+    def part(self, start: int, stop: int) -> "Batch":
+        """The rows `start <= row < stop` of `arrays`, as views, with the dropped rows that stood after each of them.
+
+        Those before the first row belong to it; so parts side by side have read what the whole has.
+        """
+        arrays = map_arrays(lambda leaf: leaf[start:stop], self.arrays)
+        if self.indices is None:
+            return Batch(arrays, stop - start)
+        first = int(self.indices[start]) if start else 0
+        last = int(self.indices[stop]) if stop < len(self.indices) else self.num_read
+        return Batch(arrays, last - first, self.indices[start:stop] - first)
+
+
+def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: int = 0) -> Iterator[Batch]:
+    """Cut batches of any size into chunks of the size wanted, in order; no row is lost or comes twice.
+
+    A chunk is given out as soon as its last row is there. Rows are copied only where a chunk takes them from several batches.
+
+    Args:
+        batches: of any size, none included.
+        size: rows in a chunk, or a function that gives them from the number of rows that went before it.
+        start: the number of rows that went before the first one.
+
+    Returns:
+        Chunks of `size` rows; the last may have fewer. If rows were dropped after the last that was kept, a batch without
+        rows counts them at the end.
+
+    Raises:
+        ConfigurationError: a size that is not a positive integer.
+
+    Example:
+        >>> batches = [Batch(np.arange(3), 3), Batch(np.arange(3, 5), 2)]
+        >>> list(chunk.num_rows for chunk in recut(batches, 2))
+        [2, 2, 1]
+    """
+    if not callable(size):
+        check_count("size", size, 1)
+    pieces: deque[Batch] = deque()
+    wanted = _size(size, start)
+    held = 0
+    for batch in batches:
+        taken = 0
+        while held + batch.num_rows - taken >= wanted:
+            stop = taken + wanted - held
+            pieces.append(batch.part(taken, stop) if stop - taken < batch.num_rows else batch)
+            yield joined(pieces)
+            pieces.clear()
+            taken, held, start = stop, 0, start + wanted
+            wanted = _size(size, start)
+        if taken < batch.num_rows or (taken == 0 and batch.num_read):
+            pieces.append(batch.part(taken, batch.num_rows) if taken else batch)
+            held += batch.num_rows - taken
+    if pieces:
+        yield joined(pieces)
+
+
+def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:
+    """Batches that follow one another as one; a single one is left as it is."""
+    if len(pieces) == 1:
+        return pieces[0]
+    arrays = map_arrays(lambda *leaves: np.concatenate(leaves), *(piece.arrays for piece in pieces))
+    num_read = sum(piece.num_read for piece in pieces)
+    if num_read == num_rows(arrays):
+        return Batch(arrays, num_read)
+    before = np.cumsum([0, *(piece.num_read for piece in pieces)])
+    indices = [
+        offset + (np.arange(piece.num_rows) if piece.indices is None else piece.indices)
+        for offset, piece in zip(before, pieces, strict=False)
+    ]
+    return Batch(arrays, num_read, np.concatenate(indices))
+
+
+def _size(size: int | Callable[[int], int], start: int) -> int:
+    wanted = size(start) if callable(size) else size
+    if not isinstance(wanted, int | np.integer) or wanted < 1:
+        raise ConfigurationError(
+            f"size must give a positive number of rows; got {wanted!r} after {start:,} rows."
+        )
+    return int(wanted)

@@ -1,0 +1,107 @@
+"""Checks of CSV and Parquet files and of their columns, with errors that name the file and the column."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from evidentia.errors import DataError
+
+_PARQUET_MAGIC = b"PAR1"
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """The names closest to an unknown one, or all if they are few, in a sentence."""
+    if close := difflib.get_close_matches(name, known, n=3):
+        return "Did you mean " + " or ".join(repr(each) for each in close) + "?"
+    shown = ", ".join(known[:12])
+    return f"There are: {shown}{', ...' if len(known) > 12 else ''}."
+
+
+def near_columns(name: str, known: Sequence[str]) -> str:
+    """The same for a column, with a guess at what is wrong with the header."""
+    return near(name, known) + _header_hint(known)
+
+
+def check_content(path: Path, kind: str) -> None:
+    """Raise DataError unless the first bytes of a file are those of its kind, ".csv" or ".parquet"."""
+    try:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist. Check the path.") from None
+    except OSError as error:
+        raise unreadable(path, kind, error) from error
+    if not start.strip():
+        raise DataError(f"{path} is empty; a table with a header line and rows is needed.")
+    if kind == ".parquet" and not start.startswith(_PARQUET_MAGIC):
+        raise DataError(f"{path} is not a Parquet file, whatever its name says. If it is text, name it .csv.")
+    if kind == ".csv" and start.startswith(_PARQUET_MAGIC):
+        raise DataError(f"{path} is a Parquet file, not CSV text. Name it .parquet.")
+    if kind == ".csv" and b"\0" in start:
+        raise DataError(f"{path} is not CSV text: it holds binary data (or UTF-16). Save it as UTF-8 CSV.")
+
+
+def unreadable(path: Path, kind: str, error: Exception) -> DataError:
+    """The error of a file that cannot be read, or not as its kind, ".csv" or ".parquet"."""
+    if isinstance(error, OSError) and error.errno:  # of the system; Arrow's errors have none
+        return DataError(f"{path} cannot be read: {os.strerror(error.errno)}.")
+    called = "a Parquet file (it may be damaged or cut short)" if kind == ".parquet" else "CSV text"
+    return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
+
+
+def check_names(path: Path | str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise DataError unless each name is that of one column."""
+    for name in names:
+        if name not in known:
+            raise DataError(f"{path} has no column {name!r}. {near_columns(name, known)}")
+        if known.count(name) > 1:
+            raise DataError(f"{path} has {known.count(name)} columns named {name!r}; give each its own name.")
+
+
+def _header_hint(known: Sequence[str]) -> str:
+    if all(re.fullmatch(r"[-+.\deE?]*", name) for name in known):
+        return " The first line looks like data: add a header line with the names of the columns."
+    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
+        if len(known) == 1 and separator in known[0]:
+            return f" The file is separated by {called}: write it with commas."
+    return ""
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers, or only missing values so far."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+
+
+def type_problem(
+    name: str, kind: pa.DataType, values: pa.Table | Mapping[str, pa.ChunkedArray] | None = None
+) -> str:
+    """What is wrong with a column of this type, with examples from `values` if it is text, or an empty string."""
+    kind = _value_type(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return f"{name!r} holds text{'' if values is None else _examples(values[name])}"
+    if not (is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
+        return f"{name!r} holds values of type {kind}, not numbers"
+    return ""
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _examples(column: pa.ChunkedArray) -> str:
+    """Up to three values that are not numbers."""
+    shown = []
+    for value in column.unique().to_pylist():
+        try:
+            float(value or 0)
+        except ValueError:
+            shown.append(repr(value))
+        if len(shown) == 3:
+            break
+    return f", for example {', '.join(shown)}" if shown else ""

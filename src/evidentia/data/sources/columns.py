@@ -1,0 +1,244 @@
+"""Columns of tables to the arrays of a model: which, in which dtypes, and what is done about missing values."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from evidentia.data.arrays import narrowed
+from evidentia.data.batches import Batch
+from evidentia.data.files import check_names, type_problem
+from evidentia.data.source import Missing, too_short
+from evidentia.errors import ConfigurationError, DataError
+
+Arrays: TypeAlias = Mapping[str, str | Sequence[str]]
+Columns: TypeAlias = Arrays | Sequence[str] | Callable[[list[str]], Arrays | Sequence[str]] | None
+Kinds: TypeAlias = Mapping[str, type[int] | type[float]]
+Types: TypeAlias = Kinds | Callable[[list[str]], Kinds] | None
+
+
+class Piece(NamedTuple):
+    """Rows of a table, and where they stood: the name of their file and the number of rows before them in it."""
+
+    table: pa.RecordBatch
+    where: str
+    first_row: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which columns make which arrays, in which dtypes.
+
+    Attributes:
+        arrays: for each name of an array the column that it is, or the columns of which it is the matrix.
+        integers: the names of the columns of integers; all others are real.
+    """
+
+    arrays: dict[str, str | tuple[str, ...]]
+    integers: frozenset[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read, each once."""
+        chosen = [name for columns in self.arrays.values() for name in _as_tuple(columns)]
+        return list(dict.fromkeys(chosen))
+
+    def values(self, piece: Piece, missing: Missing) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+        """The columns of a piece by name, as wide as the file has them, and which rows they are; None if all.
+
+        Raises DataError for missing values that are not to be dropped, infinite values, and fractions in a column of integers.
+        """
+        values = {name: _numbers(piece.table.column(name)) for name in self.names}
+        gaps = {
+            name: np.isnan(column)
+            for name, column in values.items()
+            if column.dtype.kind == "f" and not np.isfinite(column).all()
+        }
+        lost = np.zeros(piece.table.num_rows, bool)
+        for gap in gaps.values():
+            lost |= gap
+        indices = None
+        if lost.any():
+            if missing == "error":
+                raise _has_missing(piece, lost, [name for name, gap in gaps.items() if gap.any()])
+            indices = np.flatnonzero(~lost)
+            values = {name: column[indices] for name, column in values.items()}
+        for name in gaps:
+            _check_finite(piece, name, values[name], indices)
+        for name in self.integers:
+            _check_whole(piece, name, values[name], indices)
+        return values, indices
+
+    def to_batch(self, piece: Piece, missing: Missing) -> Batch:
+        """The arrays of a piece. Raises DataError as `values`, and for numbers beyond 32 bits."""
+        values, indices = self.values(piece, missing)
+        num_read = piece.table.num_rows
+        num_rows = num_read if indices is None else len(indices)
+        arrays = {
+            array: self._array(columns, values, num_rows, piece) for array, columns in self.arrays.items()
+        }
+        return Batch(arrays, num_read, indices)
+
+    def _array(self, columns: str | tuple[str, ...], values: dict, num_rows: int, piece: Piece) -> np.ndarray:
+        dtype = self._dtype(columns)
+        if isinstance(columns, str):
+            return narrowed(values[columns], dtype, f"{piece.where}: column {columns!r}")
+        matrix = np.empty((num_rows, len(columns)), dtype)
+        for index, name in enumerate(columns):
+            matrix[:, index] = narrowed(values[name], dtype, f"{piece.where}: column {name!r}")
+        return matrix
+
+    def _dtype(self, columns: str | tuple[str, ...]) -> type:
+        return np.int32 if self.integers.issuperset(_as_tuple(columns)) else np.float32
+
+
+def select(
+    columns: Columns,
+    tables: Sequence[tuple[str, pa.Schema]],
+    types: Types = None,
+    first_rows: pa.Table | None = None,
+) -> Selection:
+    """The columns that are asked for, checked against the schemas of all tables, each with the name of its file.
+
+    A column is integer if it is so (or boolean) in every table, unless `types` says otherwise. Errors show texts from
+    `first_rows`.
+
+    Raises:
+        ConfigurationError: columns or types that are none.
+        DataError: a column that a table does not have, or that holds no numbers.
+    """
+    first = tables[0][1].names
+    arrays = _arrays(columns(list(first)) if callable(columns) else columns, first)
+    selection = Selection(arrays, frozenset())
+    names = selection.names
+    types = (types(list(first)) if callable(types) else types) or {}
+    check_types(types, first)
+    integers = set(names)
+    for where, schema in tables:
+        check_names(where, names, schema.names)
+        kinds = {name: schema.field(name).type for name in names}
+        problems = [
+            problem for name, kind in kinds.items() if (problem := type_problem(name, kind, first_rows))
+        ]
+        if problems:
+            raise DataError(
+                f"{where} has columns that cannot be used: {'; '.join(problems)}. Encode text as numbers, or leave "
+                "these columns out of columns=."
+            )
+        integers -= {name for name, kind in kinds.items() if not _is_integer(kind)}
+    integers = {name for name in names if types.get(name, int if name in integers else float) is int}
+    return Selection(arrays, frozenset(integers))
+
+
+def check_types(types: Any, known: Sequence[str]) -> None:
+    """Raise ConfigurationError unless `types` maps names of columns to int or float."""
+    for name, kind in types.items():
+        if kind not in (int, float):
+            raise ConfigurationError(f"types[{name!r}] must be int or float; got {kind!r}.")
+        if name not in known:
+            raise ConfigurationError(f"types names a column {name!r} that is not there.")
+
+
+def converted(
+    pieces: Iterator[Piece], selection: Selection, missing: Missing, skip: int = 0, may_stop: bool = False
+) -> Iterator[Batch]:
+    """Pieces as batches, after the first `skip` rows; DataError if there are fewer, unless they may stop before."""
+    passed = 0
+    for piece in pieces:
+        left = min(skip - passed, piece.table.num_rows)
+        passed += left
+        if left:
+            piece = Piece(piece.table.slice(left), piece.where, piece.first_row + left)
+        if piece.table.num_rows:
+            yield selection.to_batch(piece, missing)
+    if passed < skip and not may_stop:
+        raise too_short(skip, passed)
+
+
+def gathered(pieces: Iterable[Piece], selection: Selection, missing: Missing) -> dict[str, np.ndarray]:
+    """All rows of the selected columns in memory, each as wide as the files have it; no arrays if there are no rows."""
+    parts = [selection.values(piece, missing)[0] for piece in pieces]
+    return {name: np.concatenate([part[name] for part in parts]) for name in selection.names if parts}
+
+
+def _arrays(columns: Any, known: Sequence[str]) -> dict[str, str | tuple[str, ...]]:
+    """What `columns` asks for, as a mapping."""
+    if columns is None:
+        columns = known
+    if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence) or not columns:
+        raise ConfigurationError(
+            'columns must be names of columns, or a mapping such as {"x": ["f0", "f1"], "y": "label"}; '
+            f"got {columns!r}."
+        )
+    if not isinstance(columns, Mapping):
+        columns = {name: name for name in columns}
+    arrays = {}
+    for array, wanted in columns.items():
+        arrays[array] = wanted if isinstance(wanted, str) else tuple(wanted)
+        names = _as_tuple(arrays[array])
+        if not names or not all(isinstance(name, str) for name in (array, *names)):
+            raise ConfigurationError(
+                f"columns[{array!r}] must be one or more names of columns; got {wanted!r}."
+            )
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"columns[{array!r}] names a column more than once: {', '.join(names)}.")
+    return arrays
+
+
+def _as_tuple(columns: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else columns
+
+
+def _is_integer(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    """A column as NumPy has it, NaN where a value is missing."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
+        column = column.cast(pa.float64())
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _has_missing(piece: Piece, lost: np.ndarray, names: Sequence[str]) -> DataError:
+    listed = ", ".join(map(repr, names))
+    return DataError(
+        f"{piece.where} has missing values in {lost.sum():,} of the {len(lost):,} rows from data row "
+        f"{piece.first_row + 1:,} on (the first is data row {piece.first_row + lost.argmax() + 1:,}), in {listed}. Fill "
+        "them in, leave these columns out, or drop such rows with missing='drop' (--missing drop)."
+    )
+
+
+def _check_finite(piece: Piece, name: str, values: np.ndarray, indices: np.ndarray | None) -> None:
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise DataError(
+            f"{piece.where} has infinite values of {name!r} in {infinite.sum():,} rows (the first is data row "
+            f"{_row(piece, infinite, indices):,}). Drop these rows or fill them in."
+        )
+
+
+def _check_whole(piece: Piece, name: str, values: np.ndarray, indices: np.ndarray | None) -> None:
+    """Integers are read as real numbers where some are missing, and from text."""
+    if values.dtype.kind != "f":
+        return
+    broken = values != np.floor(values)
+    if broken.any():
+        raise DataError(
+            f"{piece.where}: column {name!r} holds integers, as its first rows or types say; data row "
+            f"{_row(piece, broken, indices):,} has {values[broken.argmax()]:g}. If its values are real numbers, pass "
+            f"types={{{name!r}: float}}."
+        )
+
+
+def _row(piece: Piece, mask: np.ndarray, indices: np.ndarray | None) -> int:
+    """The first row of a mask of the rows that were kept, counted from 1 in its file."""
+    first = mask.argmax()
+    return piece.first_row + int(first if indices is None else indices[first]) + 1

@@ -1,0 +1,89 @@
+"""Arrow's stream format (IPC) from another program, such as through a pipe."""
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import pyarrow as pa
+
+from evidentia.data.batches import Batch
+from evidentia.data.source import Missing, check_missing
+from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
+from evidentia.data.sources.memory import check_unread
+from evidentia.errors import DataError, check_count
+
+
+@dataclass(frozen=True)
+class IpcSource:
+    """What `read_ipc` returns: a stream of which the schema was read, and what is taken from it."""
+
+    reader: Any = field(repr=False)
+    name: str
+    selection: Selection
+    missing: Missing
+    _begun: threading.Event = field(default_factory=threading.Event, init=False, repr=False, compare=False)
+
+    @property
+    def num_rows(self) -> None:
+        """Not known before the end."""
+        return None
+
+    def batches(self, skip: int = 0) -> Iterator[Batch]:
+        """The rows after the first `skip`, each batch as soon as it is there; once. Raises as `Source` does."""
+        check_count("skip", skip, 0)
+        check_unread(self._begun, self.name)
+        return converted(self._pieces(), self.selection, self.missing, skip)
+
+    def _pieces(self) -> Iterator[Piece]:
+        row = 0
+        try:
+            for table in self.reader:
+                yield Piece(table, self.name, row)
+                row += table.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.name, f"after row {row:,}", error) from error
+
+
+def read_ipc(
+    stream: IO[bytes],
+    columns: Columns = None,
+    *,
+    missing: Missing = "error",
+    types: Types = None,
+    name: str = "the stream",
+) -> IpcSource:
+    """An Arrow IPC stream as a source of observations that another program makes, such as `sys.stdin.buffer`.
+
+    The schema is read now, the rows as they come, once. `columns`, `missing` and `types` are as for `read_parquet`.
+
+    Args:
+        stream: a binary file, pipe or socket.
+        columns: the columns to read.
+        missing: "error", or "drop" for rows with missing values to be left out and counted.
+        types: `int` or `float` by name, for columns that are not what the schema says.
+        name: what errors call the stream.
+
+    Raises:
+        DataError: what comes is no Arrow IPC stream, ends in the middle, or is not what `columns` asks for.
+        ConfigurationError: an argument that is none.
+
+    Example:
+        >>> source = read_ipc(sys.stdin.buffer, {"x": ["f0", "f1"], "y": "label"})  # doctest: +SKIP
+    """
+    check_missing(missing)
+    try:
+        reader = pa.ipc.open_stream(stream)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(name, "at its beginning", error) from error
+    return IpcSource(reader, name, select(columns, [(name, reader.schema)], types), missing)
+
+
+def _unreadable(name: str, where: str, error: Exception) -> DataError:
+    if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+        return DataError(f"{name} cannot be read ({where}): {os.strerror(error.errno)}.")
+    return DataError(
+        f"{name} cannot be read as an Arrow IPC stream ({where}): {str(error).splitlines()[0].rstrip('.')}. Write it with "
+        "pyarrow.ipc.new_stream or its like; CSV and Parquet are read from files."
+    )

@@ -1,0 +1,137 @@
+"""Observations in memory, and batches that another program makes: any Python iterable."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from evidentia.data.arrays import as_arrays, check_alike, map_arrays, num_rows
+from evidentia.data.batches import Batch
+from evidentia.data.source import Missing, check_missing, too_short
+from evidentia.errors import DataError, check_count
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """Arrays in memory as a source: one batch, of views.
+
+    Args:
+        data: one array, a tuple, or a mapping of arrays, as `ev.estimate` takes them.
+        missing: "error", or "drop" for rows that hold NaN to be left out and counted.
+
+    Raises:
+        DataError: for what is wrong with the arrays.
+
+    Example:
+        >>> next(ArraySource({"y": [1.0, 2.0, 3.0]}).batches(skip=1))
+        Batch(arrays={'y': array([2., 3.], dtype=float32)}, num_read=2, indices=None)
+    """
+
+    data: Any = field(repr=False)
+    missing: Missing = "error"
+
+    def __post_init__(self) -> None:
+        check_missing(self.missing)
+        arrays = as_arrays(self.data, min_rows=0, allow_nan=self.missing == "drop")
+        object.__setattr__(self, "data", arrays)
+
+    @property
+    def num_rows(self) -> int:
+        """The rows in memory."""
+        return num_rows(self.data)
+
+    def batches(self, skip: int = 0) -> Iterator[Batch]:
+        """All rows after the first `skip`, at once. Raises as `Source` does."""
+        check_count("skip", skip, 0)
+        if skip > self.num_rows:
+            raise too_short(skip, self.num_rows)
+        if skip < self.num_rows:
+            yield without_missing(map_arrays(lambda leaf: leaf[skip:], self.data))
+
+
+@dataclass(frozen=True)
+class IterableSource:
+    """Any Python iterable of batches as a source: a generator, a list, a data loader.
+
+    A batch is what `ev.estimate` takes as data: an array, a tuple, a mapping or a table, of any number of rows. All must
+    have the structure, shapes and dtypes of the first; those without rows are passed over. Rows are copied before the next
+    batch is asked for, so that it may be made in the same arrays.
+
+    Args:
+        iterable: of batches. One that gives an iterator anew each time, such as a list, can be read again; a generator
+            cannot.
+        missing: "error", or "drop" for rows that hold NaN to be left out and counted.
+
+    Raises:
+        DataError: a batch that cannot be used, or not beside the first one; it is named `batches[i]`, counted from 0.
+
+    Example:
+        >>> source = IterableSource({"y": [float(i)]} for i in range(3))
+        >>> sum(batch.num_rows for batch in source.batches(skip=1))
+        2
+    """
+
+    iterable: Iterable[Any]
+    missing: Missing = "error"
+    _begun: threading.Event = field(default_factory=threading.Event, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_missing(self.missing)
+
+    @property
+    def num_rows(self) -> None:
+        """Not known before the end."""
+        return None
+
+    def batches(self, skip: int = 0) -> Iterator[Batch]:
+        """The batches after the first `skip` rows; one in which they end is cut there. Raises as `Source` does."""
+        check_count("skip", skip, 0)
+        iterator = iter(self.iterable)
+        if iterator is self.iterable:
+            check_unread(self._begun, "this iterator of batches")
+        template, passed = None, 0
+        for index, given in enumerate(iterator):
+            name = f"batches[{index}]"
+            arrays = as_arrays(given, name=name, min_rows=0, allow_nan=self.missing == "drop")
+            if not (size := num_rows(arrays)):
+                continue
+            if template is None:
+                template = _template(arrays)
+            check_alike(arrays, template, name)
+            left = min(skip - passed, size)
+            passed += left
+            if left < size:
+                # Whoever reads ahead or joins batches still holds this one while the next is made, maybe in its place.
+                yield without_missing(map_arrays(lambda leaf, left=left: leaf[left:].copy(), arrays))
+        if passed < skip:
+            raise too_short(skip, passed)
+
+
+def check_unread(begun: threading.Event, what: str) -> None:
+    """Note that what can be read only once is being read; DataError the second time."""
+    if begun.is_set():
+        raise DataError(
+            f"{what} has been read before, and can be read only once: rows would be missing. Make the source anew, or "
+            "use one that can begin again, such as a list or a file."
+        )
+    begun.set()
+
+
+def without_missing(arrays: Any) -> Batch:
+    """A batch of the rows without NaN."""
+    rows = num_rows(arrays)
+    missing = np.zeros(rows, bool)
+    for leaf in jax.tree.leaves(arrays):
+        if leaf.dtype.kind == "f":
+            missing |= np.isnan(leaf).any(axis=tuple(range(1, leaf.ndim)))
+    if not missing.any():
+        return Batch(arrays, rows)
+    indices = np.flatnonzero(~missing)
+    return Batch(map_arrays(lambda leaf: leaf[indices], arrays), rows, indices)
+
+
+def _template(arrays: Any) -> Any:
+    return map_arrays(lambda leaf: leaf[:0].copy(), arrays)  # a view would keep all rows in memory

@@ -1,0 +1,173 @@
+"""Parquet: one file, many, or a partitioned dataset, read row group by row group on a thread."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as arrow_dataset
+import pyarrow.parquet as arrow_parquet
+
+from evidentia.data.batches import Batch
+from evidentia.data.files import check_content, unreadable
+from evidentia.data.read_ahead import read_ahead
+from evidentia.data.source import Missing, check_missing, too_short
+from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
+from evidentia.data.sources.paths import Paths, expanded
+from evidentia.errors import DataError, check_count
+
+VALUES_AT_ONCE = 1 << 20  # in a batch: some megabytes, whatever the number of columns
+BUFFER_SIZE = (
+    1 << 20
+)  # bytes of a column that are read at a time, so that a row group may be larger than memory
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a dataset: its rows, and the columns that its folders' names hold (`year=2024/`), with one value each."""
+
+    path: Path
+    num_rows: int
+    folders: tuple[tuple[str, pa.Scalar], ...] = ()
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """What `read_parquet` returns: files with their numbers of rows, and what of them is read."""
+
+    parts: tuple[Part, ...]
+    selection: Selection
+    missing: Missing
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of all files, from their footers."""
+        return sum(part.num_rows for part in self.parts)
+
+    def batches(self, skip: int = 0) -> Iterator[Batch]:
+        """The rows after the first `skip`; files and row groups before them are not read. Raises as `Source` does."""
+        check_count("skip", skip, 0)
+        if skip > self.num_rows:
+            raise too_short(skip, self.num_rows)
+        return read_ahead(converted(self.pieces(skip), self.selection, self.missing))
+
+    def pieces(self, skip: int = 0) -> Iterator[Piece]:
+        """The rows after the first `skip` as they are read."""
+        for part in self.parts:
+            if skip < part.num_rows:
+                try:
+                    yield from self._pieces_of(part, skip)
+                except (pa.ArrowException, OSError) as error:
+                    raise unreadable(part.path, ".parquet", error) from error
+            skip = max(0, skip - part.num_rows)
+
+    def _pieces_of(self, part: Part, skip: int) -> Iterator[Piece]:
+        constant = {name: value for name, value in part.folders if name in self.selection.names}
+        names = [name for name in self.selection.names if name not in constant]
+        with arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file:
+            if file.metadata.num_rows != part.num_rows:
+                raise DataError(
+                    f"{part.path} has {file.metadata.num_rows:,} rows, and had {part.num_rows:,} when the source was "
+                    "made. Make the source anew."
+                )
+            group, row = 0, 0
+            while row + file.metadata.row_group(group).num_rows <= skip:
+                row += file.metadata.row_group(group).num_rows
+                group += 1
+            groups = range(group, file.num_row_groups)
+            size = max(1024, VALUES_AT_ONCE // max(1, len(names)))
+            for table in file.iter_batches(size, row_groups=groups, columns=names, use_threads=False):
+                first = max(row, skip)
+                if first < row + table.num_rows:
+                    yield Piece(_with_constants(table.slice(first - row), constant), str(part.path), first)
+                row += table.num_rows
+
+
+def read_parquet(
+    paths: Paths, columns: Columns = None, *, missing: Missing = "error", types: Types = None
+) -> ParquetSource:
+    """Parquet files as a source of observations, which may be larger than memory.
+
+    Only the files' footers are read now. Rows come in the order of the files: a list as it is given, the matches of a
+    pattern and the files in a folder in the order of their names (as text: part-02 before part-10), the rows of a file as
+    they stand. A thread reads a few batches of about a million values ahead.
+
+    Args:
+        paths: a file, a pattern such as `"parts/*.parquet"`, a folder, or a list of these. All `.parquet` files in a folder
+            and the folders below are read, except names that begin with `_` or `.`; folders named like `year=2024` (Hive
+            partitioning) add a column `year`.
+        columns: the columns to read. A mapping from the names of the model's arrays: to the name of a column, for a vector
+            (rows,), or to a list of names, for a matrix (rows, columns). A sequence of names for a vector of each; all
+            columns if not given. Or a function of the list of all names that returns one of these.
+        missing: what to do with rows that have a missing value (null or NaN) in one of these columns: "error", or "drop" to
+            leave them out and count them (`Batch.num_dropped`).
+        types: `int` or `float` by name, for columns that are not what the files say, such as labels stored as 0.0 and 1.0; or
+            a function of the list of all names that returns them.
+
+    Returns:
+        A source: `source.batches(skip=0)` reads, `source.num_rows` counts rows. Vectors and matrices of columns that are
+        integer or boolean in every file are int32; all others are float32.
+
+    Raises:
+        DataError: no such file or not Parquet, a column that a file does not have or that holds no numbers. While
+            reading: missing values (how many, the first row), infinite ones, values beyond 32 bits; a file that can no
+            longer be read.
+        ConfigurationError: an argument that is none.
+
+    Example:
+        >>> source = ev.read_parquet("parts/*.parquet", {"x": ["f0", "f1"], "y": "label"})  # doctest: +SKIP
+        >>> next(source.batches()).arrays["x"].shape  # doctest: +SKIP
+        (349525, 2)
+    """
+    check_missing(missing)
+    parts, tables = [], []
+    for path in expanded(paths):
+        for file, folders in _dataset(path) if path.is_dir() else [(path, ())]:
+            check_content(file, ".parquet")
+            try:
+                metadata = arrow_parquet.read_metadata(file)
+                schema = metadata.schema.to_arrow_schema()
+            except (pa.ArrowException, OSError) as error:
+                raise unreadable(file, ".parquet", error) from error
+            folders = tuple((name, value) for name, value in folders if name not in schema.names)
+            for name, value in folders:
+                schema = schema.append(pa.field(name, value.type))
+            parts.append(Part(file, metadata.num_rows, folders))
+            tables.append((str(file), schema))
+    return ParquetSource(tuple(parts), select(columns, tables, types), missing)
+
+
+def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]]]:
+    """The files in a folder and below, each with the columns that the names of the folders hold."""
+    try:
+        files = [
+            file
+            for file in sorted(folder.rglob("*.parquet"))
+            if file.is_file()
+            and not any(name.startswith(("_", ".")) for name in file.relative_to(folder).parts)
+        ]
+    except OSError as error:
+        raise unreadable(folder, ".parquet", error) from error
+    if not files:
+        raise DataError(f"{folder} is a folder without .parquet files.")
+    names = [str(file) for file in files]
+    check_content(files[0], ".parquet")
+    try:
+        dataset = arrow_dataset.dataset(
+            names, format="parquet", partitioning="hive", partition_base_dir=str(folder)
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(files[0], ".parquet", error) from error
+    found = {}
+    for fragment in dataset.get_fragments():
+        keys = arrow_dataset.get_partition_keys(fragment.partition_expression)
+        found[Path(fragment.path)] = tuple(
+            (name, pa.scalar(value, dataset.schema.field(name).type)) for name, value in keys.items()
+        )
+    return [(file, found[file]) for file in files]
+
+
+def _with_constants(table: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
+    for name, value in constants.items():
+        table = table.append_column(name, pa.repeat(value, table.num_rows))
+    return table

@@ -1,0 +1,213 @@
+"""Pictures of evidence. Each function draws into given axes, or into a new pyplot figure, and returns the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
+
+from evidentia.posterior.summary import ParameterSummary
+from evidentia.weights import model_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+# Okabe and Ito (2008), "Color universal design", without yellow; told apart by line style as well.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+LINE_STYLES = ("-", "--", "-.", ":")
+
+
+def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes:
+    """Log evidence per observation against the number of observations, with a band of two standard errors.
+
+    Args:
+        trajectory: an `evidentia.Trajectory`.
+        title: above the picture.
+        ax: axes to draw into; a new pyplot figure if not given.
+    """
+    ax = _new_axes(7, 4.2) if ax is None else ax
+    counts = trajectory.num_observations
+    value, error = trajectory.log_evidence / counts, trajectory.standard_error / counts
+    ax.plot(counts, value, color=COLORS[0], marker="o" if len(counts) < 30 else "", markersize=4)
+    ax.fill_between(counts, value - 2 * error, value + 2 * error, color=COLORS[0], alpha=0.25, linewidth=0)
+    ax.set_ylabel("log evidence per observation (nats)")
+    ax.set_title(title, loc="left", fontsize="medium")
+    _plain_numbers(ax.yaxis)
+    _count_axis(ax, counts)
+    return ax
+
+
+def draw_comparison(
+    trajectories: Mapping[str, Any],
+    prior_probability: Float[np.ndarray, " models"],
+    axes: Sequence[Axes] | None = None,
+) -> tuple[Axes, Axes]:
+    """Log Bayes factor of each model against the first, and model probability, against the number of observations.
+
+    Bands are two standard errors. The log Bayes factors are on a scale that is linear from -1 to 1 and logarithmic beyond
+    once they exceed 20 nats. Only numbers of observations at which every trajectory has an entry are shown.
+
+    Args:
+        trajectories: `evidentia.Trajectory` by name, of the same data, the best model first.
+        prior_probability: of the models.
+        axes: two axes to draw into; a new pyplot figure if not given.
+
+    Returns:
+        The two axes.
+    """
+    upper, lower = _new_pair() if axes is None else axes
+    paths = list(trajectories.values())
+    counts = reduce(np.intersect1d, [path.num_observations for path in paths])
+    rows = [np.searchsorted(path.num_observations, counts) for path in paths]
+    log_evidence = np.stack([path.log_evidence[row] for path, row in zip(paths, rows, strict=True)])
+    errors = np.stack([path.standard_error[row] for path, row in zip(paths, rows, strict=True)])
+    probability, probability_error = np.stack(
+        [model_probabilities(*column, prior_probability) for column in zip(log_evidence.T, errors.T, strict=True)],
+        axis=-1,
+    )  # fmt: skip
+    factor = log_evidence - log_evidence[0]
+    factor_error = np.hypot(errors, errors[0])
+    factor_error[0] = 0.0
+    for i, (name, style) in enumerate(zip(trajectories, _styles(), strict=False)):
+        _line_with_band(upper, counts, factor[i], factor_error[i], label=name, **style)
+        _line_with_band(lower, counts, probability[i], probability_error[i], limits=(0, 1), **style)
+    _factor_axis(upper, factor)
+    lower.set_ylabel("model probability")
+    lower.set_ylim(-0.03, 1.03)
+    long = max(len(name) for name in trajectories) > 24
+    upper.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1 if long else 3, frameon=False)
+    _count_axis(upper, counts)
+    _count_axis(lower, counts)
+    upper.set_xlabel("")
+    return upper, lower
+
+
+def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: Axes | None = None) -> Axes:
+    """Median, 50% and 90% interval of every scalar parameter.
+
+    Args:
+        summaries: with the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95.
+        limit: draw no more than that many scalars, the first ones; the label says if some are left out.
+        ax: axes to draw into; a new pyplot figure of fitting height if not given.
+    """
+    total, summaries = len(summaries), summaries[:limit]
+    ax = _new_axes(7, posterior_height(len(summaries))) if ax is None else ax
+    low, lower, median, upper, high = np.array([summary.quantiles for summary in summaries]).T
+    place = np.arange(len(summaries))
+    ax.hlines(place, low, high, color=COLORS[0], linewidth=1.2, label="90% interval")
+    ax.hlines(place, lower, upper, color=COLORS[0], linewidth=4, label="50% interval")
+    ax.plot(median, place, "o", color="white", markeredgecolor=COLORS[0], markersize=5, label="median")
+    ax.set_yticks(place, [summary.name for summary in summaries])
+    ax.set_ylim(len(summaries) - 0.4, -0.6)
+    left_out = f" (the first {limit} of {total})" if total > limit else ""
+    ax.set_xlabel(f"parameter value{left_out}")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+    _tidy(ax)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
+    """The forward and the reverse estimate with two standard errors, the bounds, and the exact value if it is known.
+
+    Values are in nats from the middle of the bounds, which the label of the axis gives.
+
+    Args:
+        bounds: an `evidentia.Sandwich`.
+        title: above the picture.
+        ax: axes to draw into; a new pyplot figure if not given.
+    """
+    ax = _new_axes(7, 2.6) if ax is None else ax
+    middle = 0.5 * (bounds.lower + bounds.upper)
+    ax.axvspan(
+        bounds.lower - middle, bounds.upper - middle, color=COLORS[5], alpha=0.25, linewidth=0, label="bounds"
+    )
+    for height, (side, color) in enumerate(((bounds.reverse, COLORS[1]), (bounds.forward, COLORS[0]))):
+        value, error = side.log_evidence - middle, 2 * side.standard_error
+        ax.errorbar(value, height, xerr=error, fmt="o", color=color, capsize=4, markersize=6)
+    if bounds.exact is not None:
+        ax.axvline(bounds.exact - middle, color="black", linestyle="--", linewidth=1.2, label="exact")
+    ax.set_yticks([0, 1], ["reverse\n(from above)", "forward\n(from below)"])
+    ax.set_ylim(-0.6, 1.6)
+    ax.set_xlabel(f"log evidence (nats from {middle:,.2f})".replace("-", "−"))
+    ax.set_title(title, loc="left", fontsize="medium", pad=24)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2, frameon=False)
+    _plain_numbers(ax.xaxis)
+    _tidy(ax)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def posterior_height(num_scalars: int) -> float:
+    """The height in inches at which that many rows of `draw_posterior` are legible."""
+    return 1.3 + 0.21 * num_scalars
+
+
+def _line_with_band(ax, counts, value, error, *, limits=(-np.inf, np.inf), **style) -> None:
+    label = style.pop("label", None)
+    ax.plot(counts, value, label=label, marker="o" if len(counts) < 30 else "", markersize=4, **style)
+    band = np.clip([value - 2 * error, value + 2 * error], *limits)
+    ax.fill_between(counts, *band, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def _styles():
+    for index, color in enumerate(cycle(COLORS)):
+        yield {"color": color, "linestyle": LINE_STYLES[index % len(LINE_STYLES)]}
+
+
+def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
+    ax.set_ylabel("log Bayes factor\nagainst the best (nats)")
+    if np.abs(factor).max() > 20:
+        ax.set_yscale("symlog", linthresh=1, linscale=0.5)
+        ax.set_ylim(1.5 * factor.min(), max(1.0, 1.5 * factor.max()))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
+    else:
+        _plain_numbers(ax.yaxis)
+
+
+def _count_axis(ax: Axes, counts: np.ndarray) -> None:
+    ax.set_xscale("log")
+    ax.set_xlabel("number of observations")
+    if len(counts) == 1:
+        ax.set_xlim(counts[0] / 2, counts[0] * 2)
+    few_decades = counts[-1] < 100 * counts[0]
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,)))
+    ax.xaxis.set_major_formatter(FuncFormatter(_short_count))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    _tidy(ax)
+
+
+def _short_count(count: float, _: Any = None) -> str:
+    """500, 2k, 1M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:g}{unit}"
+    return f"{count:g}"
+
+
+def _plain_numbers(axis: Axis) -> None:
+    axis.set_major_formatter(ScalarFormatter(useOffset=False))
+
+
+def _tidy(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(visible=True, which="major", color="#808080", alpha=0.25, linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _new_axes(width: float, height: float) -> Axes:
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _new_pair() -> Sequence[Axes]:
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")[1]

@@ -1,0 +1,178 @@
+"""Live progress of an estimation: a bar on a terminal, elsewhere a plain line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+LEAST_SHARE = 0.02  # of the work that is done before the time left is estimated
+MOST_SECONDS = 1e6  # over which the speed is averaged, and of time left that are shown
+
+
+@dataclass(frozen=True)
+class Update:
+    """The state of an estimation after a chunk, or after a step of a method that uses all rows at once.
+
+    Attributes:
+        num_observations: rows that the estimate is for; zero as long as there is no estimate.
+        total_observations: rows in all; None if unknown.
+        log_evidence: estimate for the rows so far, in nats.
+        standard_error: of `log_evidence`, in nats.
+        num_annealing_steps: annealing steps (a nested sampler's iterations) since the start.
+        seconds: since the start.
+        share_done: of the work, between 0 and 1, for a method that uses all rows at once; else None.
+    """
+
+    num_observations: int
+    total_observations: int | None
+    log_evidence: float
+    standard_error: float
+    num_annealing_steps: int
+    seconds: float
+    share_done: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of the work that is done, between 0 and 1; 0 if unknown."""
+        if self.share_done is not None:
+            return self.share_done
+        return self.num_observations / self.total_observations if self.total_observations else 0.0
+
+
+Listener = Callable[[Update], None]
+
+
+@contextmanager
+def progress_bar(description: str, console: Console | None = None) -> Iterator[Listener]:
+    """A live line on stderr with rows, log evidence per row, annealing steps, rows per second and time left.
+
+    Silent where the console is not a terminal: see `plain_lines` for that.
+
+    Args:
+        description: what is being estimated, shown on the left.
+        console: where to write; a rich console on stderr by default.
+
+    Yields:
+        A callable that takes an `Update`, to be given to `estimate(..., progress=...)`.
+
+    Example:
+        >>> with progress_bar("linear") as show:
+        ...     show(Update(500, 1000, -710.2, 0.1, 12, 0.3))
+    """
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda update: None
+        return
+    column = Column(no_wrap=True, overflow="ellipsis")
+    name = TextColumn("{task.description}", markup=False, table_column=column)
+    with Progress(
+        name, BarColumn(bar_width=8), _Numbers(), console=console, speed_estimate_period=MOST_SECONDS
+    ) as progress:
+        task = progress.add_task(description, total=None, update=None)
+        yield lambda update: progress.update(task, completed=update.share, total=1.0, update=update)
+
+
+def reporter(progress: bool | Listener, name: str) -> AbstractContextManager[Listener]:
+    """The listener that `progress` asks for: True for a bar, False for silence, or a function."""
+    if callable(progress):
+        return nullcontext(progress)
+    return progress_bar(name) if progress else nullcontext(lambda update: None)
+
+
+@contextmanager
+def plain_lines(description: str, console: Console | None = None, every: float = 5.0) -> Iterator[Listener]:
+    """The numbers of `progress_bar` as plain lines, at most one every `every` seconds and one for the last row."""
+    console = console or Console(stderr=True)
+    # Never started: it draws nothing, but measures the speed.
+    progress = Progress(console=console, speed_estimate_period=MOST_SECONDS)
+    progress.add_task(description, total=1.0)
+    (task,) = progress.tasks
+    last = time.monotonic()
+
+    def show(update: Update) -> None:
+        nonlocal last
+        progress.update(task.id, completed=update.share)
+        now = time.monotonic()
+        if now - last >= every or update.share >= 1.0:
+            last = now
+            line = f"{description}: {describe(update, task)}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    yield show
+
+
+def describe(update: Update, task: Task) -> str:
+    """One update in words, for a line of text; `task` knows the speed."""
+    words = [f"{update.num_observations:,} rows", f"{_per_row(update):.4f} nats/row"]
+    if update.share_done is not None:
+        words = [f"{100 * update.share:.0f}%"]
+        words += [f"{update.log_evidence:,.2f} nats"] if update.num_observations else []
+    words.append(f"{update.num_annealing_steps:,} steps")
+    if rate := _rows_per_second(update, task):
+        words.append(f"{rate} rows/s")
+    return ", ".join([*words, *filter(None, [_time_left(update, task)])])
+
+
+class _Numbers(ProgressColumn):
+    """The numbers right of the bar; short enough for a terminal of 80 columns."""
+
+    def render(self, task: Task) -> Text:
+        update: Update | None = task.fields.get("update")
+        if update is None:
+            return Text("compiling ...", style="dim")
+        end = (_time_left(update, task), "green")
+        if update.share_done is not None:
+            value = f"{update.log_evidence:,.2f} nats" if update.num_observations else ""
+            steps = f" {short_count(update.num_annealing_steps):>5} steps "
+            return Text.assemble(f"{100 * update.share:3.0f}% ", (f"{value:>18}", "magenta"), steps, end)
+        rate = _rows_per_second(update, task)
+        return Text.assemble(
+            (f"{short_count(update.num_observations):>5}", "cyan"),
+            " rows ",
+            (f"{_per_row(update):8.4f}", "magenta"),
+            f"/row {update.num_annealing_steps:>4} steps {rate and rate + '/s':>7} ",
+            end,
+        )
+
+    def get_table_column(self) -> Column:
+        return Column(no_wrap=True)
+
+
+def _per_row(update: Update) -> float:
+    return update.log_evidence / max(update.num_observations, 1)
+
+
+def _rows_per_second(update: Update, task: Task) -> str:
+    """Empty where rows are not taken in one by one, or the speed is unknown."""
+    if update.share_done is not None:
+        return ""
+    if update.total_observations is None:
+        return short_count(update.num_observations / max(update.seconds, 1e-9))
+    return short_count(task.speed * update.total_observations) if task.speed else ""
+
+
+def _time_left(update: Update, task: Task) -> str:
+    """The time that the run took once it is over; before, the time left, where there is a basis for an estimate."""
+    if update.share >= 1 or update.total_observations is None:
+        return f"{update.seconds:.1f} s"
+    # The first rows cost compilation, and annealing from the prior.
+    if update.share < LEAST_SHARE or task.time_remaining is None or task.time_remaining > MOST_SECONDS:
+        return ""
+    return f"{timedelta(seconds=task.time_remaining)} left"
+
+
+def short_count(number: float) -> str:
+    """A count in five characters: 999, 12.3k, 1.20M."""
+    units = ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G"))
+    divisor, unit = next((divisor, unit) for limit, divisor, unit in units if number < limit)
+    value = number / divisor
+    digits = 0 if not unit else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{digits}f}{unit}"

@@ -1,0 +1,278 @@
+"""`estimate`: one call from a model and data to the log evidence. A thin shell around a run of a method."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from evidentia.data.arrays import as_arrays, num_rows, on_device
+from evidentia.data.batches import recut
+from evidentia.data.read_ahead import read_ahead
+from evidentia.data.source import Source
+from evidentia.display.progress import Update, reporter
+from evidentia.errors import (
+    ConfigurationError,
+    DataError,
+    DiagnosticWarning,
+    EvidentiaError,
+    ModelError,
+    check_positive,
+    check_seed,
+    warn,
+)
+from evidentia.evidence.method import Method, Snapshot
+from evidentia.evidence.sgais import SGAIS
+from evidentia.model.bound import BoundModel
+from evidentia.model.model import Model
+from evidentia.online.online import Online
+from evidentia.posterior.rows import Window
+from evidentia.result import Evidence, Trajectory, make_evidence
+
+MAX_PARTICLES = 65_536  # that `target_standard_error` may take
+BATCH_SIZE = 65_536  # rows of a source that are taken in between two updates of the progress
+TRAJECTORY = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
+
+
+def estimate(
+    model: Model,
+    data: Any,
+    *,
+    method: Method | None = None,
+    seed: int = 0,
+    target_standard_error: float | None = None,
+    progress: bool | Callable[[Update], None] = False,
+) -> Evidence:
+    """Estimate the log evidence log p(data) of a model, in nats.
+
+    Args:
+        model: a prior and a pointwise log-likelihood.
+        data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis (NumPy, JAX, pandas,
+            Polars, Arrow). The built-in regressions take `{"x": (n, features), "y": (n,)}`. Or a source, as `read_parquet`
+            returns: it is read once, row after row, by an `Online`, and may be larger than memory.
+        method: the configuration of a method; `SGAIS()` if not given, which is the one for a source.
+        seed: the same seed gives the same numbers on the same machine.
+        target_standard_error: in nats. If a run's standard error is larger, another run follows with as many more particles
+            as that takes, up to `MAX_PARTICLES`; if that is not enough, an EvidenceWarning says so.
+        progress: True for a bar on standard error, or a function that is called with an `Update` after each chunk, or after
+            each step of a method that takes all rows at once.
+
+    Returns:
+        The log evidence with its standard error, its trajectory over the data, and the posterior. After Ctrl-C, the result so
+        far with `completed=False`; if there is none, as for `AIS` before its end, the KeyboardInterrupt propagates.
+
+    Raises:
+        DataError, ModelError: what cannot be used, and what is needed instead.
+        ConfigurationError: an invalid method, seed or target.
+        EstimationError: the log-likelihood is NaN at a particle, or -inf at all. The `evidence` of an error halfway, in the
+            data of a source too, is the result for the rows before.
+
+    Example:
+        >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
+        >>> evidence = ev.estimate(model, {"x": x, "y": y})  # doctest: +SKIP
+    """
+    chosen: Method = SGAIS() if method is None else method
+    _check(model, chosen, seed, target_standard_error)
+    started = time.perf_counter()
+    make_run = _runs(model, data, int(seed), started)
+    with reporter(progress, model.name) as report:
+        evidence, messages = _drive(make_run(chosen), report)
+        while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
+            larger = replace(chosen, num_particles=more)  # type: ignore[type-var]
+            try:
+                evidence, messages = _drive(make_run(larger), report)
+            except KeyboardInterrupt:
+                break  # the evidence of the run before is the result
+            except EvidentiaError as error:  # for example of a source that can be read only once
+                error.evidence = evidence
+                raise
+    if target_standard_error is not None and not evidence.standard_error <= target_standard_error:
+        known = "unknown" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
+        messages.append(
+            f"the standard error is {known} with {evidence.method.num_particles:,} particles; "
+            f"target_standard_error={target_standard_error:g} was not reached."
+        )
+    warn(messages)
+    warn(evidence.signs.values(), DiagnosticWarning)
+    return evidence
+
+
+class _Run(Protocol):
+    """One run of a method, which knows its result so far at any time."""
+
+    def updates(self) -> Iterator[Update]:
+        """Runs the method; an update after each step."""
+        ...
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result so far; None if there is none."""
+        ...
+
+    def stopped(self) -> str:
+        """Where the run was stopped, in words."""
+        ...
+
+
+def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Method], _Run]:
+    """A function that begins a run over the data."""
+    if isinstance(data, Source):
+        return partial(_SourceRun, model, data, seed, started)
+    arrays = as_arrays(data)
+    if model.check_data is not None:
+        model.check_data(arrays)
+    window = Window(on_device(arrays), 0, num_rows(arrays))
+    return partial(_ArrayRun, model.bind(arrays), window, seed, started)
+
+
+def _drive(run: _Run, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
+    """The result of a run, and what its reader should know; nothing computed is lost when it is interrupted."""
+    try:
+        for update in run.updates():
+            report(update)
+    except KeyboardInterrupt:
+        evidence = run.evidence(completed=False)
+        if evidence is None:
+            raise
+        return evidence, [run.stopped()]
+    except EvidentiaError as error:
+        error.evidence = run.evidence(completed=False)
+        raise
+    evidence = run.evidence(completed=True)
+    assert evidence is not None
+    return evidence, []
+
+
+class _ArrayRun:
+    """A run over arrays in memory."""
+
+    def __init__(self, bound: BoundModel, rows: Window, seed: int, started: float, method: Method):
+        self._bound, self._rows, self._seed = bound, rows, seed
+        self._started, self._method = started, method
+        self._history: list[Update] = []
+        self._last: Snapshot | None = None  # the newest with an estimate
+
+    def updates(self) -> Iterator[Update]:
+        """An update after each snapshot; of several for the same rows the trajectory keeps the newest."""
+        num_steps = 0
+        for snapshot in self._method.run(self._bound, self._rows, jax.random.key(self._seed)):
+            num_steps += snapshot.num_steps
+            found = snapshot.estimate
+            update = Update(
+                snapshot.num_observations,
+                self._rows.size,
+                math.nan if found is None else found.log_evidence,
+                math.nan if found is None else found.standard_error,
+                num_steps,
+                time.perf_counter() - self._started,
+                snapshot.share_done,
+            )
+            if snapshot.num_observations:
+                if self._history and self._history[-1].num_observations == snapshot.num_observations:
+                    self._history.pop()
+                self._history.append(update)
+                self._last = snapshot
+            yield update
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result of the last snapshot with an estimate."""
+        if self._last is None or self._last.estimate is None:
+            return None
+        columns = [asdict(update) for update in self._history]
+        trajectory = {name: np.array([column[name] for column in columns]) for name in TRAJECTORY}
+        trajectory["num_annealing_steps"] = np.diff(trajectory["num_annealing_steps"], prepend=0)
+        return make_evidence(
+            self._bound,
+            self._method,
+            self._seed,
+            self._last.estimate,
+            (self._last.positions, self._last.log_weights),
+            Trajectory(**trajectory),
+            self._last.diagnose(),
+            seconds=self._history[-1].seconds,
+            completed=completed,
+        )
+
+    def stopped(self) -> str:
+        """After how many rows, or steps of a method that takes all rows at once."""
+        last = self._history[-1]
+        if last.share_done is None:
+            return _stopped(last.num_observations, last.total_observations)
+        return f"stopped after {last.num_annealing_steps} steps; the result is the estimate at that point."
+
+
+class _SourceRun:
+    """A run over a source that is read once, row after row, by an `Online`."""
+
+    def __init__(self, model: Model, source: Source, seed: int, started: float, method: Method):
+        self._source, self._started = source, started
+        self._online = Online(model, method, seed=seed)  # type: ignore[arg-type]
+        self._num_dropped = 0
+
+    def updates(self) -> Iterator[Update]:
+        """An update after each batch; particles are drawn anew at the end."""
+        num_steps, online = 0, self._online
+        for batch in read_ahead(recut(self._source.batches(), BATCH_SIZE)):
+            self._num_dropped += batch.num_dropped
+            if not batch.num_rows:
+                continue
+            update = online.update(batch.arrays)
+            num_steps += update.num_annealing_steps
+            yield Update(
+                update.num_observations,
+                self._source.num_rows,
+                update.log_evidence,
+                update.standard_error,
+                num_steps,
+                time.perf_counter() - self._started,
+            )
+        if online.num_observations < 2:
+            raise DataError(
+                f"data must have at least two observations; the source has {online.num_observations}."
+            )
+        if online.method.refresh:
+            online.redraw()
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result for the rows taken in."""
+        if not self._online.num_observations:
+            return None
+        found = self._online.result()
+        return replace(
+            found,
+            seconds=time.perf_counter() - self._started,
+            completed=completed,
+            diagnostics={**found.diagnostics, "num_dropped": self._num_dropped},
+        )
+
+    def stopped(self) -> str:
+        """After how many rows."""
+        return _stopped(self._online.num_observations, self._source.num_rows)
+
+
+def _stopped(num_observations: int, total: int | None) -> str:
+    of_total = "" if total is None else f" of {total}"
+    return f"stopped after {num_observations}{of_total} observations; the result is for those."
+
+
+def _check(model: Any, method: Any, seed: Any, target: float | None) -> None:
+    if not isinstance(model, Model):
+        raise ModelError(
+            f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
+        )
+    if isinstance(method, type) or not isinstance(method, Method):
+        raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {method!r}.")
+    check_seed(seed)
+    if target is not None:
+        check_positive("target_standard_error", target)
+
+
+def _more_particles(evidence: Evidence, target: float | None) -> int | None:
+    """The number of particles that would reach the target, as the standard error falls as its root; None if no more."""
+    if target is None or not evidence.standard_error > target:  # nor where it is unknown
+        return None
+    wanted = math.ceil(1.2 * evidence.method.num_particles * (evidence.standard_error / target) ** 2)
+    return min(wanted, MAX_PARTICLES) if evidence.method.num_particles < MAX_PARTICLES else None

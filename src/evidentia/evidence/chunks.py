@@ -1,0 +1,253 @@
+"""The loop over chunks, for rows in memory and for streams alike.
+
+A chunked method has a state and a pure `update`, which takes in one chunk along the annealed path. What is kept of the rows
+before it is a `Past`: for rows in memory all of them (`Held`), for a stream a reservoir and sums. `take_in` takes in the next
+chunk and, where that is due, lets a method draw its particles anew from all rows seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from jaxtyping import Array
+
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.path.moves import StepInfo
+from evidentia.evidence.path.population import Population, log_evidence_variance, split_key
+from evidentia.evidence.path.proposal import Proposal
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
+
+P = TypeVar("P", bound="Past")
+
+
+class PathState(NamedTuple):
+    """What the next update needs.
+
+    Attributes:
+        population: the particles.
+        num_observations: rows taken in.
+        proposal: near the posterior of these rows, if the particles were last drawn anew from it.
+        tried_at: the number of rows with which drawing anew was last tried.
+    """
+
+    population: Population
+    num_observations: int
+    proposal: Proposal | None = None
+    tried_at: int = 0
+
+
+class ChunkInfo(NamedTuple):
+    """What happened with one chunk, for people.
+
+    Attributes:
+        steps: the annealing steps.
+        path: the estimate along the path, before the particles were drawn anew.
+        estimate: the estimate after the chunk.
+        is_redrawn: whether the particles were drawn anew.
+        pareto_shape: of the importance weights, if drawing anew took more draws than particles.
+    """
+
+    steps: Sequence[StepInfo]
+    path: Estimate
+    estimate: Estimate
+    is_redrawn: bool = False
+    pareto_shape: float = math.nan
+
+
+class ChunkedMethod(Protocol):
+    """A method that takes in rows chunk by chunk; its state is all that it needs of the rows before, beside these rows.
+
+    A state has `population` and `num_observations`, an info has `steps`.
+    """
+
+    def init(self, model: BoundModel, key: Array) -> Any:
+        """The state before any rows."""
+        ...
+
+    def next_stop(self, state: Any, total: int) -> int:
+        """The number of rows up to which the next chunk reaches, where there are `total`."""
+        ...
+
+    def update(self, model: BoundModel, state: Any, past: Window, chunk: Window) -> tuple[Any, Any]:
+        """State and info after a chunk that follows the past."""
+        ...
+
+    def estimate(self, state: Any) -> Estimate:
+        """The estimate for all rows taken in."""
+        ...
+
+    def diagnose(self, model: BoundModel, state: Any, rows: Window, infos: Sequence[Any]) -> Diagnosis:
+        """Diagnostics of a run over `rows`."""
+        ...
+
+
+class RedrawingMethod(ChunkedMethod, Protocol):
+    """A chunked method that can draw its particles anew from an approximation of the posterior."""
+
+    def is_redraw_due(self, state: PathState) -> bool:
+        """Whether drawing anew is to be tried with the rows taken in."""
+        ...
+
+    def redraw(self, model: BoundModel, state: PathState, rows: Window) -> tuple[PathState, ChunkInfo] | None:
+        """The state with particles drawn anew, for all of `rows`; None if the approximation is not good enough."""
+        ...
+
+
+class Past(Protocol):
+    """What is kept of the rows taken in, and where the next ones come from."""
+
+    @property
+    def window(self) -> Window:
+        """The rows taken in, or a window that stands for them."""
+        ...
+
+    def stage(self: P, stop: int) -> tuple[P, Window]:
+        """The next chunk, which follows the window in the same arrays and reaches up to row `stop` at most."""
+        ...
+
+    def absorb(self: P, model: BoundModel, chunk: Window, population: Population) -> P:
+        """The past with a staged chunk, given particles of the posterior of both."""
+        ...
+
+    def recentred(self: P, model: BoundModel, population: Population) -> P:
+        """The past as it should be before the particles are drawn anew from its window."""
+        ...
+
+
+class Held(NamedTuple):
+    """Rows in memory, of which the first were taken in."""
+
+    rows: Window
+    num_taken: int = 0
+
+    @property
+    def window(self) -> Window:
+        """The rows taken in."""
+        return self.rows.part(0, self.num_taken)
+
+    def stage(self, stop: int) -> tuple[Held, Window]:
+        """The rows up to `stop`."""
+        return self, self.rows.part(self.num_taken, stop)
+
+    def absorb(self, model: BoundModel, chunk: Window, population: Population) -> Held:
+        """The same rows, with more of them taken in."""
+        return Held(self.rows, self.num_taken + chunk.size)
+
+    def recentred(self, model: BoundModel, population: Population) -> Held:
+        """Nothing to do."""
+        return self
+
+
+def take_in(
+    method: ChunkedMethod,
+    model: BoundModel,
+    state: Any,
+    past: P,
+    total: int,
+    redrawing: RedrawingMethod | None,
+) -> tuple[Any, P, Any]:
+    """State, past and info after the next chunk, of `total` rows; drawn anew if that is due."""
+    past, chunk = past.stage(method.next_stop(state, total))
+    state, info = method.update(model, state, past.window, chunk)
+    past = past.absorb(model, chunk, state.population)
+    if redrawing is not None and redrawing.is_redraw_due(state):
+        state, past, info = redraw(redrawing, model, state, past, info)
+    return state, past, info
+
+
+def redraw(
+    method: RedrawingMethod, model: BoundModel, state: PathState, past: P, info: Any = None
+) -> tuple[PathState, P, Any]:
+    """State, past and info with particles drawn anew from the past, if that is more certain than the path.
+
+    `info` is that of the chunk just taken in, if there was one.
+    """
+    past = past.recentred(model, state.population)
+    found = method.redraw(model, state, past.window)
+    if found is None or found[1].estimate.variance > log_evidence_variance(state.population):
+        return tried(state, state.num_observations), past, info
+    state, redrawn = found
+    return state, past, redrawn if info is None else redrawn._replace(steps=info.steps, path=info.path)
+
+
+def over_chunks(
+    method: ChunkedMethod,
+    model: BoundModel,
+    rows: Window,
+    key: Array,
+    redrawing: RedrawingMethod | None = None,
+) -> Iterator[Snapshot]:
+    """A snapshot after each chunk of rows in memory; particles are drawn anew at the end too."""
+    state, past, infos = method.init(model, key), Held(rows), []
+    while state.num_observations < rows.size:
+        if redrawing is not None and state.proposal is not None:
+            state, info = _leap(redrawing, model, state, rows)
+            past = Held(rows, state.num_observations)
+        else:
+            state, past, info = take_in(method, model, state, past, rows.size, redrawing)
+            is_last = state.num_observations == rows.size
+            if redrawing is not None and is_last and state.tried_at < rows.size:
+                state, past, info = redraw(redrawing, model, state, past, info)
+        if info is not None:
+            infos.append(info)
+            yield _snapshot(method, model, rows, state, infos)
+
+
+def _leap(
+    method: RedrawingMethod, model: BoundModel, state: PathState, rows: Window
+) -> tuple[PathState, ChunkInfo | None]:
+    """State and info with particles drawn anew for rows that the path has not taken in; no info if that failed.
+
+    With still more rows it may succeed. If it fails with all of them, the path goes on with the next ones.
+    """
+    stop = method.next_stop(state, rows.size)
+    found = method.redraw(model, state, rows.part(0, stop))
+    if found is not None:
+        return found
+    if stop < rows.size:
+        return tried(state, stop), None
+    return tried(state, state.num_observations)._replace(proposal=None), None
+
+
+def tried(state: PathState, num_observations: int) -> PathState:
+    """The state after drawing anew has failed; its draws have used the key."""
+    key, _ = split_key(state.population.key)
+    return state._replace(population=state.population._replace(key=key), tried_at=num_observations)
+
+
+def _snapshot(method, model, rows, state, infos) -> Snapshot:
+    population: Population = state.population
+    seen = rows.part(0, state.num_observations)
+    return Snapshot(
+        method.estimate(state),
+        num_observations=seen.size,
+        num_steps=len(infos[-1].steps),
+        positions=population.positions,
+        log_weights=population.log_weights,
+        diagnose=lambda: method.diagnose(model, state, seen, infos),
+    )
+
+
+def next_round_number(num_rows: int, smallest: int = 500) -> int:
+    """The first of 500 (or `smallest`), 1000, 2000, 5000, … that is larger: where trajectories can be compared."""
+    power = 10 ** max(0, len(str(num_rows)) - 1)
+    return next(
+        mark
+        for mark in (smallest, power, 2 * power, 5 * power, 10 * power)
+        if mark > num_rows and mark >= smallest
+    )
+
+
+def next_stop(start: int, size: int, total: int, *, round_above: int | None = None) -> int:
+    """The number of rows up to which a chunk of `size` rows from `start` on reaches, where there are `total`.
+
+    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2 or 5 times a power of
+    ten, so that the trajectories of different runs can be compared there.
+    """
+    stop = min(start + size, total)
+    if round_above is not None and stop < total:
+        stop = min(stop, next_round_number(round_above))
+    return stop

@@ -1,0 +1,1 @@
+"""Nested sampling: the run, the integral over shrinking prior mass, and a reservoir of weighted points."""

@@ -1,0 +1,273 @@
+"""The run that nested samplers share: live points climb the likelihood while the prior mass above them shrinks.
+
+Of M live points from a prior the lowest in likelihood is removed, and replaced by a copy of a survivor that a kernel has
+moved inside the contour of the removed one. With many live points the lowest sixteenth is replaced at once: the moves
+are then computed together, and the mass shrinks by the factors for M, M - 1, … points.
+
+On the device, where points are ordered, log-likelihoods are sums in 32 bits, minus an offset per row so that they are
+small. For the evidence, those of the removed points are summed again in full precision.
+
+Source: Skilling (2006), Bayesian Analysis 1, 833; Henderson and Goggans (2014), AIP Conference Proceedings 1636, 100
+(several points at once).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.compilation import compiled
+from evidentia.errors import ConfigurationError, check_count
+from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.nested.prior_mass import (
+    Integral,
+    Quadrature,
+    Shrinkage,
+    WeightedPoints,
+    log_shrinkages,
+    log_widths,
+    variance_of_log_mass,
+)
+from evidentia.evidence.path.checks import check_defined, check_possible
+from evidentia.kernels import ConstrainedKernel, Points, Region, posterior_scale
+from evidentia.kernels.region import check_constrained_kernel
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gradients import Prepared
+from evidentia.posterior.rows import Window, fold_rows
+from evidentia.posterior.target import gradient_sum, log_target
+
+AT_ONCE = 16  # of this many live points one is removed in an iteration
+MAX_ITERATIONS = 16  # on the device between two looks; fewer with few points, whose mass shrinks fast
+RECENT = 16  # iterations that show whether points still move
+GAIN = 0.5  # rate at which the logarithm of the step length follows the share of steps taken
+FEW = 8  # live points below which their covariance is meaningless
+MAX_STUCK = 0.5  # share of the moves that leave a point where it was
+
+
+class NestedSettings(NamedTuple):
+    """How a run proceeds; `NestedSampling` documents these fields."""
+
+    num_particles: int
+    kernel: ConstrainedKernel
+    quadrature: Quadrature
+    shrinkage: Shrinkage
+    remaining: float
+
+    def check(self) -> None:
+        """Raises ConfigurationError for a field with an impossible value."""
+        check_count("num_particles", self.num_particles, 2)
+        check_constrained_kernel("kernel", self.kernel)
+        for name, choices in (
+            ("quadrature", ("rectangle", "trapezoid")),
+            ("shrinkage", ("geometric", "arithmetic")),
+        ):
+            if (given := getattr(self, name)) not in choices:
+                raise ConfigurationError(f"{name} must be '{choices[0]}' or '{choices[1]}'; got {given!r}.")
+        if not 0 < self.remaining < 1:
+            raise ConfigurationError(
+                f"remaining is a share of the evidence between 0 and 1; got {self.remaining}."
+            )
+
+
+class Iteration(NamedTuple):
+    """The moves of an iteration.
+
+    Attributes:
+        acceptance: the share of steps taken (for rejection, of draws).
+        stuck: the share of points that stayed where they were, as every step was rejected or reflected.
+        step: the step length in units of the live points' spread.
+    """
+
+    acceptance: float
+    stuck: float
+    step: float
+
+
+class Live(NamedTuple):
+    """The live points, labels that order those of equal likelihood, and the logarithm of the step length."""
+
+    positions: Float[Array, "points parameters"]
+    labels: Float[Array, " points"]
+    log_step: Float[Array, ""]
+
+
+class Stage(NamedTuple):
+    """A run after some iterations.
+
+    Attributes:
+        removed: the points removed since the last stage.
+        live: the live points, with the mass that remains.
+        integral: the sum over all points so far, the live ones included.
+        variance: of the log evidence, in nats².
+        share_done: of the whole run, in logarithms of the mass.
+        iterations: since the last stage.
+        is_stuck: whether most points no longer move.
+    """
+
+    removed: WeightedPoints
+    live: WeightedPoints
+    integral: Integral
+    variance: float
+    share_done: float
+    iterations: Sequence[Iteration]
+    is_stuck: bool
+
+
+def shrink(
+    settings: NestedSettings,
+    model: BoundModel,
+    prior: Prepared,
+    rows: Window,
+    positions: Float[Array, "points parameters"],
+    key: Array,
+) -> Iterator[Stage]:
+    """Stages of a run over the log-likelihood of `rows`, from live points drawn from the density that `prior` describes.
+
+    It ends when the live points can add less than the share `remaining` of the evidence, or when most points no longer move.
+
+    Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all.
+    """
+    count = len(positions)
+    num_removed = max(1, count // AT_ONCE)
+    num_iterations = min(MAX_ITERATIONS, max(1, count // 2))
+    steps = np.tile(log_shrinkages(count, num_removed, settings.shrinkage), num_iterations)
+    variance = variance_of_log_mass(count, num_removed)
+    key, key_labels, key_spread = jax.random.split(key, 3)
+    live = Live(positions, jax.random.uniform(key_labels, (count,)), jnp.zeros(()))
+    log_likelihoods = _log_likelihoods(model, positions, rows)
+    check_possible(log_likelihoods, rows.span, "live points")
+    # Where the live points are too few to show their spread, steps are in units of the prior's width.
+    wide = None if count >= FEW else model.sample_prior(key_spread, 256)
+    expansion = None if prior.expansion is None else prior.expansion.narrowed()
+    iterations, found, log_mass = [], Integral(), 0.0
+    while True:
+        factor = _factor(live.positions if wide is None else wide)
+        key, *keys = jax.random.split(key, num_iterations + 1)
+        density = prior.target, expansion, rows, _offset(log_likelihoods, rows)
+        live, dead, shown = _iterate(
+            model, settings.kernel, prior.estimator, num_removed, jnp.stack(keys), live, factor, density
+        )
+        log_likelihoods = _log_likelihoods(model, live.positions, rows)
+        widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], settings.quadrature)
+        log_mass += float(np.sum(steps))
+        removed = WeightedPoints(dead, _log_likelihoods(model, dead, rows), widths)
+        alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
+        found = found.add(removed)
+        total = found.add(alive)
+        log_left = log_rest + float(np.max(log_likelihoods)) - found.log_evidence
+        to_go = max(0.0, log_left - math.log(settings.remaining))
+        # The live points' possible share shrinks as the mass does, once the likelihood no longer rises much.
+        share_done = log_mass / (log_mass - to_go)
+        news = [Iteration(*map(float, row)) for row in np.asarray(shown)]
+        iterations += news
+        is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
+        yield Stage(removed, alive, total, variance * total.information, share_done, news, is_stuck)
+        if is_stuck or to_go == 0.0:
+            return
+
+
+def diagnose(
+    kernel: ConstrainedKernel, iterations: Sequence[Iteration], information: float, stuck_at: str
+) -> Diagnosis:
+    """Diagnostics of a run; `stuck_at` says in words where it was given up, empty if it was not."""
+    measured = {
+        "information": information,
+        "num_iterations": float(len(iterations)),
+        "acceptance": _mean(iterations, "acceptance"),
+        "stuck_moves": _mean(iterations, "stuck"),
+    }
+    if not stuck_at:
+        return Diagnosis(measured)
+    advice = (
+        "Take kernels.ReflectingSGHMC() without a learning_rate, whose steps follow the region, or more live points "
+        "(num_particles)."
+    )
+    if kernel.is_adaptive:
+        advice = "Take more live points (num_particles), more steps (num_steps of the kernel), or SGAIS()."
+    sentence = (
+        f"{100 * measured['stuck_moves']:.0f}% of the last moves left a point where it was: the region inside the contour "
+        f"is too small for {type(kernel).__name__}. The run stopped {stuck_at}; the log evidence is the estimate at that "
+        f"point, and may be far too low. {advice}"
+    )
+    return Diagnosis(measured, {"region too small": sentence})
+
+
+@compiled(static_argnames=("model", "kernel", "estimator", "num_removed"))
+def _iterate(model, kernel, estimator, num_removed, keys, live: Live, factor, density):
+    """Iterations on the device: the live points after them, and the removed points in their order."""
+    region = _region(model, estimator, *density)
+
+    def iterate(carry, key):
+        live, log_step = carry
+        key_starts, key_move = jax.random.split(key)
+        order = jnp.lexsort((live.labels, live.log_likelihoods))
+        lowest, survivors = order[:num_removed], order[num_removed:]
+        removed = live.positions[lowest]
+        contour = region._replace(threshold=live.log_likelihoods[lowest[-1]], label=live.labels[lowest[-1]])
+        starts = jax.random.choice(key_starts, survivors, (num_removed,), replace=False)
+        copies = jax.tree.map(lambda leaf: leaf[starts], live)
+        moved, acceptance, free = kernel.move(key_move, copies, contour, jnp.exp(log_step) * factor)
+        stuck = jnp.mean(free == 0)
+        shown = jnp.stack([jnp.mean(acceptance), stuck, jnp.exp(log_step)])
+        live = jax.tree.map(lambda leaf, new: leaf.at[lowest].set(new), live, moved)
+        excess = jnp.minimum(
+            jnp.mean(acceptance) - kernel.target_acceptance, jnp.mean(free) - kernel.target_free
+        )
+        log_step = log_step + GAIN * excess
+        return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
+
+    points = Points(live.positions, region.log_likelihood(live.positions), live.labels)
+    (points, log_step), (removed, shown) = jax.lax.scan(iterate, (points, live.log_step), keys)
+    moved = Live(points.positions, points.labels, log_step)
+    return moved, removed.reshape(-1, live.positions.shape[1]), shown
+
+
+def _region(model, estimator, target, expansion, rows, offset) -> Region:
+    """The contours of the log-likelihood of `rows`, minus an offset a row, in the density of `target`."""
+
+    def log_likelihood(positions):
+        def add(sums, block, weights):
+            values: Array = jax.vmap(model.log_likelihood, (0, None))(positions, block)
+            values = jnp.where(values == jnp.inf, jnp.nan, values)  # outside every contour
+            centred: Array = values - offset
+            return sums + jnp.sum(jnp.where(weights > 0, centred, 0.0), axis=1)
+
+        return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
+
+    exact = jax.vmap(jax.value_and_grad(log_target(model, target)))
+    gradient = estimator.function(model, target, expansion)
+
+    def log_density(key, positions):
+        return exact(positions) if estimator.is_exact else (None, gradient(key, positions))
+
+    def draw(key, count):
+        return model.draw_prior(key, count)
+
+    def likelihood_gradient(positions):
+        return gradient_sum(model, positions, rows)
+
+    return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, draw)
+
+
+def _mean(iterations: Sequence[Iteration], name: str) -> float:
+    return float(np.mean([getattr(iteration, name) for iteration in iterations[-RECENT:]]))
+
+
+def _factor(positions) -> Float[Array, "parameters parameters"]:
+    count = len(positions)
+    return posterior_scale(np.asarray(positions, np.float64), np.full(count, 1 / count), None, 1).factor
+
+
+def _offset(log_likelihoods: np.ndarray, rows: Window) -> Array:
+    """The log-likelihood of a row at a typical live point, without which sums in 32 bits would lose digits."""
+    return jnp.float32(np.median(log_likelihoods[np.isfinite(log_likelihoods)]) / rows.size)
+
+
+def _log_likelihoods(model: BoundModel, positions, rows: Window) -> Float[np.ndarray, " points"]:
+    deviations, offset = rows.log_likelihoods(model, positions)
+    check_defined(deviations, rows.span, "live points")
+    return deviations + offset

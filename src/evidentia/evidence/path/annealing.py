@@ -1,0 +1,108 @@
+"""The annealed path: reweight by a tempered chunk, resample where the weights are uneven, move.
+
+Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is taken in over temperatures
+0 < λ₁ < … < 1, chosen so that the effective sample size does not fall below its target,
+
+    wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ.
+
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin (2002), Biometrika 89, 539.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from evidentia import weights
+from evidentia.evidence.path.checks import check_defined, check_possible
+from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
+from evidentia.evidence.path.population import Population
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import tempered
+
+
+def anneal(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    past: Window,
+    chunk: Window,
+    *,
+    is_reverse: bool = False,
+) -> tuple[Population, list[StepInfo]]:
+    """Take in a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
+
+    In reverse the chunk is removed: particles of the posterior of past and chunk become those of the past alone, and the log
+    evidence gains -log p(chunk | past).
+
+    Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+    """
+    done, infos = 0.0, []
+    while done < 1.0:
+        population, done, info = anneal_step(
+            settings, model, population, past, chunk, done, is_reverse=is_reverse
+        )
+        infos.append(info)
+    return population, infos
+
+
+def anneal_step(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    past: Window,
+    chunk: Window,
+    done: float,
+    *,
+    stop: float | None = None,
+    is_reverse: bool = False,
+) -> tuple[Population, float, StepInfo]:
+    """One step of the path, and the temperature after it (1 - temperature in reverse).
+
+    It reaches to `stop`; without it, as far as the effective sample size allows.
+    """
+    sign = -1.0 if is_reverse else 1.0
+    population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
+    ess = weights.ess(population.log_weights) / len(population.log_weights)
+    info = StepInfo(ess, lost=lost)
+    if settings.resampling is None or done < 1.0 or ess < settings.target_ess:
+        target = tempered(past, chunk, 1.0 - done if is_reverse else done)
+        population, info = move_particles(settings, model, population, log_weights, target, info)
+    return population, done, info
+
+
+def _reweight(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    chunk: Window,
+    done: float,
+    stop: float | None,
+    sign: float,
+) -> tuple[Population, float, Float[np.ndarray, " particles"], float]:
+    """The population after a step, the temperature there, the log weights since the last move, and the share lost."""
+    deviations, offset = chunk.log_likelihoods(model, population.positions)
+    check_defined(deviations, chunk.span)
+    check_possible(deviations, chunk.span)
+    # Before the first move particles without weight were impossible from the start.
+    is_lost = (deviations == -np.inf) & (population.log_weights > -np.inf)
+    lost = float(np.mean(is_lost)) if done > 0.0 else 0.0
+    deviations, offset = sign * deviations, sign * offset
+    # Without resampling the ESS is that of the step alone, whatever the weights before it, as published.
+    carried = np.zeros_like(deviations) if settings.resampling is None else population.log_weights
+    if stop is None:
+        stop = _next_stop(settings, carried, deviations, done)
+    increments = (stop - done) * deviations
+    log_evidence = population.log_evidence + (stop - done) * offset
+    log_evidence += weights.log_evidence_increment(population.log_weights, increments)
+    log_weights = population.log_weights + increments
+    moved = population._replace(log_weights=log_weights, log_evidence=log_evidence)
+    return moved, stop, carried + increments, lost
+
+
+def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarray, done: float) -> float:
+    target = settings.target_ess * len(deviations)
+    if settings.resampling is None:
+        return weights.next_temperature(carried, deviations, done, target)
+    # Falling to half the target in one step is better than evaluating the chunk again after a move.
+    stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
+    return stop if stop == 1.0 else weights.next_temperature(carried, deviations, done, target)

@@ -1,0 +1,169 @@
+"""Moves of the particles of a path: the kernel, its gradient and scale, and what the move showed of its health."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.compilation import compiled
+from evidentia.evidence.path.population import (
+    Population,
+    resample_particles,
+    reweighted,
+    split_key,
+)
+from evidentia.kernels import Density, Kernel, Moved, Scale, posterior_scale
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gradients import FullBatch, Prepared
+from evidentia.posterior.symmetry import Order, put_in_order, within
+from evidentia.posterior.target import Target, expand_prior, expand_target, log_target
+
+NOISE_PARTICLES = 32  # at which the noise of a gradient is measured
+
+
+class PathSettings(NamedTuple):
+    """How particles follow a path; the methods document these fields, which they have themselves.
+
+    Attributes:
+        target_ess: effective sample size that reweighting keeps, as a fraction of the particles.
+        kernel: the move.
+        gradient: estimates the gradient for kernels that need one.
+        exact_kernel: the move where the gradient is exact, and so the density at hand; None for `kernel` always.
+        resampling: the scheme by which particles are resampled before a move; None for not at all.
+    """
+
+    target_ess: float
+    kernel: Kernel
+    gradient: Any = FullBatch()
+    exact_kernel: Kernel | None = None
+    resampling: str | None = None
+
+
+class StepInfo(NamedTuple):
+    """What a step showed of the path's health; NaN without a move.
+
+    Attributes:
+        ess: effective sample size after reweighting, as a fraction of the particles.
+        correlation: the largest lag-one autocorrelation of a coordinate over the move.
+        noise_share: the gradient's share of the noise (`GradientKernel.noise_share`).
+        lost: the share of the particles that earlier moves carried to where rows taken in have a likelihood of zero.
+    """
+
+    ess: float
+    correlation: float = math.nan
+    noise_share: float = math.nan
+    lost: float = 0.0
+
+
+def move_particles(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    log_weights: Float[np.ndarray, " particles"],
+    target: Target,
+    info: StepInfo,
+) -> tuple[Population, StepInfo]:
+    """Particles resampled, if the settings say so, and moved under a target.
+
+    `log_weights` are those gained since the last move: with them the particles show the target's centre and scale, better
+    than those resampled from them.
+    """
+    shares = np.exp(weights.normalise(log_weights))
+    population, order = _in_order(settings, model, population, shares)
+    on_host = np.asarray(population.positions, np.float64)
+    centre = shares @ on_host
+    prepared = settings.gradient.prepare(model, population.memory, target, centre)
+    is_exact = prepared.estimator.is_exact and settings.exact_kernel is not None
+    kernel = settings.exact_kernel if is_exact else settings.kernel
+    assert kernel is not None
+    precision = _precision(model, prepared, kernel, centre)
+    scale = posterior_scale(on_host, shares, precision, target.num_observations)
+    if settings.resampling is not None:
+        population = resample_particles(population, settings.resampling)
+    key, key_move = split_key(population.key)
+    moved, noise, noise_share, correlation = move(
+        model, kernel, prepared, key_move, population.positions, scale, order
+    )
+    memory = settings.gradient.adapt(prepared.memory, float(noise))
+    population = population._replace(key=key, positions=moved.positions, memory=memory)
+    if kernel.is_reweighting:
+        population = reweighted(population, np.asarray(moved.log_weights, np.float64))
+    return population, info._replace(correlation=float(correlation), noise_share=float(noise_share))
+
+
+def move(
+    model: BoundModel,
+    kernel: Kernel,
+    prepared: Prepared,
+    key: Array,
+    positions: Float[Array, "particles parameters"],
+    scale: Scale,
+    order: Order | None = None,
+) -> tuple[Moved, Array, Array, Array]:
+    """The moved particles, the noise of the gradient, its share of the noise, and the largest autocorrelation.
+
+    Interchangeable components that were put in an order stay in it, if the kernel takes the exact density.
+    """
+    expansion = None
+    if not prepared.estimator.is_exact and prepared.expansion is not None:
+        expansion = prepared.expansion.narrowed()
+    is_log, spread = (None, None) if order is None else (order.is_log, (order.mean, order.variance))
+    return _move(
+        model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, is_log, spread
+    )
+
+
+@compiled(static_argnames=("model", "kernel", "estimator", "is_log"))
+def _move(model, kernel, estimator, key, positions, target, expansion, scale, is_log, spread):
+    key_first, key_second, key_move = jax.random.split(key, 3)
+    log_density = log_target(model, target)
+    if spread is not None:
+        log_density = within(model, Order(spread[0], spread[1], is_log), log_density)
+    gradient = estimator.function(model, target, expansion)
+    noise = noise_share = jnp.zeros(())
+    if kernel.needs == "gradient" and not estimator.is_exact:
+        few = positions[:NOISE_PARTICLES]
+        differences = gradient(key_first, few) - gradient(key_second, few)
+        noise = 0.5 * jnp.mean((differences @ scale.factor) ** 2)  # in whitened coordinates
+        noise_share = kernel.noise_share(differences, scale)
+    moved = kernel.move(key_move, positions, Density(log_density, gradient), scale)
+    return moved, noise, noise_share, largest_correlation(positions, moved.positions)
+
+
+def largest_correlation(before: Array, after: Array) -> Array:
+    """The largest correlation over the particles of any coordinate before and after a move."""
+    before, after = before - before.mean(0), after - after.mean(0)
+    scale = jnp.sqrt(jnp.mean(before**2, 0) * jnp.mean(after**2, 0))
+    return jnp.max(jnp.mean(before * after, 0) / jnp.maximum(scale, jnp.finfo(before.dtype).tiny))
+
+
+def curvature(
+    model: BoundModel, target: Target, centre: Float[np.ndarray, " parameters"]
+) -> Float[np.ndarray, "parameters parameters"]:
+    """The negative Hessian of a target's log density at a centre, in float64."""
+    expansion = expand_target(model, target.past.expand(model, centre), target)
+    return -(expansion.hessian + expand_prior(model, centre).hessian)
+
+
+def _precision(
+    model: BoundModel, prepared: Prepared, kernel: Kernel, centre: np.ndarray
+) -> np.ndarray | None:
+    """As `curvature`, where the gradient estimator has an expansion or the kernel reweights; else None."""
+    if prepared.expansion is not None:
+        return -(prepared.expansion.hessian + expand_prior(model, prepared.expansion.centre).hessian)
+    return curvature(model, prepared.target, centre) if kernel.is_reweighting else None
+
+
+def _in_order(
+    settings: PathSettings, model: BoundModel, population: Population, shares: np.ndarray
+) -> tuple[Population, Order | None]:
+    """Particles with interchangeable components in the same order, where a kernel or a gradient needs their spread."""
+    needs_spread = settings.kernel.is_scaled or settings.gradient.needs_centre
+    if not model.exchangeable or not needs_spread:
+        return population, None
+    positions, order = put_in_order(model, population.positions, shares)
+    return population._replace(positions=positions), order

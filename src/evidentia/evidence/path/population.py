@@ -1,0 +1,97 @@
+"""Particles on their way from the prior to the posterior, with the log evidence so far and its variance."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from evidentia import weights
+from evidentia.evidence.method import Estimate
+from evidentia.model.bound import BoundModel
+
+LAG = 4  # resamplings after which the descendants of one particle are taken to be independent
+
+
+class Population(NamedTuple):
+    """Particles, their weights, and the log evidence so far.
+
+    Attributes:
+        key: for the next random step.
+        positions: unconstrained.
+        log_weights: since the last resampling.
+        log_evidence: the sum of the log increments, in nats, float64 on the host, without any correction.
+        variance: of the log evidence up to the last resampling, in nats².
+        ancestors: the particles that these descend from 1, 2, … up to `LAG` resamplings ago.
+        counted: the part of `variance` that was counted since the oldest of those.
+        memory: of the gradient estimator.
+    """
+
+    key: Array
+    positions: Float[Array, "particles parameters"]
+    log_weights: Float[np.ndarray, " particles"]
+    log_evidence: float = 0.0
+    variance: float = 0.0
+    ancestors: Int[np.ndarray, "generations particles"] | tuple[()] = ()
+    counted: float = 0.0
+    memory: Any = None
+
+
+def from_prior(model: BoundModel, key: Array, count: int) -> Population:
+    """Particles drawn from the prior, with equal weights and a log evidence of zero."""
+    key, key_prior = split_key(key)
+    return Population(key, model.sample_prior(key_prior, count), np.zeros(count))
+
+
+def reweighted(population: Population, increments: Float[np.ndarray, " particles"]) -> Population:
+    """The population after increments of its log weights, which count in its log evidence."""
+    gained = weights.log_evidence_increment(population.log_weights, increments)
+    return population._replace(
+        log_weights=population.log_weights + increments, log_evidence=population.log_evidence + gained
+    )
+
+
+def estimate_of(population: Population, is_unbiased: bool = True) -> Estimate:
+    """The raw log evidence and its variance."""
+    return Estimate(population.log_evidence, log_evidence_variance(population), is_unbiased)
+
+
+def log_evidence_variance(population: Population) -> float:
+    """Estimated variance of the log evidence, in nats²: an error counts with its size within `LAG` resamplings.
+
+    The stretch since the oldest remembered generation is treated as one, with the variance between its families; older
+    stretches were counted when they were left behind. Source: Olsson and Douc (2019), Bernoulli 25, 1504 (the lag).
+    """
+    return max(0.0, population.variance + _families_variance(population) - population.counted)
+
+
+def resample_particles(population: Population, scheme: str) -> Population:
+    """Equal weights, with the ancestry that the variance of the log evidence needs."""
+    key, key_resample = split_key(population.key)
+    parents = np.asarray(weights.resample(key_resample, population.log_weights, scheme=scheme))
+    earlier = [ancestors[parents] for ancestors in population.ancestors][: LAG - 1]
+    is_full = len(population.ancestors) == LAG
+    return population._replace(
+        key=key,
+        positions=jnp.asarray(np.asarray(population.positions)[parents]),  # on the host: nothing is compiled
+        log_weights=np.zeros_like(population.log_weights),
+        variance=log_evidence_variance(population),
+        ancestors=np.stack([parents, *earlier]),
+        counted=_families_variance(population, skip=int(is_full)),
+    )
+
+
+@jax.jit
+def split_key(key: Array) -> tuple[Array, Array]:
+    """Two keys from one, by a single small program: for the host, where each operation is a program of its own."""
+    first, second = jax.random.split(key)
+    return first, second
+
+
+def _families_variance(population: Population, skip: int = 0) -> float:
+    log_weights, ancestors = population.log_weights, population.ancestors
+    generations = len(ancestors) - skip
+    if generations <= 0:
+        return weights.relative_variance(log_weights)
+    return weights.family_variance(log_weights, ancestors[generations - 1])

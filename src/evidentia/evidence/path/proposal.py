@@ -1,0 +1,118 @@
+"""The proposal of importance sampling: a mixture of Student t's about the modes of the posterior.
+
+One mode is enough for most models. Where it is not, particles that came from the prior by annealing show where to search:
+Newton's method from several of them finds more modes, and a component with the mean and covariance of particles, or of
+weighted draws, follows a posterior that is skewed.
+
+Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447 (mixtures adapted to weighted draws).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
+from evidentia.posterior.modes import distinct, newton
+from evidentia.posterior.rows import Rows
+
+NUM_STARTS = 8  # particles from which modes are searched,
+MAX_SEARCHED = 200_000  # as long as rows times particles are no more
+
+
+class Particles(NamedTuple):
+    """Positions in float64 with shares that sum to one; interchangeable components are in the same order in all."""
+
+    positions: Float[np.ndarray, "particles parameters"]
+    share: Float[np.ndarray, " particles"]
+
+    @property
+    def mean(self) -> Float[np.ndarray, " parameters"]:
+        """The weighted mean."""
+        return self.share @ self.positions
+
+
+class Proposal(NamedTuple):
+    """A mixture of Student t's, one about each mode, the largest mode first."""
+
+    modes: tuple[LocalGaussian, ...]
+
+    @property
+    def shares(self) -> Float[np.ndarray, " modes"]:
+        """Of the draws: proportional to the square root of the mass, as Laplace's approximation of it may be far off."""
+        roots = 0.5 * np.array([mode.log_mass for mode in self.modes])
+        return np.exp(weights.normalise(roots))
+
+    def draw(self, generator: np.random.Generator, count: int) -> Float[Array, "draws parameters"]:
+        """Independent draws, float32, ordered by mode."""
+        # NumPy draws: JAX's chi-square takes longer than the likelihood of a thousand rows.
+        counts = generator.multinomial(count, self.shares)
+        draws = [draw_student_t(generator, mode, size) for mode, size in zip(self.modes, counts, strict=True)]
+        return jnp.asarray(np.concatenate(draws), jnp.float32)
+
+    def log_density(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, " draws"]:
+        """Log density at positions, in float64."""
+        terms = [
+            np.log(share) + log_student_t(mode, positions)
+            for share, mode in zip(self.shares, self.modes, strict=True)
+        ]
+        return np.logaddexp.reduce(terms, axis=0)
+
+
+def about_one_mode(model: BoundModel, rows: Rows, particles: Particles) -> Proposal | None:
+    """About the mode nearest to the mean of the particles; None if there is none."""
+    found = newton(model, rows, particles.mean)
+    return None if found is None else Proposal((found,))
+
+
+def about_many_modes(
+    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
+) -> Proposal | None:
+    """About the modes nearest to some of the particles; None if there are none."""
+    return _about(model, _from_particles(model, rows, particles, generator))
+
+
+def with_more_rows(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    growth: float,
+    particles: Particles,
+    generator: np.random.Generator,
+) -> Proposal | None:
+    """About the modes nearest to those of a proposal that served for fewer rows, by a factor `growth`.
+
+    If it had several, new modes are searched from some of the particles too.
+    """
+    found = [newton(model, rows, mode.mode, growth * mode.precision) for mode in proposal.modes]
+    if len(proposal.modes) > 1:
+        found += _from_particles(model, rows, particles, generator)
+    return _about(model, found)
+
+
+def with_moments(proposal: Proposal, particles: Particles) -> Proposal:
+    """With one more component that has the particles' mean and covariance.
+
+    The covariance is shrunk towards that of the largest mode, which counts as twice as many draws as there are parameters.
+    """
+    largest = proposal.modes[0]
+    deviations, known = particles.positions - particles.mean, 2 * len(particles.mean)
+    size = 1 / np.sum(particles.share**2)
+    covariance = size * (deviations.T @ (deviations * particles.share[:, None]))
+    covariance = (covariance + known * np.linalg.inv(largest.precision)) / (size + known)
+    matched = LocalGaussian(particles.mean, np.linalg.inv(covariance), largest.log_mass)
+    return Proposal((*proposal.modes, matched))
+
+
+def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:
+    count = min(NUM_STARTS, MAX_SEARCHED // rows.num_observations)
+    chosen = generator.choice(len(particles.share), count, p=particles.share / particles.share.sum())
+    return [newton(model, rows, start) for start in particles.positions[chosen]]
+
+
+def _about(model: BoundModel, found: list[LocalGaussian | None]) -> Proposal | None:
+    modes = distinct(model, found)
+    return Proposal(modes) if modes else None

@@ -1,0 +1,187 @@
+"""Draw the particles anew by importance sampling with all rows: the log evidence without the errors of the path.
+
+With a proposal q near the posterior, here Student t's about its modes, M draws θᵢ give
+
+    wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
+
+unbiased, with independent terms: its standard error is that of a mean. It cannot see a mode that q misses. So the particles
+that came from the prior by annealing must be covered by q first (`covers`).
+
+Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.evidence.path.population import Population, split_key
+from evidentia.evidence.path.proposal import (
+    Particles,
+    Proposal,
+    about_many_modes,
+    about_one_mode,
+    with_moments,
+    with_more_rows,
+)
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import relabel, symmetrised
+
+MIN_ESS = 0.2  # effective draws as a share of the particles: below, the tails of the weights show too rarely
+BATCHES = (
+    1,
+    4,
+    32,
+)  # of as many draws as there are particles, at most, for each of the proposals that become richer
+MIN_LEARNT = 10.0  # effective draws from which a proposal can learn
+MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches while there are few rows, three at a million
+MISSED = 0.05  # share of the posterior that the proposal may miss
+DENSER = 10.0  # a posterior this many times denser than the proposal is missed by it
+
+
+class WeightedDraws(NamedTuple):
+    """Draws with log weights of which the mean is the evidence: log p(D) is `offset` + log mean exp(log_weights)."""
+
+    positions: Float[Array, "particles parameters"]
+    log_weights: Float[np.ndarray, " particles"]
+    offset: float
+
+    def population(self, key: Array, count: int) -> Population:
+        """As particles: the draws with their weights, or `count` of them resampled where there are more."""
+        if len(self.positions) == count:
+            return Population(key, self.positions, self.log_weights, self.log_evidence)
+        key, key_resample = split_key(key)
+        chosen = weights.resample(key_resample, self.log_weights, count)
+        variance = weights.relative_variance(self.log_weights)
+        return Population(key, self.positions[chosen], np.zeros(count), self.log_evidence, variance)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean weight, in nats."""
+        return self.offset + weights.log_mean(self.log_weights)
+
+
+class Redrawn(NamedTuple):
+    """Enough draws for the evidence, and the proposal that they came from."""
+
+    draws: WeightedDraws
+    proposal: Proposal
+
+
+def redraw(
+    model: BoundModel,
+    rows: Rows,
+    population: Population,
+    previous: Proposal | None = None,
+    growth: float = 1.0,
+) -> Redrawn | None:
+    """Weighted draws from the posterior of `rows`; None if there are not enough.
+
+    A `previous` proposal served when there were fewer rows by a factor `growth`. Without one the particles are those of the
+    annealed path, and must be covered. The proposal starts from one mode, or from those of the previous one, and is enriched
+    while its draws are not enough. The random numbers are those of the population's key.
+    """
+    # NumPy's generator: on the host each operation on a key would be a compiled program of its own.
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(population.key)))
+    count, particles = len(population.log_weights), weighted_particles(model, population)
+    if previous is None:
+        proposal = about_one_mode(model, rows, particles)
+    else:
+        proposal = with_more_rows(model, rows, previous, growth, particles, generator)
+    for attempt, max_batches in enumerate(BATCHES):
+        draws = None
+        if proposal is not None:
+            draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
+            if is_enough(draws, count) and (previous or covers(model, rows, proposal, draws, population)):
+                return Redrawn(draws, proposal)
+        if attempt == 0 and previous is None:
+            proposal = about_many_modes(model, rows, particles, generator)
+            learnt = particles
+        elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
+            learnt = weighted_particles(model, draws.population(population.key, count))
+        else:
+            return None
+        proposal = proposal and with_moments(proposal, learnt)
+    return None
+
+
+def weighted_particles(model: BoundModel, population: Population) -> Particles:
+    """A population on the host, with interchangeable components in the same order in all particles."""
+    share = np.exp(weights.normalise(population.log_weights))
+    positions = population.positions
+    if model.exchangeable:
+        positions = relabel(model, positions, share)
+    return Particles(np.asarray(positions, np.float64), share)
+
+
+def weighted_draws(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    generator: np.random.Generator,
+    count: int,
+    max_batches: int,
+) -> WeightedDraws:
+    """Draws of the proposal, weighted by the posterior: `count` of them, or a multiple while their weights are too uneven."""
+    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.num_observations))
+    found = _batch(model, rows, proposal, generator, count)
+    for index in range(1, max_batches):
+        hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
+        if hopeless or is_enough(found, count):
+            break
+        more = _batch(model, rows, proposal, generator, count)
+        found = WeightedDraws(
+            jnp.concatenate([found.positions, more.positions]),
+            np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
+            found.offset,
+        )
+    return found
+
+
+def _batch(
+    model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
+) -> WeightedDraws:
+    positions = proposal.draw(generator, count)
+    return WeightedDraws(positions, *log_ratio(model, rows, proposal, positions))
+
+
+def is_enough(draws: WeightedDraws, count: int) -> bool:
+    """Whether the effective number of draws is large enough; not where a weight is NaN."""
+    return bool(weights.ess(draws.log_weights) >= MIN_ESS * count)
+
+
+def log_ratio(
+    model: BoundModel, rows: Rows, proposal: Proposal, positions: Float[Array, "particles parameters"]
+) -> tuple[Float[np.ndarray, " particles"], float]:
+    """log p(θ) p(D | θ) / q(θ) at every position, minus an offset, and the offset."""
+    deviations, offset = rows.log_likelihoods(model, positions)
+    log_proposal = symmetrised(model, proposal.log_density, positions)
+    return deviations + model.log_priors(positions) - log_proposal, offset
+
+
+def covers(
+    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, population: Population
+) -> bool:
+    """Whether the proposal covers weighted particles of the posterior.
+
+    Where the posterior density, p(θ) p(D | θ) / Ẑ, is more than `DENSER` times that of the proposal, there should be about the
+    same share of the particles as of the weighted draws; the difference is what the proposal misses. Particles in regions of
+    low posterior density, where moves without Metropolis' correction can leave them, do not count either way.
+    """
+    log_ratios, offset = log_ratio(model, rows, proposal, population.positions)
+    sides = (
+        (population.log_weights, log_ratios + offset),
+        (draws.log_weights, draws.log_weights + draws.offset),
+    )
+    shares, variances = [], []
+    for log_weights, log_posterior_ratio in sides:
+        is_denser = log_posterior_ratio - draws.log_evidence > np.log(DENSER)
+        share = float(np.exp(weights.normalise(log_weights)) @ is_denser)
+        shares.append(share)
+        variances.append(max(0.0, share * (1 - share)) / weights.ess(log_weights))  # rounding goes beyond 1
+    missed = shares[0] - shares[1]
+    return missed < MISSED + 3 * np.sqrt(sum(variances))

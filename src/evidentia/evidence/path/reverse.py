@@ -1,0 +1,78 @@
+"""The path in reverse: from one exact draw of the posterior to the prior, for an upper bound on the log evidence.
+
+Data simulated from the model come with an exact draw of their posterior: the parameters θ that they were simulated with.
+Particles that start there and follow the path from the posterior to the prior estimate 1/Z without bias, as those of the
+forward path estimate Z. By Jensen's inequality one log Ẑ is too high on average and the other too low, however badly the
+moves mix.
+
+Source: Grosse, Ghahramani, Adams (2015), arXiv:1511.02543, sections 3 and 4.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.evidence.ais import AIS
+from evidentia.evidence.method import Estimate
+from evidentia.evidence.path.annealing import anneal
+from evidentia.evidence.path.moves import PathSettings, move
+from evidentia.evidence.path.population import Population, estimate_of
+from evidentia.kernels import HMC, posterior_scale
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gradients import FullBatch, Prepared
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import posterior
+
+NUM_MOVES = 8  # away from the draw that all particles start from
+
+
+def start(
+    model: BoundModel,
+    rows: Window,
+    position: Float[Array, " parameters"],
+    like: Float[Array, "particles parameters"],
+    log_weights: Float[np.ndarray, " particles"],
+    key: Array,
+) -> Population:
+    """Exact draws of the posterior of `rows`, as many as the particles `like`, from the one at `position`.
+
+    All start there and are moved under the posterior; the weighted particles `like`, of a forward run, give the scale.
+    """
+    share = np.exp(weights.normalise(log_weights))
+    scale = posterior_scale(np.asarray(like, np.float64), share, None, rows.size)
+    prepared = Prepared(FullBatch(), None, posterior(rows))
+    positions = jnp.tile(position, (len(like), 1))
+    key, *keys = jax.random.split(key, NUM_MOVES + 1)
+    for key_move in keys:
+        positions = move(model, HMC(), prepared, key_move, positions, scale)[0].positions
+    return Population(key, positions, np.zeros(len(like)))
+
+
+def remove_rows(
+    method: AIS | PathSettings, model: BoundModel, rows: Window, population: Population, marks: Sequence[int]
+) -> Iterator[tuple[float, Estimate]]:
+    """The share done and the raw estimate of Z on the way; the last of them is the result.
+
+    log Ẑ is the negative logarithm of the unbiased estimate of 1/Z. `marks` are the numbers of rows at which the chunks of the
+    forward path ended: chunks are removed in the opposite order.
+    """
+    if isinstance(method, AIS):
+        for snapshot in method.walk(model, rows, population, is_reverse=True):
+            assert snapshot.estimate is not None
+            yield snapshot.share_done or 0.0, _inverse(snapshot.estimate)
+        return
+    starts = [0, *marks[:-1]]
+    for first, last in reversed(list(zip(starts, marks, strict=True))):
+        # The gradient's memory of the rows seen does not hold once some are removed.
+        population = population._replace(memory=None)
+        past, chunk = rows.part(0, first), rows.part(first, last)
+        population, _ = anneal(method, model, population, past, chunk, is_reverse=True)
+        yield 1.0 - first / rows.size, _inverse(estimate_of(population))
+
+
+def _inverse(estimate: Estimate) -> Estimate:
+    return Estimate(-estimate.raw, estimate.variance, is_unbiased=False)

@@ -1,0 +1,155 @@
+"""A model bound to the shapes of its data: densities of an unconstrained vector, as methods see a model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.compilation import compiled
+from evidentia.model import program
+from evidentia.model.program import Params, Position, Program, Site
+
+Batch = Any  # a pytree of arrays with observations on the leading axis
+LogLikelihood = Callable[[Params, Batch], Float[Array, " batch"]]
+SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
+
+LEAST_DRAWS = 1024  # of the prior, whatever number is asked for
+
+
+class Densities(NamedTuple):
+    """A model's functions of one unconstrained vector, as they are traced.
+
+    Attributes:
+        prior: the program that samples the prior.
+        sites: its latent sites.
+        pointwise: the log-likelihood of each row as a function of the constrained parameters.
+        rows: what the prior is called with: a few rows, of which it may use the shapes, or nothing.
+    """
+
+    prior: Program
+    sites: Mapping[str, Site]
+    pointwise: LogLikelihood
+    rows: Mapping[str, Any]
+
+    def draw(self, key: Array) -> Position:
+        """One draw from the prior."""
+        return program.draw(self.prior, self.sites, self.rows, key)
+
+    def place(
+        self, position: Position, rows: Mapping[str, Any] | None = None
+    ) -> tuple[Params, dict[str, Float[Array, ""]]]:
+        """The constrained parameters at a position, and the log prior density of each.
+
+        Another result with other `rows` shows a prior that depends on the data.
+        """
+        return program.place(self.prior, self.sites, self.rows if rows is None else rows, position)
+
+    def log_likelihood(self, position: Position, batch: Batch) -> Float[Array, " batch"]:
+        """Log-likelihood of each row."""
+        return self.pointwise(self.place(position)[0], batch)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundModel:
+    """A model together with the shapes of its data: densities on an unconstrained vector, in nats.
+
+    With θ = T(u) the parameters that a user knows at the position u,
+
+        log_prior(u) = log p(θ) + log |det ∂T/∂u|,      log_likelihood(u, batch)_i = log p(y_i | θ).
+
+    Made by `Model.bind`. It is a static argument of compiled functions. Two bound models are equal if they compute the same
+    (`identity`), so that a model which is built anew from the same parts compiles nothing.
+
+    Attributes:
+        name: the model's name.
+        densities: the functions that are traced.
+        exchangeable: names of parameters whose leading axis counts interchangeable components.
+        sample_posterior: the model's, or None: exact draws of the constrained parameters given data.
+        identity: of what the model computes (`probe`).
+    """
+
+    name: str
+    densities: Densities
+    exchangeable: tuple[str, ...]
+    sample_posterior: SamplePosterior | None
+    identity: str
+
+    @cached_property
+    def num_parameters(self) -> int:
+        """The length of the unconstrained vector."""
+        return max(site.stop for site in self.densities.sites.values())
+
+    @cached_property
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The constrained shape of each parameter, by name."""
+        return {name: site.shape for name, site in self.densities.sites.items()}
+
+    def sample_prior(self, key: Array, num_particles: int) -> Float[Array, "particles parameters"]:
+        """Draws from the prior, unconstrained.
+
+        They are the first of a power of two: one compiled program, of a second, serves all the usual numbers.
+        """
+        drawn = max(LEAST_DRAWS, 2 ** (num_particles - 1).bit_length())
+        draws = self._sample_prior(key, drawn)
+        return draws if drawn == num_particles else jnp.asarray(np.asarray(draws)[:num_particles])
+
+    @compiled(static_argnames=("self", "count"))
+    def _sample_prior(self, key, count):
+        return self.draw_prior(key, count)
+
+    def draw_prior(self, key: Array, count: int) -> Float[Array, "draws parameters"]:
+        """As `sample_prior`, exactly `count`: for use inside a compiled program."""
+        return jax.vmap(self.densities.draw)(jax.random.split(key, count))
+
+    # Traced once for each shape: NumPyro's own work in Python is most of what tracing a gradient would take.
+    @partial(jax.jit, static_argnames="self")
+    def place(self, position: Position) -> tuple[Params, dict[str, Float[Array, ""]]]:
+        """The constrained parameters at a position, and the log prior density of each, of which `log_prior` is the sum."""
+        return self.densities.place(position)
+
+    def log_prior(self, position: Position) -> Float[Array, ""]:
+        """Log prior density of the unconstrained vector, in nats: it integrates to one over it."""
+        return sum(self.place(position)[1].values(), start=jnp.zeros((), position.dtype))
+
+    def log_priors(self, positions: Float[Array, "particles parameters"]) -> Float[np.ndarray, " particles"]:
+        """`log_prior` at every particle, on the host in float64."""
+        return np.asarray(self._log_priors(positions), np.float64)
+
+    @partial(jax.jit, static_argnames="self")
+    def _log_priors(self, positions):
+        return jax.vmap(self.log_prior)(positions)
+
+    @partial(jax.jit, static_argnames="self")
+    def log_likelihood(self, position: Position, batch: Batch) -> Float[Array, " batch"]:
+        """Log-likelihood of each row of a batch, in nats."""
+        return self.densities.pointwise(self.place(position)[0], batch)
+
+    @partial(jax.jit, static_argnames="self")
+    def constrain(self, positions: Float[Array, "particles parameters"]) -> Params:
+        """The parameters that a user knows, by name, each with particles on its leading axis."""
+        return jax.vmap(lambda position: self.place(position)[0])(positions)
+
+    @partial(jax.jit, static_argnames="self")
+    def unconstrain(self, params: Params) -> Position:
+        """The unconstrained vector of one set of parameters, as `constrain` gives them without the leading axis."""
+        prior, sites, _, rows = self.densities
+        return program.unplace(prior, sites, rows, params)
+
+    def log_prior_of(self, params: Params) -> Float[Array, ""]:
+        """Log prior density of one set of constrained parameters, with respect to them: without a Jacobian."""
+        prior, sites, _, rows = self.densities
+        return program.log_density(prior, sites, rows, params)
+
+    def __repr__(self) -> str:
+        return f"BoundModel({self.name!r}, num_parameters={self.num_parameters})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundModel) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)

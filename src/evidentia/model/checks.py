@@ -1,0 +1,190 @@
+"""Checks of a model on a few rows, before a method relies on it.
+
+Shapes and types are checked by tracing, with two numbers of rows; the rest at random positions.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evidentia.errors import ModelError, attempt
+from evidentia.model.bound import Batch, BoundModel, Densities
+from evidentia.model.probe import Values
+
+
+def some_rows(batch: Batch, count: int) -> Batch:
+    """`count` rows spread evenly over a batch, as NumPy arrays; rows repeat where the batch has fewer."""
+
+    def take(leaf):
+        rows = leaf.shape[0]
+        index = np.arange(count) % rows if rows < count else np.linspace(0, rows - 1, count).astype(int)
+        return np.asarray(leaf[index])  # on the device first: a JAX array of all rows is not copied
+
+    return jax.tree.map(take, batch)
+
+
+def probing_batches(rows: Batch) -> Batch:
+    """Three batches: the rows, the rows with every second one replaced, and made-up rows; for `check_values`."""
+    made_up = _made_up(rows)
+    every_second = jax.tree.map(_replace_every_second, rows, made_up)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), rows, every_second, made_up)
+
+
+def check_result(densities: Densities, rows: Batch) -> None:
+    """Raise ModelError unless the log-likelihood of `rows` can be traced and is one real number per row."""
+    result = _trace(densities, rows)
+    count = jax.tree.leaves(rows)[0].shape[0]
+    if not isinstance(result, jax.ShapeDtypeStruct):
+        raise ModelError(f"log_likelihood must return an array; it returned {_type_name(result)}.")
+    if result.shape != (count,):
+        raise ModelError(
+            f"log_likelihood must return one number per observation: for {count} observations shape ({count},) is "
+            f"needed, got {result.shape}. {_shape_hint(result.shape, count)}"
+        )
+    if not jnp.issubdtype(result.dtype, jnp.floating):
+        raise ModelError(f"log_likelihood must return real numbers (float32); got dtype {result.dtype}.")
+
+
+def check_values(values: Values) -> None:
+    """Raise ModelError if, for the `probing_batches`, one of these holds:
+
+    - the prior density of a site is not finite, or depends on the data;
+    - the log-likelihood of a row changes with the other rows of its batch;
+    - the log-likelihood does not depend on the parameters, neither for real rows nor for made-up ones.
+    """
+    _check_prior(values.prior, values.prior_of_batches)
+    log_likelihoods, of_every_second, of_made_up = values.log_likelihoods
+    size = np.max(np.abs(log_likelihoods), where=np.isfinite(log_likelihoods), initial=0.0)
+    kept, kept_among_others = log_likelihoods[:, ::2], of_every_second[:, ::2]
+    if not np.allclose(kept, kept_among_others, rtol=0, atol=1e-3 * size, equal_nan=True):
+        raise ModelError(
+            "the log-likelihood of an observation changes with the other rows of its batch. Each row must stand by "
+            "itself: standardise the data before, not inside the model."
+        )
+    if _is_constant(log_likelihoods) and _is_constant(of_made_up):
+        raise ModelError(
+            "the log-likelihood is constant: it is the same whatever the parameters are. It must depend on them "
+            f"({', '.join(values.prior[0])})."
+        )
+
+
+def check_parameters_used(densities: Densities, rows: Batch) -> None:
+    """Raise ModelError for a parameter that cannot influence the log-likelihood.
+
+    Found by walking back from the result through the traced program: no number is computed.
+    """
+    params = {name: jax.ShapeDtypeStruct(site.shape, jnp.float32) for name, site in densities.sites.items()}
+    jaxpr = jax.make_jaxpr(densities.pointwise)(params, rows).jaxpr
+    used = {id(variable) for variable in jaxpr.outvars}
+    for equation in reversed(jaxpr.eqns):
+        if any(id(variable) in used for variable in equation.outvars):
+            used.update(id(variable) for variable in equation.invars)
+    inputs = dict(zip(sorted(params), jaxpr.invars, strict=False))  # the leaves of a dict come sorted by name
+    if unused := [name for name in params if id(inputs[name]) not in used]:
+        raise ModelError(
+            f"prior has {', '.join(map(repr, unused))}, which log_likelihood does not use. Remove it from the prior, or "
+            "use it."
+        )
+
+
+def _trace(densities: Densities, rows: Batch) -> Any:
+    position = jax.ShapeDtypeStruct((max(site.stop for site in densities.sites.values()),), jnp.float32)
+    try:
+        return attempt("log_likelihood", lambda: jax.eval_shape(densities.log_likelihood, position, rows))
+    except ModelError as error:
+        if not isinstance(error.__cause__, KeyError):
+            raise
+        known = ", ".join(densities.sites)
+        columns = ", ".join(map(str, rows)) if isinstance(rows, Mapping) else "not a mapping"
+        raise ModelError(
+            f"log_likelihood asks for {error.__cause__}, which is neither a parameter in the prior ({known}) nor in "
+            f"data ({columns})."
+        ) from error.__cause__
+
+
+def _check_prior(prior: Any, of_other_rows: Any) -> None:
+    params, log_densities = prior
+    for name, log_density in log_densities.items():
+        if not np.isfinite(log_density).all() or not np.isfinite(params[name]).all():
+            raise ModelError(
+                f"the prior of {name!r} gives NaN or infinite values inside its support. Check the parameters of its "
+                "distribution, such as the sign of a scale."
+            )
+        for mine, other in ((log_density, of_other_rows[1][name]), (params[name], of_other_rows[0][name])):
+            if not np.allclose(mine, other, rtol=1e-4, atol=1e-4):
+                raise ModelError(
+                    f"the prior of {name!r} depends on the data. A prior must be fixed before the data are seen: use "
+                    "constants, computed outside the model."
+                )
+
+
+def check_exchangeable(bound: BoundModel, rows: Batch) -> None:
+    """Raise ModelError unless `exchangeable` names parameters of which two components can be swapped."""
+    names, shapes = bound.exchangeable, bound.parameter_shapes
+    if unknown := [name for name in names if name not in shapes]:
+        raise ModelError(
+            f"exchangeable names {unknown[0]!r}, which is no parameter; the model has {', '.join(shapes)}."
+        )
+    counts = {name: shapes[name][0] if shapes[name] else 0 for name in names}
+    if len(set(counts.values())) > 1 or min(counts.values()) < 1:
+        listed = ", ".join(f"{name} has shape {shapes[name]}" for name in names)
+        raise ModelError(f"exchangeable parameters must have the components on their leading axis; {listed}.")
+    if min(counts.values()) < 2:
+        return  # one component: nothing to swap
+    swap = np.arange(counts[names[0]])
+    swap[:2] = 1, 0
+
+    for position in np.random.default_rng(1).standard_normal((4, bound.num_parameters)).astype(np.float32):
+        before, after = _evaluate_swapped(bound, position, swap, rows)
+        for what, value, other in zip(("prior", "log_likelihood"), before, after, strict=True):
+            if not np.allclose(value, other, rtol=1e-3, atol=1e-3, equal_nan=True):
+                raise ModelError(
+                    f"exchangeable=({', '.join(map(repr, names))}): swapping two components changes the {what} from "
+                    f"{float(value):.6g} to {float(other):.6g}. Name all parameters that components have, and no other."
+                )
+
+
+@partial(jax.jit, static_argnames="bound")
+def _evaluate_swapped(bound, position, swap, rows):
+    """Log prior density and log-likelihood with the components as they are, and in another order."""
+    params = bound.place(position)[0]
+    swapped = {**params, **{name: params[name][swap] for name in bound.exchangeable}}
+    return [(bound.log_prior_of(p), jnp.sum(bound.densities.pointwise(p, rows))) for p in (params, swapped)]
+
+
+def _made_up(rows: Batch) -> Batch:
+    """Rows that inform about the parameters of almost any model: uniform numbers in (0, 1), or zeros and ones."""
+    generator = np.random.default_rng(0)
+
+    def fill(leaf):
+        if leaf.dtype.kind == "f":
+            return generator.uniform(0.05, 0.95, leaf.shape).astype(leaf.dtype)
+        return generator.integers(0, 2, leaf.shape).astype(leaf.dtype)
+
+    return jax.tree.map(fill, rows)
+
+
+def _replace_every_second(rows: np.ndarray, other: np.ndarray) -> np.ndarray:
+    mixed = rows.copy()
+    mixed[1::2] = other[1::2]
+    return mixed
+
+
+def _is_constant(log_likelihoods: np.ndarray) -> bool:
+    return bool(np.isfinite(log_likelihoods).all() and (np.ptp(log_likelihoods, axis=0) == 0).all())
+
+
+def _shape_hint(shape: tuple[int, ...], count: int) -> str:
+    if shape == ():
+        return "Do not sum over the observations."
+    if shape[0] == count and count not in shape[1:]:
+        return "Sum over the other axes."
+    return "Check how the shapes broadcast."
+
+
+def _type_name(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,146 @@
+"""A model: a prior and a pointwise log-likelihood, as a user writes them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+
+from evidentia.errors import ModelError, attempt
+from evidentia.model import checks, program, statements
+from evidentia.model.bound import Batch, BoundModel, Densities, LogLikelihood, SamplePosterior
+from evidentia.model.probe import probe
+from evidentia.model.program import Prior, Program
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A prior and a pointwise log-likelihood.
+
+    Attributes:
+        prior: NumPyro distributions by name. In place of a distribution there may be a function of the parameters before
+            it (a dict) that returns one. For a model made by `from_numpyro` it is the NumPyro function.
+        log_likelihood: `(params, batch) -> (batch,)`, one number per observation in nats, in `jax.numpy`. `params` maps
+            the names in `prior` to constrained values; `batch` holds some rows of the data, in the data's structure.
+        name: shown in results.
+        exchangeable: names of parameters whose leading axis counts components that may be put into any order without
+            changing the model, such as a mixture's weights, means and variances.
+        check_data: raises DataError for data (as NumPy arrays) that the model cannot use, such as labels out of range.
+        simulate: `data, params = simulate(num_observations, seed)`, with parameters drawn from the prior.
+        exact_log_evidence: the exact log evidence of data in nats, where it is known.
+        sample_posterior: `params = sample_posterior(data, num_draws, seed)`, exact independent draws from the posterior
+            given data (as NumPy arrays), where that can be done: constrained values by name, each with draws on its leading
+            axis. Estimators that need draws from the posterior take these instead of a Markov chain.
+
+    The functions of a model are traced once for each shape of data, as by `jax.jit`: what they close over must not change
+    afterwards. A model that is built anew is traced anew, but compiles nothing if it computes the same.
+
+    Raises:
+        ModelError: the prior is not made of NumPyro distributions, or the log-likelihood is not a function.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import numpyro.distributions as dist
+        >>> def log_likelihood(params, batch):
+        ...     return dist.Normal(params["mean"], params["scale"]).log_prob(batch["y"])
+        >>> Model({"mean": dist.Normal(0, 1), "scale": dist.HalfNormal(1)}, log_likelihood, name="normal")
+        Model('normal')
+    """
+
+    prior: Prior | Program
+    log_likelihood: LogLikelihood
+    name: str = "model"
+    exchangeable: tuple[str, ...] = ()
+    check_data: Callable[[Any], None] | None = None
+    simulate: Callable[[int, int], tuple[Any, dict[str, np.ndarray]]] | None = None
+    exact_log_evidence: Callable[[Any], float] | None = None
+    sample_posterior: SamplePosterior | None = None
+    _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
+
+    def __post_init__(self):
+        if not callable(self.log_likelihood):
+            raise ModelError(
+                f"log_likelihood must be a function (params, batch) -> (batch,); got {self.log_likelihood!r}."
+            )
+        if not self._is_numpyro:
+            statements.check_prior(self.prior)
+
+    @classmethod
+    def from_numpyro(
+        cls, function: Callable[..., Any], *, name: str | None = None, exchangeable: tuple[str, ...] = ()
+    ) -> "Model":
+        """A model from a NumPyro function, called as `function(**batch)`.
+
+        Its latent sites are the parameters, its observed sites the likelihood. Latent sites must be continuous, with
+        shapes that do not follow the number of rows; the log-probability of an observed site must be one number per row.
+
+        Raises:
+            ModelError: here, if it is not a function; at the first use, for a site of another kind, with its name.
+
+        Example:
+            >>> import numpyro, numpyro.distributions as dist
+            >>> def coin(y):
+            ...     bias = numpyro.sample("bias", dist.Beta(1, 1))
+            ...     numpyro.sample("y", dist.Bernoulli(bias), obs=y)
+            >>> Model.from_numpyro(coin)
+            Model('coin')
+        """
+        if not callable(function):
+            raise ModelError(f"function must be one with numpyro.sample statements; got {function!r}.")
+        default = getattr(function, "__name__", type(function).__name__)
+        return cls(function, program.pointwise(function), name=name or default, exchangeable=exchangeable)
+
+    def bind(self, batch: Batch) -> BoundModel:
+        """This model for data of these shapes; `batch` is the data or a few rows of it.
+
+        The same model and shapes (apart from the number of rows) give the same object.
+
+        Raises:
+            ModelError: what is wrong with the prior or the log-likelihood, and what is needed instead.
+        """
+        leaves, structure = jax.tree.flatten(batch)
+        key = structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
+        if key not in self._bound:
+            self._bound[key] = self._bind(batch)
+        return self._bound[key]
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r})"
+
+    @property
+    def _is_numpyro(self) -> bool:
+        is_distribution = isinstance(self.prior, dist.Distribution)  # which can be called too
+        return callable(self.prior) and not is_distribution
+
+    @property
+    def _is_hierarchical(self) -> bool:
+        return isinstance(self.prior, Mapping) and not all(
+            isinstance(value, dist.Distribution) for value in self.prior.values()
+        )
+
+    def _bind(self, batch: Batch) -> BoundModel:
+        few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
+        if callable(self.prior):
+            statements.check_arguments(self.prior, batch)
+            found = statements.statements_of(self.prior, few)
+            statements.check_splits_by_row(found, statements.statements_of(self.prior, more), few, more)
+            prior = self.prior
+        else:
+            prior = program.program_of(self.prior)
+            found = statements.statements_of(prior, {})
+        rows = few if self._is_numpyro else {}
+        densities = Densities(prior, statements.latent_sites(found), self.log_likelihood, rows)
+        checks.check_result(densities, few)
+        checks.check_result(densities, more)
+        batches = checks.probing_batches(checks.some_rows(batch, 64))
+        exchangeable = tuple(self.exchangeable)
+        identity, values = attempt("the model", lambda: probe(densities, batches, exchangeable))
+        checks.check_values(values)
+        bound = BoundModel(self.name, densities, exchangeable, self.sample_posterior, identity)
+        if exchangeable:
+            checks.check_exchangeable(bound, few)
+        if not self._is_numpyro and not self._is_hierarchical:
+            checks.check_parameters_used(densities, few)
+        return bound

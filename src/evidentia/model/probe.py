@@ -1,0 +1,83 @@
+"""What a model computes: its values are checked, and the text of its program identifies it.
+
+Models are equal if their programs are: the same densities, gradients and prior draws, constants included, however they are
+written. So a model that is built anew compiles nothing, and a function that closes over another value is another model.
+"""
+
+import hashlib
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from evidentia.model.bound import Batch, Densities
+
+NUM_POSITIONS = 16
+
+
+class Values(NamedTuple):
+    """A model's values at random positions, for several batches: (batches, positions, …) each.
+
+    Attributes:
+        prior: constrained parameters, and log prior density of each, by name.
+        prior_of_batches: the same with the prior called with the batch.
+        log_likelihoods: of each row.
+    """
+
+    prior: Any
+    prior_of_batches: Any
+    log_likelihoods: Float[np.ndarray, "batches positions rows"]
+
+
+def probe(densities: Densities, batches: Batch, exchangeable: tuple[str, ...]) -> tuple[str, Values]:
+    """The identity of a model, and its values for batches stacked on the leading axis."""
+    size = max(site.stop for site in densities.sites.values())
+    positions = np.random.default_rng(0).standard_normal((NUM_POSITIONS, size), np.float32)
+
+    def values(positions, batches):
+        def one(position, batch):
+            prior = of_batch = densities.place(position)
+            if densities.rows:
+                of_batch = densities.place(position, batch)
+            return prior, of_batch, densities.pointwise(prior[0], batch)
+
+        over_positions = jax.vmap(one, in_axes=(0, None))
+        return jax.vmap(over_positions, in_axes=(None, 0))(positions, batches)
+
+    def the_rest(key, position, batch):  # for its text, without being run
+        def log_posterior(position):
+            params, log_densities = densities.place(position)
+            return sum(log_densities.values()) + jnp.sum(densities.pointwise(params, batch))
+
+        return densities.draw(key), jax.grad(log_posterior)(position)
+
+    lowered = jax.jit(values).lower(positions, batches)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    rest = jax.jit(the_rest).lower(key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
+    # What the texts do not hold: the names of parameters and data.
+    names = tuple(densities.sites.items()), exchangeable, jax.tree.structure(batches), bool(densities.rows)
+    text = f"{lowered.as_text()}{rest.as_text()}{names}"
+    identity = hashlib.sha256(text.encode()).hexdigest()
+    compiled = _compiled(_Lowered(identity, lowered))
+    return identity, Values(*jax.tree.map(np.asarray, compiled(positions, batches)))
+
+
+class _Lowered(NamedTuple):
+    """A program that is known by its identity alone."""
+
+    identity: str
+    program: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Lowered) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+
+@lru_cache(maxsize=64)
+def _compiled(lowered: _Lowered) -> Any:
+    return lowered.program.compile(compiler_options={"xla_backend_optimization_level": 0})  # run once

@@ -1,0 +1,168 @@
+"""NumPyro programs as densities on unconstrained values. The only way from NumPyro to a density.
+
+A *program* is a function of named arrays that contains NumPyro statements: a user's model, or the function that
+`program_of` makes of a mapping of distributions. A *site* is a random variable of it. With T NumPyro's bijector
+from the real numbers to the support of a site,
+
+    θ = T(u),       log p(u) = log p(θ) + log |det ∂T/∂u|.
+
+`Site` says which part of one flat vector belongs to a latent site; the vector holds the sites in the order in which
+the program samples them.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpyro import handlers
+from numpyro.distributions import biject_to, constraints
+
+from evidentia.errors import ModelError, attempt
+
+Params = dict[str, Array]
+Position = Float[Array, " parameters"]
+Program = Callable[..., Any]
+Prior = Mapping[str, dist.Distribution | Callable[[Params], dist.Distribution]]
+
+LARGEST_LOG = 87.0  # exp(87) and exp(-87) are about the largest and the smallest float32
+
+
+class Site(NamedTuple):
+    """A latent site: its shape as the user sees it, and its shape and slice in the unconstrained vector."""
+
+    shape: tuple[int, ...]
+    unconstrained_shape: tuple[int, ...]
+    start: int
+    stop: int
+
+    def take(self, position: Position) -> Array:
+        """The part of the unconstrained vector that belongs to this site."""
+        return position[self.start : self.stop].reshape(self.unconstrained_shape)
+
+
+# --- Any program -----------------------------------------------------------------------------------------------------
+
+
+def trace_at(
+    program: Program, free: Mapping[str, Array], data: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], dict[str, Float[Array, ""]]]:
+    """Run a program with the sites named in `free` at unconstrained values.
+
+    Returns:
+        NumPyro's trace, and log |det ∂T/∂u| of each of these sites.
+    """
+
+    def constrained(message):
+        name = message["name"]
+        return bijector(message)(free[name]) if name in free else None
+
+    trace = handlers.trace(handlers.substitute(program, substitute_fn=constrained)).get_trace(**data)
+    log_dets = {
+        name: jnp.sum(bijector(trace[name]).log_abs_det_jacobian(value, trace[name]["value"]))
+        for name, value in free.items()
+        if name in trace
+    }
+    return trace, log_dets
+
+
+def bijector(message: Mapping[str, Any]) -> Any:
+    """T of a `sample` or `param` statement. Raises ModelError if its support cannot be mapped from the real numbers."""
+    is_sample = message["type"] == "sample"
+    support = message["fn"].support if is_sample else message["kwargs"].get("constraint", constraints.real)
+    try:
+        return biject_to(support)
+    except NotImplementedError as error:
+        raise ModelError(
+            f"site {message['name']!r} must be continuous; its support is {support}, which NumPyro cannot map from the "
+            "real numbers. Sum it out of the model, or choose another parametrisation."
+        ) from error
+
+
+def log_prob(message: Mapping[str, Any]) -> Array:
+    """Log-probability of a sample statement's value, scaled as `numpyro.handlers.scale` says."""
+    value = message["fn"].log_prob(message["value"])
+    return value if message["scale"] is None else message["scale"] * value
+
+
+# --- A prior on one flat vector --------------------------------------------------------------------------------------
+
+
+def program_of(prior: Prior) -> Program:
+    """The program that samples a prior given as a mapping; a function in it gets the parameters before it."""
+
+    def program(**rows):
+        params: Params = {}
+        for name, value in prior.items():
+            params[name] = numpyro.sample(name, _distribution(name, value, params))  # pyright: ignore
+
+    return program
+
+
+def draw(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], key: Array) -> Position:
+    """One draw from the prior, unconstrained.
+
+    A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes ±87 instead of infinity.
+    """
+    trace = handlers.trace(handlers.seed(program, key)).get_trace(**rows)
+    return _flat(trace, sites, {name: trace[name]["value"] for name in sites})
+
+
+def place(
+    program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], position: Position
+) -> tuple[Params, dict[str, Float[Array, ""]]]:
+    """The constrained parameters at a position, and each site's log prior density there (of the unconstrained value)."""
+    trace, log_dets = trace_at(program, {name: site.take(position) for name, site in sites.items()}, rows)
+    params = {name: trace[name]["value"] for name in sites}
+    return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in sites}
+
+
+def unplace(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params) -> Position:
+    """The unconstrained vector of constrained parameters; values at the edge of their support become ±87."""
+    return _flat(_trace_of(program, rows, params), sites, params)
+
+
+def log_density(
+    program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params
+) -> Float[Array, ""]:
+    """Log prior density of constrained parameters, with respect to them: without a Jacobian."""
+    trace = _trace_of(program, rows, params)
+    return sum((jnp.sum(log_prob(trace[name])) for name in sites), start=jnp.zeros(()))
+
+
+def pointwise(function: Program) -> Callable[[Params, Any], Float[Array, " batch"]]:
+    """The log-likelihood of each row: the sum of the log-probabilities of the function's observed sites."""
+
+    def log_likelihood(params, batch):
+        sites = _trace_of(function, batch, params).values()
+        sampled = [message for message in sites if message["type"] == "sample"]
+        return reduce(operator.add, [log_prob(message) for message in sampled if message["is_observed"]])
+
+    return log_likelihood
+
+
+def _trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
+    return handlers.trace(handlers.substitute(program, data=params)).get_trace(**rows)
+
+
+def _flat(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:
+    values = [bijector(trace[name]).inv(params[name]) for name in sites]
+    position = jnp.concatenate([jnp.ravel(value) for value in values])
+    return jnp.nan_to_num(position, nan=jnp.nan, posinf=LARGEST_LOG, neginf=-LARGEST_LOG)
+
+
+def _distribution(name: str, value: Any, params: Params) -> dist.Distribution:
+    if not isinstance(value, dist.Distribution):
+        known = ", ".join(params) or "none"
+        value = attempt(
+            f"prior[{name!r}] (a function of the parameters before it: {known})", lambda: value(params)
+        )
+        if not isinstance(value, dist.Distribution):
+            raise ModelError(
+                f"prior[{name!r}] must return a NumPyro distribution; got {type(value).__name__}."
+            )
+    return value

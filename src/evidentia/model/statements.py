@@ -1,0 +1,189 @@
+"""What is static about a program: its sites and their shapes, and the checks that these allow. No number is computed."""
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from numpyro import handlers
+from numpyro.distributions import biject_to
+from numpyro.primitives import Messenger
+
+from evidentia.errors import ModelError, attempt
+from evidentia.model.program import Program, Site, bijector, log_prob
+
+Rows = Mapping[str, Any]
+
+
+class Statement(NamedTuple):
+    """A `numpyro.sample` or `numpyro.factor` statement."""
+
+    observed: bool
+    is_factor: bool
+    shape: tuple[int, ...]
+    unconstrained_shape: tuple[int, ...]
+    log_prob_shape: tuple[int, ...]
+
+
+def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
+    """The sample statements of a program called with `rows`, by name, found by tracing it.
+
+    Raises:
+        ModelError: a statement that evidentia cannot use, or an error of the program itself.
+    """
+    statements: dict[str, Statement] = {}
+
+    def run(key, rows):
+        checked = _Checked(handlers.seed(program, key))
+        for name, message in handlers.trace(checked).get_trace(**rows).items():
+            if message["type"] == "sample":
+                statements[name] = _statement(message)
+
+    attempt("the model", lambda: jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0)), dict(rows)))
+    return statements
+
+
+def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
+    """The latent sites in the order of the unconstrained vector. Raises ModelError if there are none."""
+    sites: dict[str, Site] = {}
+    start = 0
+    for name, statement in statements.items():
+        if not statement.observed:
+            stop = start + math.prod(statement.unconstrained_shape)
+            sites[name] = Site(statement.shape, statement.unconstrained_shape, start, stop)
+            start = stop
+    if not sites:
+        raise ModelError("the model has no latent site: it needs a numpyro.sample statement without obs=.")
+    return sites
+
+
+def check_prior(prior: Any) -> None:
+    """Raise ModelError unless `prior` maps names to NumPyro distributions, or to functions that return one."""
+    if not isinstance(prior, Mapping) or not prior:
+        raise ModelError(f"prior must map parameter names to NumPyro distributions; got {prior!r}.")
+    for name, value in prior.items():
+        if not isinstance(name, str):
+            raise ModelError(f"the names in prior must be strings; got {name!r}.")
+        if not isinstance(value, dist.Distribution) and (isinstance(value, type) or not callable(value)):
+            raise ModelError(
+                f"prior[{name!r}] must be a NumPyro distribution such as dist.Normal(0, 1), or a function of the "
+                f"parameters before it that returns one; got {value!r}."
+            )
+
+
+def check_arguments(function: Program, data: Any) -> None:
+    """Raise ModelError unless `data` is a mapping with the names of the function's arguments."""
+    if not isinstance(data, Mapping):
+        raise ModelError(
+            "a NumPyro model is called as function(**batch): data must be a mapping from the names of its arguments "
+            f"to arrays; got {type(data).__name__}."
+        )
+    signature = inspect.signature(function)
+    try:
+        signature.bind(**data)
+    except TypeError as error:
+        raise ModelError(
+            f"the NumPyro model takes the arguments {signature}, but data holds {', '.join(data)}: {error}."
+        ) from error
+
+
+def check_splits_by_row(
+    first: Mapping[str, Statement], second: Mapping[str, Statement], few: Rows, more: Rows
+) -> None:
+    """Raise ModelError unless a NumPyro model splits by observation.
+
+    `first` and `second` are its statements for `few` and `more` rows: a shape that differs between them follows the
+    number of rows.
+    """
+    counts = [len(next(iter(rows.values()))) for rows in (few, more)]
+    if first.keys() != second.keys():
+        names = ", ".join(sorted(first.keys() ^ second.keys()))
+        raise ModelError(
+            f"the sites of a model must not depend on the number of observations; these do: {names}."
+        )
+    for name in first:
+        if first[name].observed:
+            _check_observed(name, first[name], counts[0])
+            _check_observed(name, second[name], counts[1])
+        elif first[name].shape != second[name].shape:
+            raise ModelError(
+                f"site {name!r} is latent and its shape follows the number of observations: {first[name].shape} for "
+                f"{counts[0]}, {second[name].shape} for {counts[1]}. Integrate it out of the model; or, if it is meant "
+                f"to be observed, put its values into data (which holds {', '.join(few)})."
+            )
+    if not any(statement.observed for statement in first.values()):
+        raise ModelError(
+            "the model has no observed site: pass the data as obs= to a numpyro.sample statement "
+            f"(data holds {', '.join(few)})."
+        )
+
+
+def _statement(message: Any) -> Statement:
+    distribution, shape = message["fn"], jnp.shape(message["value"])
+    if message["is_observed"]:
+        is_factor = isinstance(_base(distribution), dist.Unit)
+        return Statement(True, is_factor, shape, (), jnp.shape(log_prob(message)))
+    return Statement(False, False, shape, biject_to(distribution.support).inverse_shape(shape), ())
+
+
+class _Checked(Messenger):
+    """Looks at every statement of a program before it is executed, and changes nothing."""
+
+    def process_message(self, msg: Any) -> None:
+        if msg["type"] in ("param", "mutable", "control_flow", "prng_key"):
+            raise ModelError(
+                f"the model uses numpyro's {msg['type']} ({msg.get('name')!r}); only sample, deterministic, factor and "
+                "plate statements are possible."
+            )
+        if msg["type"] == "plate":
+            _check_plate(msg)
+        if msg["type"] == "sample" and msg["value"] is None:
+            _check_latent(msg)
+
+
+def _check_plate(message: Any) -> None:
+    size, subsample_size = message["args"]
+    if subsample_size is not None and subsample_size != size:
+        raise ModelError(
+            f"plate {message['name']!r} takes {subsample_size} of {size} rows: a subsample is not the model. Drop "
+            "subsample_size; evidentia draws the mini-batches itself."
+        )
+
+
+def _check_latent(message: Any) -> None:
+    name, distribution = message["name"], message["fn"]
+    kind = type(_base(distribution)).__name__
+    if kind in ("ImproperUniform", "Delta"):
+        raise ModelError(
+            f"site {name!r} has the prior {kind}, which is not a probability density: the evidence needs a proper one."
+        )
+    if distribution.is_discrete:
+        raise ModelError(
+            f"site {name!r} is a discrete latent ({kind}); parameters must be continuous. Sum it out of the "
+            "likelihood; or, if it is meant to be observed, put its values into data."
+        )
+    bijector(message)
+
+
+def _check_observed(name: str, statement: Statement, rows: int) -> None:
+    shape = statement.log_prob_shape
+    if shape == (rows,):
+        return
+    what = f"numpyro.factor {name!r}" if statement.is_factor else f"observed site {name!r}"
+    if len(shape) > 1 and shape[0] == rows and rows not in shape[1:]:
+        hint = f"Add .to_event({len(shape) - 1}) to its distribution"
+    else:
+        hint = "Rows belong on the leading axis and must be independent given the latent sites"
+    raise ModelError(
+        f"{what} must have one log-probability per observation: for {rows} observations shape ({rows},) is needed, "
+        f"got {shape}. {hint}."
+    )
+
+
+def _base(distribution: Any) -> Any:
+    while isinstance(distribution, dist.ExpandedDistribution | dist.Independent | dist.MaskedDistribution):
+        distribution = distribution.base_dist
+    return distribution

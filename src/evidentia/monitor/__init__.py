@@ -1,0 +1,1 @@
+"""Watching a stream: change detection, model averaging and prediction."""

@@ -1,0 +1,172 @@
+"""A model of how probable rows are: a histogram of log predictive densities, for alarms that no wrong model raises."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.special import gammaln
+
+from evidentia.errors import ConfigurationError, check_count
+from evidentia.monitor.protocols import OnlineLike
+
+
+class HistogramUpdate(NamedTuple):
+    """What `DensityHistogram.update` returns: the fields of `OnlineUpdate`, of the histogram; all exact."""
+
+    num_observations: int
+    batch_size: int
+    log_predictive: float
+    log_evidence: float
+    standard_error: float = 0.0
+    num_annealing_steps: int = 0
+    seconds: float = 0.0
+    log_predictive_standard_error: float = 0.0
+
+
+class DensityHistogram:
+    """How probable a fixed model finds the rows, as a histogram, to be watched by a `ChangeDetector`.
+
+    `fit` splits a first batch. From one half the model learns, and then no more; the log densities that it gives to the
+    m rows of the other half cut the line into m + 1 spacings, neighbours joined to bins of aₖ spacings. If that half and
+    all later rows are exchangeable, the next row falls into each spacing with the same probability, whatever the
+    distribution of the rows and however wrong the model: bin k has the probability
+
+        p₀(k) = (aₖ + nₖ) / (m + 1 + n)
+
+    after n later rows, nₖ of them in it. That is exact, so up to the first alarm E[number of batches] ≥ 1 / rate holds
+    for every distribution. Copies that begin anew have a Dirichlet(½, …, ½) prior instead, and cost nothing: a batch is one
+    pass of the fixed model over its rows. After an alarm, `fit` again: the new segment would be such a copy, without the exact
+    guarantee, and blind to differences among rows that the fixed model finds improbable. The price: it sees only what
+    changes how probable rows are.
+
+    Attributes:
+        scorer: the fixed model.
+        edges: increasing log densities between bins, in nats.
+        prior: the Dirichlet's parameters: spacings of each bin, or ½ each.
+        counts: later rows in each bin.
+        num_fitted: rows of the batch that it was fitted to.
+
+    Example:
+        >>> histogram = ev.DensityHistogram.fit(ev.Online(model), batches[0])  # doctest: +SKIP
+        >>> detector = ev.ChangeDetector(histogram, false_alarm_rate=1e-3)  # doctest: +SKIP
+        >>> alarms = [detector.update(batch).alarm for batch in batches[1:]]  # doctest: +SKIP
+
+    Source: the ranks are those of conformal prediction, Vovk, Gammerman, Shafer (2005), chapter 7; as an e-detector, Shin,
+    Ramdas, Rinaldo (2022).
+    """
+
+    def __init__(
+        self,
+        scorer: OnlineLike,
+        edges: Float[ndarray, " edges"],
+        prior: Float[ndarray, " bins"] | None = None,
+        num_fitted: int = 0,
+        seed: int = 0,
+    ):
+        self.scorer, self.edges = scorer, np.asarray(edges, np.float64)
+        self.num_fitted, self.seed = num_fitted, seed
+        self.prior = np.full(len(edges) + 1, 0.5) if prior is None else np.asarray(prior, np.float64)
+        self.counts: Int[ndarray, " bins"] = np.zeros(len(edges) + 1, np.int64)
+        self.log_evidence, self.standard_error = 0.0, 0.0
+        # A batch's content and its counts, shared by all copies; and the counts that this one took in last.
+        self._shared: list[Any] = [None, None]
+        self._taken: Int[ndarray, " bins"] | None = None
+        self._generator = np.random.default_rng(seed)
+
+    @classmethod
+    def fit(cls, online: OnlineLike, batch: Any, num_bins: int = 20, seed: int = 0) -> DensityHistogram:
+        """Learn from every second row of a batch, and place the bins by the others.
+
+        Args:
+            online: the model; a copy learns, it is left alone.
+            batch: rows from before any change: an array, a tuple or a mapping of arrays.
+            num_bins: how many bins, at least two and at most the rows that place them.
+            seed: of the copy, and of the noise of 10⁻⁹ nats that separates equal densities.
+
+        Raises:
+            ConfigurationError: too few rows for so many bins.
+        """
+        check_count("num_bins", num_bins, 2)
+        learning, placing = (jax.tree.map(lambda leaf: leaf[start::2], batch) for start in (0, 1))  # noqa: B023
+        scorer = online.restarted(seed)
+        scorer.update(learning)
+        histogram = cls(scorer, np.empty(0), seed=seed)
+        scores = np.sort(histogram._scores(placing))
+        if len(scores) < num_bins:
+            raise ConfigurationError(
+                f"batch must have at least {2 * num_bins} rows for {num_bins} bins; half of its rows are {len(scores)}."
+            )
+        places = np.unique(np.linspace(0, len(scores), num_bins + 1).astype(int)[1:-1])
+        # Between the edges at the sorted scores i and j lie j - i spacings.
+        prior = np.diff(np.concatenate([[0], places, [len(scores) + 1]]))
+        return cls(scorer, scores[places - 1], prior, len(jax.tree.leaves(batch)[0]), seed)
+
+    @property
+    def num_observations(self) -> int:
+        """Rows taken in, with those of the batch that it was fitted to."""
+        return self.num_fitted + int(self.counts.sum())
+
+    def update(self, batch: Any) -> HistogramUpdate:
+        """Take in a batch."""
+        counts = self._counts_of(batch)
+        after = self.counts + counts
+        log_predictive = _log_normaliser(self.prior + after) - _log_normaliser(self.prior + self.counts)
+        self.counts = after
+        self.log_evidence += log_predictive
+        return HistogramUpdate(self.num_observations, int(counts.sum()), log_predictive, self.log_evidence)
+
+    def restarted(self, seed: int = 0) -> DensityHistogram:
+        """The same fixed model and bins, with no rows, and probabilities that can be any."""
+        copy = DensityHistogram(self.scorer, self.edges, seed=self.seed)
+        copy._shared, copy._generator = self._shared, self._generator
+        return copy
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What the batches so far have left, a value that no update changes. See `restore`."""
+        return self.counts, self.log_evidence, self._taken
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go back to a `state` that this object had, as if the batches after it had never come."""
+        self.counts, self.log_evidence, self._taken = state
+
+    def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
+        """Log probability of each row's bin, in nats."""
+        return np.log(self._shares)[np.searchsorted(self.edges, self._scores(batch))]
+
+    @property
+    def posterior(self) -> dict[str, ndarray]:
+        """The mean probability of each bin, as a single particle."""
+        return {"probabilities": self._shares[None]}
+
+    @property
+    def log_weights(self) -> Float[ndarray, " particles"]:
+        """Of the single particle: zero."""
+        return np.zeros(1)
+
+    @property
+    def _shares(self) -> Float[ndarray, " bins"]:
+        return (self.prior + self.counts) / (self.prior + self.counts).sum()
+
+    def _scores(self, batch: Any) -> Float[ndarray, " rows"]:
+        densities = np.asarray(self.scorer.log_predictive(batch), np.float64)
+        return densities + 1e-9 * self._generator.random(len(densities))
+
+    def _counts_of(self, batch: Any) -> Int[ndarray, " bins"]:
+        """Rows of a batch in each bin, the same for all copies: one pass of the scorer, and equal densities parted alike."""
+        # By content: an array may have been filled anew since. What this one has taken in comes again as a new batch.
+        content = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(batch)]
+        if self._shared[0] != content or self._shared[1] is self._taken:
+            bins = np.searchsorted(self.edges, self._scores(batch))
+            self._shared[:] = content, np.bincount(bins, minlength=len(self.counts))
+        self._taken = self._shared[1]
+        return self._shared[1]
+
+
+def _log_normaliser(parameters: Float[ndarray, " bins"]) -> float:
+    """Of a Dirichlet density: the difference of two is the log probability of a sequence of bins."""
+    return float(gammaln(parameters).sum() - gammaln(parameters.sum()))

@@ -1,0 +1,95 @@
+"""What several models predict together, from their probabilities and their weighted particles."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from evidentia.errors import ConfigurationError, check_count
+from evidentia.monitor.protocols import OnlineLike
+
+Function = Callable[..., Any]
+
+
+class Prediction(NamedTuple):
+    """What the models predict together.
+
+    Attributes:
+        mean: of the function over models and particles, weighted by both.
+        draws: (draws, ...): one value of the function per draw of a model and of one of its particles.
+        models: the model of each draw.
+    """
+
+    mean: ndarray
+    draws: Float[ndarray, "draws ..."]
+    models: tuple[str, ...]
+
+
+def predict(
+    onlines: Mapping[str, OnlineLike],
+    probabilities: Float[ndarray, " models"],
+    functions: Function | Mapping[str, Function],
+    num_draws: int,
+    seed: int,
+) -> Prediction:
+    """Draws of models by their probabilities, of particles by their weights, and the mean; see `ModelAverage.predict`.
+
+    Raises:
+        ConfigurationError: names that do not fit, a function of other arguments, results of different shapes.
+    """
+    check_count("num_draws", num_draws, 1)
+    by_name, draws_itself = _checked(functions, list(onlines))
+    shares = probabilities / probabilities.sum()
+    generator = np.random.default_rng(seed)
+    chosen = np.sort(generator.choice(len(shares), num_draws, p=shares))
+    keys = jax.random.split(jax.random.key(seed), num_draws)
+    draws, means = {}, []
+    for k, (name, online) in enumerate(onlines.items()):
+        places = np.flatnonzero(chosen == k)
+        weights = np.exp(np.asarray(online.log_weights, np.float64))
+        weights /= weights.sum()
+        particles = generator.choice(len(weights), len(places), p=weights)
+        posterior = {site: np.asarray(values) for site, values in online.posterior.items()}
+        function = jax.vmap(by_name[name])
+        if not draws_itself:
+            values = np.asarray(function(posterior))
+            draws[name] = values[particles]
+            means.append(np.tensordot(weights, values.astype(np.float64), 1))
+        elif len(places):
+            params = {site: values[particles] for site, values in posterior.items()}
+            draws[name] = np.asarray(function(keys[places], params))
+    _check_shapes(draws)
+    joined = np.concatenate(list(draws.values()))
+    mean = joined.mean(0) if draws_itself else np.tensordot(shares, np.stack(means), 1)
+    order, names = generator.permutation(num_draws), list(onlines)
+    return Prediction(mean, joined[order], tuple(names[k] for k in chosen[order]))
+
+
+def _checked(functions: Any, names: list[str]) -> tuple[Mapping[str, Function], bool]:
+    """One function per model, and whether they take a key."""
+    if callable(functions):
+        functions = dict.fromkeys(names, functions)
+    if not isinstance(functions, Mapping) or set(functions) != set(names):
+        given = ", ".join(sorted(functions)) if isinstance(functions, Mapping) else type(functions).__name__
+        raise ConfigurationError(
+            f"functions must be one function, or one for each of {', '.join(sorted(names))}; got {given}."
+        )
+    counts = {name: len(inspect.signature(function).parameters) for name, function in functions.items()}
+    if len(set(counts.values())) > 1 or not set(counts.values()) <= {1, 2}:
+        listed = ", ".join(f"{count} for {name!r}" for name, count in counts.items())
+        raise ConfigurationError(
+            f"functions must all take (params), or all (key, params); got numbers of arguments: {listed}."
+        )
+    return functions, 2 in counts.values()
+
+
+def _check_shapes(draws: Mapping[str, ndarray]) -> None:
+    if len({drawn.shape[1:] for drawn in draws.values()}) > 1:
+        listed = ", ".join(f"{drawn.shape[1:]} for {name!r}" for name, drawn in draws.items())
+        raise ConfigurationError(f"functions must return arrays of the same shape; got {listed}.")

@@ -1,0 +1,99 @@
+"""The fingerprint of a model in a checkpoint: functions are not written to files, but another model must be rejected.
+
+The log prior density and the log-likelihood of a few rows, at a few particles, are computed again and compared. So a model
+that is the same but written in another way passes, on another machine or version of JAX too; one with another prior, another
+constant or other columns does not.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from evidentia import kernels
+from evidentia.errors import CheckpointError, DataError, ModelError
+from evidentia.evidence.chunks import PathState
+from evidentia.evidence.path.moves import StepInfo
+from evidentia.evidence.path.population import Population
+from evidentia.evidence.sgais import SGAIS
+from evidentia.model.bound import BoundModel
+from evidentia.model.model import Model
+from evidentia.online.past import StreamPast, Sums
+from evidentia.online.reservoir import Reservoir
+from evidentia.online.state import Mark, OnlineState
+from evidentia.posterior import gradients
+from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gradients import ControlVariateMemory
+
+NUM_PARTICLES, NUM_ROWS = 8, 16
+TOLERANCE = 1e-3  # relative: other machines and versions round differently
+
+
+class Fingerprint(NamedTuple):
+    """A model's name, the shapes of its parameters, and its log densities (nats) at particles of the checkpoint."""
+
+    name: str
+    parameter_shapes: dict[str, tuple[int, ...]]
+    log_prior: Float[np.ndarray, " particles"]
+    log_likelihood: Float[np.ndarray, "particles rows"]
+
+
+# The classes that a checkpoint of `Online` may name.
+RECORDS: dict[str, type] = {
+    record.__name__: record
+    for record in (
+        *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums),
+        *(SGAIS, PathState, StepInfo, Population, Expansion, ControlVariateMemory),
+        *(gradients.ControlVariate, gradients.MiniBatch, gradients.FullBatch),
+        *(kernels.BAOAB, kernels.HMC, kernels.MALA, kernels.RandomWalk),
+        *(kernels.SGHMC, kernels.SGLD, kernels.SGNHT, kernels.ULA),
+    )
+}
+
+
+def fingerprint(model: BoundModel, state: OnlineState) -> Fingerprint:
+    """The fingerprint of a model at the state's particles."""
+    positions = state.path.population.positions[:NUM_PARTICLES]
+    rows = jax.tree.map(lambda leaf: leaf[:NUM_ROWS], _example_rows(state))
+    log_likelihood = _log_likelihoods(model, positions, rows)
+    return Fingerprint(
+        model.name, model.parameter_shapes, model.log_priors(positions), np.asarray(log_likelihood)
+    )
+
+
+def bind_as_saved(saved: Fingerprint, model: Model, state: OnlineState) -> BoundModel:
+    """The model bound to the state's rows. Raises CheckpointError unless it is the model that was saved with the state."""
+    needed = f"model must be the one that the checkpoint was made with, {saved.name}"
+    try:
+        bound = model.bind(_example_rows(state))
+        if bound.parameter_shapes != saved.parameter_shapes:
+            raise CheckpointError(
+                f"{needed}, with parameters {_described(saved.parameter_shapes)}; got {bound.name}, with "
+                f"{_described(bound.parameter_shapes)}."
+            )
+        found = fingerprint(bound, state)
+    except (ModelError, DataError) as error:
+        raise CheckpointError(f"{needed}; got {model.name}, which does not fit its rows: {error}") from error
+    for what in ("log_prior", "log_likelihood"):
+        before, now = getattr(saved, what), getattr(found, what)
+        if before.shape != now.shape or not np.allclose(now, before, TOLERANCE, TOLERANCE, equal_nan=True):
+            raise CheckpointError(
+                f"{needed}; got {bound.name}, whose {what.replace('_', ' ')} differs at the checkpoint's particles."
+            )
+    return bound
+
+
+@partial(jax.jit, static_argnames="model")
+def _log_likelihoods(model, positions, rows):
+    return jax.vmap(model.log_likelihood, (0, None))(positions, rows)
+
+
+def _example_rows(state: OnlineState) -> Any:
+    kept = min(64, state.past.reservoir.num_kept)
+    return jax.tree.map(lambda leaf: np.asarray(leaf[:kept]), state.past.reservoir.arrays)
+
+
+def _described(shapes: dict[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in shapes.items())

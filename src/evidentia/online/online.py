@@ -1,0 +1,256 @@
+"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around `online.state`."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.checkpoint.folder import CheckpointFolder, read
+from evidentia.data.arrays import as_arrays, check_alike, num_rows, with_rows
+from evidentia.errors import (
+    CheckpointError,
+    ConfigurationError,
+    DiagnosticWarning,
+    ModelError,
+    check_count,
+    check_seed,
+    warn,
+)
+from evidentia.evidence.sgais import SGAIS
+from evidentia.model.bound import BoundModel
+from evidentia.model.model import Model
+from evidentia.online import state as states
+from evidentia.online.fingerprint import RECORDS, bind_as_saved, fingerprint
+from evidentia.online.state import OnlineState, OnlineUpdate
+from evidentia.result import Evidence, make_evidence
+
+BLOCK = 4096  # rows whose predictive densities are computed at once
+MIN_RESERVOIR = 500  # rows: with fewer, the sample does not show the shape of the likelihood
+
+
+class Online:
+    """The log evidence of a stream, after every batch, in memory and time that do not grow with what came before.
+
+    Past rows are kept in a uniform reservoir only. While it holds every row the estimate is that of data in memory; from then
+    on running sums over the whole stream make up for the rows left out, to third order about the posterior (`online.past`).
+
+    Args:
+        model: a prior and a pointwise log-likelihood.
+        method: the configuration of `SGAIS`, the method that never looks at all rows again; `SGAIS()` if not given.
+        seed: the same seed and batches give the same numbers on the same machine.
+        reservoir_size: rows kept, at least 500. More rows make the error of the sample smaller: by default it is far below the
+            standard error of the particles.
+
+    Raises:
+        ModelError, ConfigurationError: what cannot be used, and what is needed instead.
+
+    Example:
+        >>> online = ev.Online(model, seed=0)  # doctest: +SKIP
+        >>> for batch in batches:  # doctest: +SKIP
+        ...     update = online.update(batch)
+        ...     print(update.num_observations, update.log_evidence, update.log_predictive)
+
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1 (the evidence, batch by batch).
+    """
+
+    def __init__(
+        self, model: Model, method: SGAIS | None = None, *, seed: int = 0, reservoir_size: int = 100_000
+    ):
+        if not isinstance(model, Model):
+            raise ModelError(
+                f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
+            )
+        method = SGAIS() if method is None else method
+        if not isinstance(method, SGAIS):
+            raise ConfigurationError(
+                f"method must be a configuration of SGAIS, which never looks at all rows again; got {method!r}. Other "
+                "methods take data in memory: see estimate."
+            )
+        check_seed(seed)
+        check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
+        self.model, self.method, self.seed, self.reservoir_size = model, method, int(seed), reservoir_size
+        self._bound: BoundModel | None = None
+        self._state: OnlineState | None = None
+
+    def update(self, batch: Any) -> OnlineUpdate:
+        """Take in a batch of rows, one or more, in the structure that `estimate` takes data in.
+
+        Raises:
+            DataError: an empty batch, values that are no finite numbers, other columns or types than those of the first batch.
+            EstimationError: the log-likelihood is NaN at a particle, or -inf at all.
+
+        After an error the state is as it was before the batch.
+        """
+        arrays = self._checked(batch)
+        bound, state = self._bound, self._state
+        if bound is None or state is None:
+            bound = self.model.bind(arrays)
+            state = states.init(bound, self.method, arrays, self.seed, self.reservoir_size)
+        state, update = states.take_in_batch(bound, self.method, state, arrays)
+        self._bound, self._state = bound, state
+        return update
+
+    def redraw(self) -> None:
+        """Draw the particles anew by importance sampling from the past, if that is more certain than the path.
+
+        With the method's `refresh` this happens at round numbers of rows (100, 200, 500, 1,000, 2,000, …); call it at the end of
+        a stream. Raises ConfigurationError before the first batch.
+        """
+        bound, state = self._started()
+        self._state = states.redraw(bound, self.method, state)
+
+    def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
+        """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is not taken in.
+
+        Raises DataError for a batch that cannot be used, and ConfigurationError before the first batch.
+        """
+        arrays, (bound, state) = self._checked(batch), self._started()
+        population = state.path.population
+        log_weights = weights.normalise(population.log_weights)
+        found = []
+        for first in range(0, num_rows(arrays), BLOCK):
+            block = jax.tree.map(lambda leaf: with_rows(leaf[first : first + BLOCK], BLOCK), arrays)  # noqa: B023
+            found.append(_log_mixture(bound, population.positions, log_weights, block))
+        return np.concatenate(found).astype(np.float64)[: num_rows(arrays)]
+
+    def evidence(self) -> Evidence:
+        """The result so far, as `estimate` returns it; its trajectory has the updates at round numbers of rows and the last.
+
+        Raises ConfigurationError before the first batch. Each of its `signs` is a DiagnosticWarning.
+        """
+        found = self.result()
+        warn(found.signs.values(), DiagnosticWarning)
+        return found
+
+    def result(self) -> Evidence:
+        """As `evidence`, without warnings."""
+        bound, state = self._started()
+        population = state.path.population
+        return make_evidence(
+            bound,
+            self.method,
+            self.seed,
+            states.estimate(self.method, state),
+            (population.positions, population.log_weights),
+            states.trajectory(self.method, state),
+            states.diagnose(bound, state),
+            seconds=state.seconds,
+            completed=True,
+        )
+
+    @property
+    def num_observations(self) -> int:
+        """Rows seen so far."""
+        return 0 if self._state is None else self._state.path.num_observations
+
+    @property
+    def log_evidence(self) -> float:
+        """Of all rows seen, in nats; zero before the first batch."""
+        return 0.0 if self._state is None else states.estimate(self.method, self._state).log_evidence
+
+    @property
+    def standard_error(self) -> float:
+        """Of `log_evidence`, in nats."""
+        return 0.0 if self._state is None else states.estimate(self.method, self._state).standard_error
+
+    @property
+    def posterior(self) -> dict[str, np.ndarray]:
+        """The particles: constrained parameters by name, each (particles, ...)."""
+        bound, state = self._started()
+        params = bound.constrain(state.path.population.positions)
+        return {name: np.asarray(values) for name, values in params.items()}
+
+    @property
+    def log_weights(self) -> Float[np.ndarray, " particles"]:
+        """Normalised log weights of the particles."""
+        return weights.normalise(self._started()[1].path.population.log_weights)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint, from which `load` continues bit for bit as this object would.
+
+        The file is complete at any time: it is written beside the previous one, which stays as `checkpoint.previous`, and
+        renamed.
+
+        Raises CheckpointError, and leaves the previous one unchanged, if the disk is full or another process writes there.
+        """
+        with CheckpointFolder(folder) as checkpoints:
+            checkpoints.write(
+                self.packed(), {"num_observations": self.num_observations, "model": self.model.name}
+            )
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model) -> "Online":
+        """The saved object, given the model that it was saved with: functions are not written to files.
+
+        Raises CheckpointError if there is no checkpoint, the file is damaged, or the model is another one.
+        """
+        content, _ = read(folder, RECORDS)
+        if "method" not in content:
+            raise CheckpointError(
+                f"folder must be one that Online.save wrote; {folder} is of something else."
+            )
+        return cls.unpacked(content, model)
+
+    @property
+    def state(self) -> OnlineState | None:
+        """The state after the batches so far, an immutable value; None before the first batch. See `restore`."""
+        return self._state
+
+    def restore(self, state: OnlineState | None) -> None:
+        """Return to an earlier `state` of this object, as if the batches after it had never come."""
+        self._state = state
+
+    def packed(self) -> dict[str, Any]:
+        """This object without the model's functions, for a checkpoint of your own."""
+        names = "method", "seed", "reservoir_size"
+        kept = {name: getattr(self, name) for name in names}
+        known = None
+        if self._state is not None and self._bound is not None:
+            known = fingerprint(self._bound, self._state)
+        return {**kept, "state": self._state, "fingerprint": known}
+
+    @classmethod
+    def unpacked(cls, content: dict[str, Any], model: Model) -> "Online":
+        """The object that `packed` described. Raises CheckpointError if the model is another one."""
+        online = cls(model, content["method"], seed=content["seed"], reservoir_size=content["reservoir_size"])
+        state: OnlineState | None = content["state"]
+        if state is not None:
+            online._bound = bind_as_saved(content["fingerprint"], model, state)
+            online._state = state
+        return online
+
+    def restarted(self, seed: int | None = None) -> "Online":
+        """The same model and method, before any batch."""
+        return Online(
+            self.model,
+            self.method,
+            seed=self.seed if seed is None else seed,
+            reservoir_size=self.reservoir_size,
+        )
+
+    def __repr__(self) -> str:
+        return f"Online({self.model!r}, {self.num_observations:,} observations)"
+
+    def _started(self) -> tuple[BoundModel, OnlineState]:
+        if self._state is None or self._bound is None:
+            raise ConfigurationError("no batch has been taken in yet: call update first.")
+        return self._bound, self._state
+
+    def _checked(self, batch: Any) -> Any:
+        """A batch as arrays like those of the first one."""
+        arrays = as_arrays(batch, name="batch", min_rows=1)
+        if self.model.check_data is not None:
+            self.model.check_data(arrays)
+        if self._state is not None:
+            check_alike(arrays, self._state.past.reservoir.arrays, "batch")
+        return arrays
+
+
+@partial(jax.jit, static_argnames="model")
+def _log_mixture(model, positions: Array, log_weights: Array, block: Any):
+    values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
+    return jax.nn.logsumexp(values + log_weights[:, None], axis=0)

@@ -1,0 +1,209 @@
+"""What an online estimate keeps of the rows of a stream: a reservoir, and sums that make up for the rows left out.
+
+While the reservoir holds every row nothing is missing. From then on the log-likelihood of all n rows is
+
+    L(θ) ≈ (n/R) Σ_{i in reservoir} ℓ_i(θ) + Q(θ),        Q = T - (n/R) S,
+
+where T is the second-order expansion, about a centre c, of the log-likelihood of all rows, and S that of the rows in the
+reservoir. T is a running sum over the stream, exact as long as the centre stays; S follows the rows that enter and leave. So
+the value, the gradient and the curvature at c are those of all rows, and the sample only stands for terms of third order in
+θ - c. When the centre moves to follow the posterior, L stays the same function; its error there is that of a sample mean of
+third-order terms, whose standard error is kept.
+
+Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (control variates about a centre); Quiroz,
+Kohn, Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order, log-likelihoods).
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.compilation import compiled
+from evidentia.data.arrays import num_rows
+from evidentia.evidence.path.population import Population
+from evidentia.evidence.path.redrawing import weighted_particles
+from evidentia.model.bound import BoundModel
+from evidentia.online import reservoir as reservoirs
+from evidentia.online.reservoir import Reservoir
+from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.modes import newton
+from evidentia.posterior.rows import Window, fold_rows, without_missing
+
+MOVED = 4.0  # squared distance of the posterior's mean from the centre, for each parameter, at which the centre follows
+
+
+class Sums(NamedTuple):
+    """Expansions about the same centre, in float64 on the host: of all rows, and of those in the reservoir.
+
+    The centre was chosen when `centred_at` rows had been seen and the posterior had this `mean`. `standard_error` (nats) is that
+    of the log-likelihood of all rows near the centre, from all its moves.
+    """
+
+    whole: Expansion
+    kept: Expansion
+    mean: Float[np.ndarray, " parameters"]
+    centred_at: int
+    standard_error: float = 0.0
+
+
+class StreamPast(NamedTuple):
+    """The rows seen: a reservoir, and running sums once it is full."""
+
+    reservoir: Reservoir
+    sums: Sums | None = None
+
+    @property
+    def window(self) -> Window:
+        """A window that stands for all rows seen."""
+        arrays, kept = self.reservoir.arrays, self.reservoir.num_kept
+        if self.sums is None:
+            return Window(arrays, 0, kept)
+        weight = self.reservoir.num_observations / kept
+        return Window(arrays, 0, kept, weight, self.sums.whole.plus(self.sums.kept, -weight))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the window's log-likelihood near the centre, in nats; zero while all rows are kept."""
+        return 0.0 if self.sums is None else self.sums.standard_error
+
+
+class Arriving(NamedTuple):
+    """The past of a stream, and a batch of which the first rows are taken in (`chunks.Past`).
+
+    `standard_error` is that of the past after the last chunk, before any recentring for drawing anew.
+    """
+
+    past: StreamPast
+    batch: Any
+    num_taken: int = 0
+    standard_error: float = 0.0
+
+    @property
+    def window(self) -> Window:
+        """A window that stands for all rows seen."""
+        return self.past.window
+
+    def stage(self, stop: int) -> tuple["Arriving", Window]:
+        """The next rows of the batch beside the reservoir, as many as there are and fit in."""
+        reservoir, first = self.past.reservoir, self.num_taken
+        size = min(
+            stop - reservoir.num_observations, reservoirs.room(reservoir), num_rows(self.batch) - first
+        )
+        chunk = jax.tree.map(lambda leaf: leaf[first : first + size], self.batch)
+        reservoir, window = reservoirs.stage(reservoir, chunk)
+        return self._replace(past=self.past._replace(reservoir=reservoir)), window
+
+    def absorb(self, model: BoundModel, chunk: Window, population: Population) -> "Arriving":
+        """The past with the staged chunk."""
+        past = absorb(model, self.past, chunk, population)
+        return Arriving(past, self.batch, self.num_taken + chunk.size, past.standard_error)
+
+    def recentred(self, model: BoundModel, population: Population) -> "Arriving":
+        """With the centre at the posterior's mode."""
+        return self._replace(past=recentred(model, self.past, population))
+
+
+def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Population) -> StreamPast:
+    """The past with a staged chunk, given particles of the posterior of both."""
+    reservoir = past.reservoir
+    size = chunk.size
+    after = reservoir._replace(num_observations=reservoir.num_observations + size)
+    if not reservoir.is_full:
+        return past._replace(reservoir=after)
+    sums, mean = past.sums, weighted_particles(model, population).mean
+    if sums is None or _is_far(sums, mean, reservoir.num_observations):
+        sums = _centred(model, past, mean).sums
+        assert sums is not None
+    exchange = reservoirs.draw_exchange(reservoir, size)
+    centre = sums.whole.centre
+    sums = sums._replace(whole=sums.whole.plus(chunk.expand(model, centre)))
+    if len(exchange.slots):
+        entering = reservoirs.side_by_side(reservoir, reservoir.capacity + exchange.entering)
+        leaving = reservoirs.side_by_side(reservoir, exchange.slots)
+        kept = sums.kept.plus(entering.expand(model, centre)).plus(leaving.expand(model, centre), -1.0)
+        sums = sums._replace(kept=kept)
+        after = reservoirs.exchanged(after, exchange)
+    return StreamPast(after, sums)
+
+
+def recentred(model: BoundModel, past: StreamPast, population: Population) -> StreamPast:
+    """The past with its centre at the mode near the posterior's mean, if it has one."""
+    return past if past.sums is None else _centred(model, past, weighted_particles(model, population).mean)
+
+
+def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> StreamPast:
+    # A posterior that is curved like a banana has its mean off the ridge, where an expansion is worth little.
+    mode = newton(model, past.window, mean)
+    return about(model, past, mean if mode is None else mode.mode, mean)
+
+
+def about(
+    model: BoundModel,
+    past: StreamPast,
+    centre: Float[np.ndarray, " parameters"],
+    mean: Float[np.ndarray, " parameters"],
+) -> StreamPast:
+    """The past about another centre: the log-likelihood is the same function of the position.
+
+    Its `standard_error` is then that of the log-likelihood near the new centre; the errors of successive moves count as
+    independent.
+    """
+    window, sums, num_observations = past.window, past.sums, past.reservoir.num_observations
+    # Positions are float32: differences from a float32 centre lose nothing.
+    centre = np.asarray(np.asarray(centre, np.float32), np.float64)
+    plain = without_missing(window)
+    kept = plain.expand(model, centre)
+    if sums is None or window.missing is None:
+        return past._replace(sums=Sums(kept, kept, mean, num_observations))
+    whole = window.missing.about(centre).plus(kept, window.weight)
+    left_out = 1 - window.size / num_observations
+    spread = _remainder_variance(model, sums.whole.centre, centre, plain)
+    error = num_observations * math.sqrt(left_out * spread / window.size)
+    standard_error = math.hypot(sums.standard_error, error)
+    return past._replace(sums=Sums(whole, kept, mean, num_observations, standard_error))
+
+
+def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
+    """Whether there are twice the rows since the centre was chosen, or the posterior has moved away from it."""
+    step = mean - sums.mean
+    distance = -step @ sums.whole.hessian @ step
+    return num_observations >= 2 * sums.centred_at or not distance < MOVED * len(step)
+
+
+def _remainder_variance(model: BoundModel, old: np.ndarray, new: np.ndarray, window: Window) -> float:
+    """Variance over rows of the remainder, at the new centre, of a row's expansion about the old one, in nats²."""
+    with jax.enable_x64(True):
+        wide = np.asarray(old, np.float64), np.asarray(new, np.float64)
+        first, second = (float(moment) / window.size for moment in _remainder_moments(model, *wide, window))
+    return max(0.0, second - first**2)
+
+
+@compiled(static_argnames="model")
+def _remainder_moments(
+    model: BoundModel, old: Float[Array, " parameters"], new: Float[Array, " parameters"], window: Window
+):
+    """Sums of the remainders and of their squares."""
+
+    def along(batch):
+        # ℓ(c + tδ) at t = 0 with its first two derivatives in t, which give the expansion at c + δ.
+        def value(t):
+            return model.log_likelihood(old + t * (new - old), batch)
+
+        def slope(t):
+            return jax.jvp(value, (t,), (jnp.ones_like(t),))
+
+        zero = jnp.zeros((), old.dtype)
+        (here, first), (_, second) = jax.jvp(slope, (zero,), (jnp.ones_like(zero),))
+        return model.log_likelihood(new, batch) - here - first - 0.5 * second
+
+    def add(moments, block: Any, weights):
+        remainder: Array = along(block)
+        remainder = jnp.where(weights > 0, remainder, 0.0)
+        return moments[0] + remainder.sum(), moments[1] + (remainder**2).sum()
+
+    zero = jnp.zeros((), old.dtype)
+    return fold_rows(add, (zero, zero), window)

@@ -1,0 +1,126 @@
+"""A uniform sample of fixed size of all rows of a stream so far, on the device.
+
+Until the reservoir is full it holds every row. From then on the n-th row of the stream enters with probability R/n and
+replaces one drawn uniformly, so that at any time each row seen is in it with the same probability.
+
+Source: Vitter (1985), ACM Transactions on Mathematical Software 11, 37, Algorithm R.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+
+from evidentia.data.arrays import with_rows
+from evidentia.posterior.rows import Window
+
+STAGE = 8192  # rows of a chunk, at most: room behind the reservoir's own rows for a chunk on its way in
+
+
+class Reservoir(NamedTuple):
+    """`capacity` rows of `arrays` for the sample, then room for a chunk, then as much for rows put side by side.
+
+    All chunks lie in the same arrays, so that no program compiles anew for one of another length. The random choices are
+    those of `seed` and the number of rows seen: the same stream fills the same reservoir.
+    """
+
+    arrays: Any
+    capacity: int
+    seed: int = 0
+    num_observations: int = 0
+
+    @property
+    def num_kept(self) -> int:
+        """Rows in the sample."""
+        return min(self.num_observations, self.capacity)
+
+    @property
+    def spare(self) -> int:
+        """The first place for rows put side by side."""
+        return self.capacity + STAGE
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next row would have to replace another."""
+        return self.num_observations >= self.capacity
+
+
+class Exchange(NamedTuple):
+    """Rows of a chunk that enter the reservoir, counted from its first row, and their places there."""
+
+    entering: Int[np.ndarray, " rows"]
+    slots: Int[np.ndarray, " rows"]
+
+
+def empty(example: Any, capacity: int, seed: int = 0) -> Reservoir:
+    """A reservoir for rows like those of `example`, a pytree of arrays, whose first row fills the free places."""
+    length = capacity + 2 * STAGE
+    arrays = jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf[:1], length)), example)
+    return Reservoir(arrays, capacity, seed)
+
+
+def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
+    """A chunk, a pytree of NumPy arrays, on the device, and its window, which follows the sample in the same arrays.
+
+    It is not yet part of the sample.
+    """
+    size = jax.tree.leaves(chunk)[0].shape[0]
+    first = reservoir.capacity if reservoir.is_full else reservoir.num_observations
+    # Padded to a power of two, so that few programs are compiled. The padding is overwritten by the next chunk.
+    length = min(STAGE, 1 << max(0, size - 1).bit_length())
+    padded = jax.tree.map(lambda leaf: with_rows(leaf, length), chunk)
+    arrays = _write(reservoir.arrays, padded, first)
+    window = Window(arrays, first, first + size, first_row=reservoir.num_observations)
+    return reservoir._replace(arrays=arrays), window
+
+
+def room(reservoir: Reservoir) -> int:
+    """The most rows of the next chunk: it does not reach beyond the row with which the reservoir is full."""
+    left = reservoir.capacity - reservoir.num_observations
+    return min(left, STAGE) if left > 0 else STAGE
+
+
+def draw_exchange(reservoir: Reservoir, size: int) -> Exchange:
+    """Which of the next `size` rows enter a full reservoir, and where; of several for one place the last stays."""
+    generator = np.random.default_rng([reservoir.seed, reservoir.num_observations])
+    numbers = reservoir.num_observations + 1 + np.arange(size)
+    slots = generator.integers(0, numbers)
+    entering = np.flatnonzero(slots < reservoir.capacity)
+    chosen = slots[entering]
+    _, last = np.unique(chosen[::-1], return_index=True)
+    keep = len(chosen) - 1 - last
+    return Exchange(entering[keep], chosen[keep])
+
+
+def side_by_side(reservoir: Reservoir, index: Int[np.ndarray, " rows"]) -> Window:
+    """A window over copies of rows of the arrays, by their index."""
+    target = reservoir.spare + np.arange(len(index))
+    arrays = _copy(reservoir.arrays, *_aligned(index, target))
+    return Window(arrays, reservoir.spare, reservoir.spare + len(index))
+
+
+def exchanged(reservoir: Reservoir, exchange: Exchange) -> Reservoir:
+    """The reservoir after the chosen rows of a staged chunk have taken their places."""
+    source = reservoir.capacity + exchange.entering
+    return reservoir._replace(arrays=_copy(reservoir.arrays, *_aligned(source, exchange.slots)))
+
+
+def _aligned(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indices padded to a fixed length, with targets outside the arrays."""
+    missing = STAGE - len(source)
+    fill = np.full(missing, np.iinfo(np.int32).max)
+    return np.concatenate([source, np.zeros(missing, int)]), np.concatenate([target, fill])
+
+
+@jax.jit
+def _write(arrays, chunk, first):
+    return jax.tree.map(
+        lambda leaf, new: jax.lax.dynamic_update_slice_in_dim(leaf, new, first, axis=0), arrays, chunk
+    )
+
+
+@jax.jit
+def _copy(arrays, source, target):
+    return jax.tree.map(lambda leaf: leaf.at[target].set(leaf[source], mode="drop"), arrays)

@@ -1,0 +1,165 @@
+"""The state of an online estimate, and how a batch changes it: pure functions, which `Online` wraps.
+
+A batch is cut into chunks. Each is staged beside the reservoir, taken in along the annealed path, and absorbed into the past
+(`chunks.take_in`). At round numbers of rows the particles are drawn anew from the past, without the errors of the path.
+"""
+
+import math
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from evidentia.data.arrays import num_rows
+from evidentia.evidence import chunks
+from evidentia.evidence.chunks import PathState, next_round_number
+from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.evidence.path import diagnostics
+from evidentia.evidence.path.moves import StepInfo
+from evidentia.evidence.sgais import SGAIS
+from evidentia.model.bound import BoundModel
+from evidentia.online import reservoir as reservoirs
+from evidentia.online.past import Arriving, StreamPast
+from evidentia.result import Trajectory
+
+RECENT = 64  # annealing steps that diagnostics are taken from
+
+
+class OnlineUpdate(NamedTuple):
+    """The result of one batch.
+
+    Attributes:
+        num_observations: rows seen so far, with this batch.
+        batch_size: rows of this batch.
+        log_predictive: log p(batch | rows before), in nats.
+        log_evidence: of all rows seen, in nats.
+        standard_error: of `log_evidence`, in nats.
+        num_annealing_steps: for this batch; many where the data have changed.
+        seconds: for this batch.
+        log_predictive_standard_error: of `log_predictive`, in nats, by which the variance of the path grew. Drawing the
+            particles anew after the batch reduces the error of `log_evidence`, but not this one.
+    """
+
+    num_observations: int
+    batch_size: int
+    log_predictive: float
+    log_evidence: float
+    standard_error: float
+    num_annealing_steps: int
+    seconds: float
+    log_predictive_standard_error: float = 0.0
+
+
+class Mark(NamedTuple):
+    """An entry of the trajectory; annealing steps and seconds are counted from the first row."""
+
+    num_observations: int
+    log_evidence: float
+    standard_error: float
+    num_annealing_steps: int
+    seconds: float
+
+
+class OnlineState(NamedTuple):
+    """All that the next update needs, and the history that `Online.evidence` shows.
+
+    Attributes:
+        path: the particles.
+        past: the rows seen.
+        steps: the last annealing steps, of `num_steps`.
+        num_steps: annealing steps so far.
+        marks: entries of the trajectory at round numbers of rows.
+        seconds: for all batches.
+    """
+
+    path: PathState
+    past: StreamPast
+    steps: tuple[StepInfo, ...] = ()
+    num_steps: int = 0
+    marks: tuple[Mark, ...] = ()
+    seconds: float = 0.0
+
+
+def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_size: int) -> OnlineState:
+    """The state before the first batch, which has columns like those of `arrays`."""
+    path = method.init(model, jax.random.key(seed))
+    return OnlineState(path, StreamPast(reservoirs.empty(arrays, reservoir_size, seed)))
+
+
+def take_in_batch(
+    model: BoundModel, method: SGAIS, state: OnlineState, arrays: Any
+) -> tuple[OnlineState, OnlineUpdate]:
+    """State and result after a batch of any size."""
+    started, size = time.perf_counter(), num_rows(arrays)
+    path, arriving = state.path, Arriving(state.past, arrays, standard_error=state.past.standard_error)
+    end, steps = path.num_observations + size, []
+    log_predictive = variance = 0.0
+    while path.num_observations < end:
+        before, error_before = method.estimate(path), arriving.past.standard_error
+        redrawing = method if method.refresh else None
+        path, arriving, info = chunks.take_in(method, model, path, arriving, end, redrawing)
+        path = path._replace(
+            proposal=None
+        )  # it serves rows in memory, which can be looked at before the path
+        log_predictive += info.path.log_evidence - before.log_evidence
+        variance += info.path.variance + arriving.standard_error**2 - before.variance - error_before**2
+        steps.extend(info.steps)
+    seconds = time.perf_counter() - started
+    state = state._replace(
+        path=path,
+        past=arriving.past,
+        steps=(*state.steps, *steps)[-RECENT:],
+        num_steps=state.num_steps + len(steps),
+        seconds=state.seconds + seconds,
+    )
+    found = estimate(method, state)
+    error = math.sqrt(max(0.0, variance))
+    update = OnlineUpdate(
+        end, size, log_predictive, found.log_evidence, found.standard_error, len(steps), seconds, error
+    )
+    if not state.marks or end >= next_round_number(state.marks[-1].num_observations):
+        state = state._replace(marks=(*state.marks, _mark(method, state)))
+    return state, update
+
+
+def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
+    """The state with particles drawn anew from the past, if that is more certain than the path."""
+    path, arriving, _ = chunks.redraw(method, model, state.path, Arriving(state.past, None))
+    return state._replace(path=path._replace(proposal=None), past=arriving.past)
+
+
+def estimate(method: SGAIS, state: OnlineState) -> Estimate:
+    """The estimate for all rows seen; the error of the past counts in full, as weights and moves depend on it."""
+    of_path = method.estimate(state.path)
+    variance = of_path.variance + state.past.standard_error**2
+    return Estimate(of_path.log_evidence, variance, is_unbiased=False)
+
+
+def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
+    """The estimate at round numbers of rows, and at the last row."""
+    last = _mark(method, state)
+    marks = [*(mark for mark in state.marks if mark.num_observations < last.num_observations), last]
+    columns = {name: np.array([getattr(mark, name) for mark in marks]) for name in Mark._fields}
+    columns["num_annealing_steps"] = np.diff(columns["num_annealing_steps"], prepend=0)
+    return Trajectory(**columns)
+
+
+def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
+    """Diagnostics of the last annealing steps, and of the past."""
+    spread = diagnostics.height_spread(model, state.past.window, state.path.population)
+    measured = diagnostics.measure(state.steps, spread)
+    measured["reservoir_standard_error"] = state.past.standard_error
+    signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_reservoir(measured)
+    return Diagnosis(measured, signs)
+
+
+def _mark(method: SGAIS, state: OnlineState) -> Mark:
+    found = estimate(method, state)
+    return Mark(
+        state.path.num_observations,
+        found.log_evidence,
+        found.standard_error,
+        state.num_steps,
+        state.seconds,
+    )

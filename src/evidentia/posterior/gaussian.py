@@ -1,0 +1,86 @@
+"""A Gaussian about a mode of the posterior, and the Student t of the same shape, from which proposals are drawn.
+
+All in float64 on the host: a direction that only the prior informs has a precision of one beside 10⁹ for others at 10⁶
+rows.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+Draws = Float[np.ndarray, "draws parameters"]
+
+
+class LocalGaussian(NamedTuple):
+    """Mode, precision (the negative Hessian of the log-posterior at the mode) and log mass, in nats.
+
+    The log mass is the log of the integral of likelihood times prior, if they were the Gaussian.
+    """
+
+    mode: Float[np.ndarray, " parameters"]
+    precision: Float[np.ndarray, "parameters parameters"]
+    log_mass: float
+
+    def draw(self, generator: np.random.Generator, count: int) -> Draws:
+        """Independent draws of the Gaussian."""
+        return self.mode + _steps(generator, self, count)
+
+
+def local_gaussian(
+    mode: Float[np.ndarray, " parameters"],
+    log_posterior: float,
+    precision: Float[np.ndarray, "parameters parameters"],
+) -> LocalGaussian | None:
+    """The Gaussian that has the height and curvature of likelihood times prior at the mode; None if it is not definite."""
+    if not is_definite(precision):
+        return None
+    log_determinant = np.linalg.slogdet(precision)[1]
+    log_mass = log_posterior + 0.5 * (len(precision) * math.log(2 * math.pi) - log_determinant)
+    return LocalGaussian(mode, precision, float(log_mass))
+
+
+def degrees_of_freedom(num_parameters: int) -> int:
+    """Degrees of freedom of the Student t: on a Gaussian posterior its draws are worth 0.99 of their number at 1 parameter,
+    0.95 at 44.
+
+    With more parameters the tails must be lighter: heavy ones would put most draws too far out.
+    """
+    return 10 + 2 * num_parameters
+
+
+def draw_student_t(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
+    """Draws from the multivariate Student t centred at the mode, with the inverse precision as its scale.
+
+    Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors with heavier ones.
+    """
+    freedom = degrees_of_freedom(len(gaussian.mode))
+    stretch = np.sqrt(generator.chisquare(freedom, count) / freedom)
+    return gaussian.mode + _steps(generator, gaussian, count) / stretch[:, None]
+
+
+def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray, " draws"]:
+    """Log density of `draw_student_t` at positions."""
+    size = len(gaussian.mode)
+    freedom, root = degrees_of_freedom(size), np.linalg.cholesky(gaussian.precision)
+    distance = np.sum(((positions - gaussian.mode) @ root) ** 2, axis=1)
+    constant = (
+        math.lgamma((freedom + size) / 2) - math.lgamma(freedom / 2) - 0.5 * size * math.log(freedom * np.pi)
+    )
+    return constant + np.log(np.diag(root)).sum() - 0.5 * (freedom + size) * np.log1p(distance / freedom)
+
+
+def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
+    """Whether a matrix is finite and positive definite."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.isfinite(matrix).all())
+
+
+def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
+    normal = generator.standard_normal((count, len(gaussian.mode)))
+    # precision = R Rᵀ, so R⁻ᵀ z has the inverse precision as its covariance.
+    return np.linalg.solve(np.linalg.cholesky(gaussian.precision).T, normal.T).T

@@ -1,0 +1,274 @@
+"""Estimators of the gradient of the log-posterior: full batch, mini-batch, control variate.
+
+The density that a move leaves invariant is the tempered posterior of the data seen so far (`target`). An estimator is a
+small frozen configuration with three methods:
+
+    prepare     on the host, before a move: brings its memory up to date with the past (`Prepared`);
+    function    inside a compiled move: the function (key, positions) -> gradients;
+    adapt       on the host, after a move: takes the measured noise into account.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia.errors import check_count
+from evidentia.kernels.kernel import Gradient
+from evidentia.model.bound import Batch, BoundModel
+from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.rows import Positions, Window
+from evidentia.posterior.target import Target, expand_target, gradient_sum, posterior, prior_gradient
+
+ALLOWED_NOISE = (
+    0.1  # variance of a gradient's noise, in units of the gradient's own variance over the posterior
+)
+STEP = 8  # factor by which mini-batches grow and shrink: few sizes, as each is a program of its own
+QUIET_NOISE = ALLOWED_NOISE / STEP**2  # with a mini-batch a step smaller, still a step below what is allowed
+NOW = 0  # as `recentre_at`: the centre is chosen anew before the next move
+
+Centre = Float[np.ndarray, " parameters"]
+
+
+class Prepared(NamedTuple):
+    """What a move uses.
+
+    Attributes:
+        estimator: perhaps a cheaper or a safer one than the one configured.
+        memory: what the estimator remembers until the next move.
+        target: the same density, perhaps with another boundary between past and chunk.
+        expansion: of the target's log-likelihood, in float64 on the host, for estimators that have one.
+    """
+
+    estimator: Any
+    memory: Any
+    target: Target
+    expansion: Expansion | None = None
+
+
+@dataclass(frozen=True)
+class FullBatch:
+    """The exact gradient: every row at every step, at a cost that grows with the data."""
+
+    is_exact: ClassVar[bool] = True
+    needs_centre: ClassVar[bool] = False
+
+    def prepare(self, model: BoundModel, memory: Any, target: Target, centre: Centre) -> Prepared:
+        """Nothing to prepare."""
+        return Prepared(self, memory, target)
+
+    def function(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Gradient:
+        """∇ log π_λ itself; the key is not used."""
+
+        def gradient(key: Array, positions: Positions) -> Positions:
+            return prior_gradient(model, positions) + gradient_sum(model, positions, target)
+
+        return gradient
+
+    def adapt(self, memory: Any, noise: float) -> Any:
+        """Nothing to adapt."""
+        return memory
+
+
+@dataclass(frozen=True)
+class MiniBatch:
+    """The published estimator: (n / B) times the gradient of a mini-batch drawn from the past, plus the whole chunk.
+
+        ∇ log p(θ) + (n/B) Σ_{b in B} ∇ℓ_b(θ) + λ Σ_{i in chunk} ∇ℓ_i(θ)
+
+    Each particle has a mini-batch of its own, drawn with replacement at each step. Unbiased, with a variance of
+    (n²/B) Var ∇ℓ that drowns the injected noise when n is large.
+
+    Raises:
+        ConfigurationError: `batch_size` is not a positive integer.
+
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1.
+    """
+
+    batch_size: int = 500
+
+    is_exact: ClassVar[bool] = False
+    needs_centre: ClassVar[bool] = False
+
+    def __post_init__(self):
+        check_count("batch_size", self.batch_size, 1)
+
+    def prepare(self, model: BoundModel, memory: Any, target: Target, centre: Centre) -> Prepared:
+        """Nothing to prepare."""
+        return Prepared(self, memory, target)
+
+    def function(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Gradient:
+        """An unbiased estimate of ∇ log π_λ, with independent noise for each particle."""
+        past = target.past
+
+        def batch_sum(position, batch):
+            return jnp.sum(model.log_likelihood(position, batch))
+
+        def gradient(key: Array, positions: Positions) -> Positions:
+            batches = draw_rows(key, past, (positions.shape[0], self.batch_size))
+            of_past: Array = jax.vmap(jax.grad(batch_sum))(positions, batches)
+            of_past = of_past * (past.weight * past.size / self.batch_size)
+            if past.missing is not None:
+                of_past = of_past + past.missing.slope(positions)
+            # While the past is empty, the rows drawn are not data: not even a NaN of theirs may remain.
+            of_past = jnp.where(past.size > 0, of_past, 0.0)
+            of_chunk = target.temperature * gradient_sum(model, positions, target.chunk)
+            return prior_gradient(model, positions) + of_past + of_chunk
+
+        return gradient
+
+    def adapt(self, memory: Any, noise: float) -> Any:
+        """Nothing to adapt: the batch size is what the user chose."""
+        return memory
+
+
+class ControlVariateMemory(NamedTuple):
+    """What `ControlVariate` remembers between moves.
+
+    Attributes:
+        past: the expansion of the first `num_rows` rows.
+        num_rows: how many rows that is.
+        recentre_at: the number of rows from which on the centre is chosen anew.
+        batch_size: rows in a mini-batch.
+        age: moves about this centre so far.
+    """
+
+    past: Expansion
+    num_rows: int
+    recentre_at: int
+    batch_size: int
+    age: int = 0
+
+
+@dataclass(frozen=True)
+class ControlVariate:
+    """Second-order control variates: an expansion over all rows, plus a mini-batch of its remainders.
+
+    With g and H the gradient and Hessian at the centre c of all rows seen (the chunk's weighted by λ), and g_b, H_b
+    those of one row,
+
+        ∇ log p(θ) + g + H (θ - c) + (n/B) Σ_{b in B} [∇ℓ_b(θ) - g_b - H_b (θ - c)]
+
+    is unbiased, and its noise is of second order in θ - c: it vanishes for Gaussian likelihoods and falls as the
+    posterior narrows. One mini-batch serves all particles of a step: each particle's law is unchanged and the work
+    becomes matrix products. The centre is the particles' mean; it is chosen anew when the number of rows has doubled,
+    and when the noise has grown because the posterior moved away.
+
+    Up to `exact_rows` rows the exact gradient is as cheap and is taken instead. `batch_size` is where the mini-batch
+    starts: where the measured noise about a new centre is more than a tenth of the gradient's own variance, the mini-batch
+    grows, up to the exact gradient; where the noise is far below that, it shrinks again. The exact gradient has no noise to
+    measure, and is given up for a mini-batch when the number of rows has doubled.
+
+    Raises:
+        ConfigurationError: `batch_size` is not a positive integer.
+
+    Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (first order); Quiroz, Kohn,
+    Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order).
+    """
+
+    batch_size: int = 256
+    exact_rows: int = 4096
+
+    is_exact: ClassVar[bool] = False
+    needs_centre: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check_count("batch_size", self.batch_size, 1)
+
+    def prepare(
+        self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre: Centre
+    ) -> Prepared:
+        """Bring the expansion up to date; the exact gradient where it is cheaper than a useful mini-batch."""
+        if target.temperature == 1.0 and target.window.missing is None:
+            target = posterior(target.window)  # a chunk that counts fully is part of the past
+        past = target.past
+        if past.size == 0 or past.size + target.chunk.size <= self.exact_rows:
+            expansion = expand_target(model, past.expand(model, centre), target)
+            return Prepared(FullBatch(), memory, target, expansion)
+        memory = self._up_to_date(model, memory, past, centre)
+        is_exact = _is_exact_cheaper(memory, past)
+        estimator = FullBatch() if is_exact else replace(self, batch_size=memory.batch_size)
+        return Prepared(estimator, memory, target, expand_target(model, memory.past, target))
+
+    def _up_to_date(
+        self, model: BoundModel, memory: ControlVariateMemory | None, past: Window, centre: Centre
+    ) -> ControlVariateMemory:
+        """The memory with an expansion of the whole past."""
+        seen = past.num_observations
+
+        def recentred(batch_size: int, recentre_at: int = 2 * seen) -> ControlVariateMemory:
+            return ControlVariateMemory(past.expand(model, centre), past.size, recentre_at, batch_size)
+
+        if memory is None:
+            return recentred(self.batch_size)
+        if past.missing is not None:
+            # Such a window does not only grow: its rows change, and its expansion is computed for every move.
+            if not _is_exact_cheaper(memory, past):
+                return recentred(memory.batch_size)
+            if seen < memory.recentre_at:
+                return recentred(memory.batch_size, memory.recentre_at)
+            # The posterior has narrowed since the mini-batch was too noisy, and the remainders with it.
+            return recentred(self._smaller(memory.batch_size))
+        if memory.recentre_at == NOW:
+            return recentred(memory.batch_size)
+        if seen >= memory.recentre_at:
+            return recentred(self.batch_size)
+        expansion = memory.past
+        if memory.num_rows < past.size:
+            news = past.part(memory.num_rows, past.size)
+            expansion = expansion.plus(news.expand(model, expansion.centre))
+        return memory._replace(past=expansion, num_rows=past.size, age=memory.age + 1)
+
+    def _smaller(self, batch_size: int) -> int:
+        return max(self.batch_size, batch_size // STEP)
+
+    def function(self, model: BoundModel, target: Target, expansion: Expansion) -> Gradient:
+        """An unbiased estimate of ∇ log π_λ; the particles share its mini-batches."""
+        centre, past, chunk = expansion.centre, target.past, target.chunk
+
+        def remainders(key, positions, window, batch_size):
+            batch = draw_rows(key, window, (batch_size,))
+
+            def batch_sum(position):
+                return jnp.sum(model.log_likelihood(position, batch))
+
+            expected = jax.grad(batch_sum)(centre) + (positions - centre) @ jax.hessian(batch_sum)(centre)
+            return (jax.vmap(jax.grad(batch_sum))(positions) - expected) / batch_size
+
+        def gradient(key: Array, positions: Positions) -> Positions:
+            key_past, key_chunk = jax.random.split(key)
+            of_past = remainders(key_past, positions, past, self.batch_size)
+            of_chunk = remainders(key_chunk, positions, chunk, self.batch_size // 4 + 1)
+            noise = past.weight * past.size * of_past + target.temperature * chunk.size * of_chunk
+            return prior_gradient(model, positions) + expansion.slope(positions) + noise
+
+        return gradient
+
+    def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
+        """Choose the centre anew where the noise is large, and a larger mini-batch where it is large about a new centre.
+
+        A smaller one where it is tiny. The exact gradient, whose noise is zero, says nothing about mini-batches.
+        """
+        if memory is None or noise == 0.0:
+            return memory
+        if noise < QUIET_NOISE and memory.batch_size > self.batch_size:
+            return memory._replace(batch_size=self._smaller(memory.batch_size))
+        if noise <= ALLOWED_NOISE:
+            return memory
+        if memory.age == 0:
+            return memory._replace(batch_size=STEP * memory.batch_size)
+        return memory._replace(recentre_at=NOW)
+
+
+def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:
+    """Whether the exact gradient of the past costs no more than the mini-batch."""
+    return 2 * memory.batch_size >= past.size
+
+
+def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Batch:
+    """Rows drawn with replacement: a pytree whose leaves have `shape` in place of the leading axis."""
+    index = jax.random.randint(key, shape, rows.start, rows.stop)
+    return jax.tree.map(lambda leaf: leaf[index], rows.arrays)

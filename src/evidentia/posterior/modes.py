@@ -1,0 +1,206 @@
+"""The modes of a posterior: the only search for them, from any starting points.
+
+Far from a mode L-BFGS climbs towards it (`climb`); near it Newton's method finds it, with the precision there
+(`newton`). Draws of the prior are mostly far from the posterior of many rows, and 10⁶ rows are too many to look at often:
+`find_modes` searches with some of the rows, from draws of the prior that these make likely, and moves the modes that it
+finds to all rows.
+
+Derivatives are computed in float64: at 10⁶ rows a float32 Hessian drowns directions that only the prior informs.
+
+Source: Nocedal and Wright (2006), Numerical Optimization, sections 3.1 and 3.3 (sufficient increase, line search);
+Dauphin et al. (2014), Advances in Neural Information Processing Systems 27, Algorithm 1 (saddles); Zhu, Byrd, Lu, Nocedal
+(1997), ACM Transactions on Mathematical Software 23, 550 (L-BFGS-B; SciPy's).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
+from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import relabel
+from evidentia.posterior.target import expand_prior
+
+MAX_STEPS = 50  # of Newton's method
+MAX_HALVINGS = 10  # of one step
+TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
+FINE_TOLERANCE = 1e-6  # of the modes that `find_modes` returns
+MAX_CLIMB = 300  # steps of L-BFGS
+NUM_DRAWS = 1024  # draws of the prior, of which
+NUM_STARTS = 10  # are the starting points of the search
+FEW_ROWS = 2000  # rows of the search
+MIN_LOG_MASS = -12.0  # of a mode relative to the largest, in nats: smaller ones are left out
+
+Vector = Float[np.ndarray, " parameters"]
+
+
+def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian, ...]:
+    """The modes of the posterior of `rows`, the largest first, each once; empty if none with definite curvature was found.
+
+    With interchangeable components, each mode is in one order of many, and its log mass is that of this order alone.
+    """
+    few = rows.sample(FEW_ROWS)
+    found: list[LocalGaussian] = []
+    for start in likely_draws(model, few, key):
+        top = climb(model, few, start)
+        if not any(is_same(model, top, mode) for mode in found):
+            mode = newton(model, few, top, tolerance=FINE_TOLERANCE)
+            found += [] if mode is None else [mode]
+    guesses = distinct(model, found)
+    if few.size == rows.num_observations:
+        return guesses
+    growth = rows.num_observations / few.size
+    return distinct(model, [_with_all_rows(model, rows, guess, growth) for guess in guesses])
+
+
+def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[LocalGaussian, ...]:
+    """Each mode once, the largest first, without the smallest (`MIN_LOG_MASS`).
+
+    Two modes are the same within a standard deviation, with interchangeable components in any order.
+    """
+    modes: list[LocalGaussian] = []
+    for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
+        is_large = not modes or mode.log_mass - modes[0].log_mass > MIN_LOG_MASS
+        if is_large and not any(is_same(model, mode.mode, other) for other in modes):
+            modes.append(mode)
+    return tuple(modes)
+
+
+def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
+    """Whether a position is within a standard deviation of a mode, with components in the nearest order."""
+    if model.exchangeable:
+        both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
+        position = np.asarray(relabel(model, both, np.array([1.0, 0.0]))[1], np.float64)
+    step = position - mode.mode
+    return bool(step @ mode.precision @ step <= 1)
+
+
+def likely_draws(model: BoundModel, rows: Rows, key: Array) -> Float[np.ndarray, "starts parameters"]:
+    """Distinct draws of the prior, chosen with probabilities that follow a power of their likelihood.
+
+    The power leaves an effective sample size of twice their number.
+    """
+    key_draw, key_choose = jax.random.split(key)
+    positions = model.sample_prior(key_draw, NUM_DRAWS)
+    log_likelihoods, _ = rows.log_likelihoods(model, positions)
+    log_likelihoods = np.where(np.isnan(log_likelihoods), -np.inf, log_likelihoods)
+    possible = int(np.sum(log_likelihoods > -np.inf))
+    if possible == 0:
+        return np.empty((0, positions.shape[1]))
+    temperature = weights.next_temperature(np.zeros(NUM_DRAWS), log_likelihoods, 0.0, 2.0 * NUM_STARTS)
+    log_shares = temperature * log_likelihoods
+    # Without replacement, in proportion to their shares: the largest after Gumbel noise.
+    order = np.argsort(-(log_shares + np.asarray(jax.random.gumbel(key_choose, (NUM_DRAWS,)))))
+    return np.asarray(positions, np.float64)[order[: min(NUM_STARTS, possible)]]
+
+
+def climb(model: BoundModel, rows: Rows, start: Vector) -> Vector:
+    """A position near a mode, uphill on the log-posterior from any position where it is finite.
+
+    Far from a mode Newton's steps fail where the log-posterior is not concave or a likelihood overflows: of twelve starts of
+    a Poisson regression one arrives; with L-BFGS all do.
+    """
+    from scipy.optimize import minimize  # slow to import, and only some searches need it
+
+    def depth(position):
+        point = _look(model, rows, position)
+        is_finite = np.isfinite(point.log_posterior) and np.isfinite(point.gradient).all()
+        return (-point.log_posterior, -point.gradient) if is_finite else (1e300, np.zeros_like(position))
+
+    options = {"maxiter": MAX_CLIMB, "ftol": 1e-6}  # of the log-posterior: Newton's method does the rest
+    return minimize(depth, np.asarray(start, np.float64), jac=True, method="L-BFGS-B", options=options).x
+
+
+def newton(
+    model: BoundModel,
+    rows: Rows,
+    start: Vector,
+    precision: Float[np.ndarray, "parameters parameters"] | None = None,
+    tolerance: float = TOLERANCE,
+) -> LocalGaussian | None:
+    """The mode near `start`; None if it is not found or the curvature there is not definite.
+
+    Steps that do not lead uphill are halved until they do. Where the Hessian is indefinite, its eigenvalues count with their
+    absolute values, so that a step leads away from a saddle. An approximate `precision` (that of fewer rows, scaled) saves
+    Hessians: it is kept for as long as each step shortens the distance by three quarters. The squared distance to the mode,
+    in posterior standard deviations, is below the `tolerance` at the end, and the log mass has half that error at most.
+    """
+    metric, is_current = precision, False
+    here = _look(model, rows, np.asarray(start, np.float64))
+    if not np.isfinite(here.log_posterior):
+        return None
+    for _ in range(MAX_STEPS):
+        if metric is None:
+            precision, is_current = posterior_precision(model, rows, here.position), True
+            if not np.isfinite(precision).all():
+                return None
+            metric = _absolute(precision)
+        step = np.linalg.solve(metric, here.gradient)
+        distance = float(here.gradient @ step)
+        if not np.isfinite(distance):
+            return None
+        if distance < tolerance:
+            if precision is None or not is_current:
+                precision = posterior_precision(model, rows, here.position)
+            return local_gaussian(here.position, here.log_posterior, precision)
+        there = _uphill(model, rows, here, step, distance)
+        if there is None:
+            if is_current:
+                return None
+            metric = None
+        else:
+            left = float(there.gradient @ np.linalg.solve(metric, there.gradient))
+            here, is_current = there, False
+            metric = metric if left < distance / 4 else None
+    return None
+
+
+def posterior_precision(
+    model: BoundModel, rows: Rows, position: Vector
+) -> Float[np.ndarray, "parameters parameters"]:
+    """The negative Hessian of the log-posterior of all rows."""
+    return -(rows.expand(model, position).hessian + expand_prior(model, position).hessian)
+
+
+class _Point(NamedTuple):
+    position: Vector
+    log_posterior: float
+    gradient: Vector
+
+
+def _look(model: BoundModel, rows: Rows, position: Vector) -> _Point:
+    likelihood = rows.expand(model, position, hessian=False)
+    prior = expand_prior(model, position)
+    return _Point(position, float(likelihood.value + prior.value), likelihood.gradient + prior.gradient)
+
+
+def _uphill(model: BoundModel, rows: Rows, here: _Point, step: Vector, distance: float) -> _Point | None:
+    """The point after the step, or after the first of its halves that leads uphill by enough; None after many."""
+    rounding = 1e-10 * abs(here.log_posterior)
+    for share in 0.5 ** np.arange(MAX_HALVINGS):
+        there = _look(model, rows, here.position + share * step)
+        if there.log_posterior > here.log_posterior + 1e-4 * share * distance - rounding:
+            return there
+    return None
+
+
+def _with_all_rows(
+    model: BoundModel, rows: Rows, guess: LocalGaussian, growth: float
+) -> LocalGaussian | None:
+    found = newton(model, rows, guess.mode, growth * guess.precision, FINE_TOLERANCE)
+    return found or newton(model, rows, climb(model, rows, guess.mode), tolerance=FINE_TOLERANCE)
+
+
+def _absolute(matrix: np.ndarray) -> np.ndarray:
+    """The matrix with its eigenvalues' absolute values; near zero a millionth of the largest."""
+    if is_definite(matrix):
+        return matrix
+    values, vectors = np.linalg.eigh(matrix)
+    sizes = np.abs(values)
+    return (vectors * np.maximum(sizes, 1e-6 * sizes.max())) @ vectors.T

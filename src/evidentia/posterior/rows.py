@@ -1,0 +1,254 @@
+"""Rows: what may be asked of observations, wherever they are, and a window of them on the device.
+
+`Rows` is the protocol that everything above this room relies on: how many, a few of them to hold locally, their
+log-likelihood at positions, and its derivatives at one position. `Window` implements it for arrays on the device. A window
+can stand for more rows than it holds, as the past of a stream does.
+
+Every sum over the rows of a window goes through `fold_rows`, which walks them block by block inside one compiled program:
+a window of any length runs without compiling anew, and no array of size particles × rows is ever held.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from evidentia.compilation import compiled
+from evidentia.model.bound import Batch, BoundModel
+from evidentia.posterior.expansion import Expansion
+
+NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
+FEW = 100_000  # rows times parameters up to which a Hessian takes no time
+BLOCK_SIZE = 512  # rows per block: large enough for matrix products, small enough to stay in the cache
+
+Carry = TypeVar("Carry")
+Positions = Float[Array, "particles parameters"]
+LogLikelihoods = Float[np.ndarray, " particles"]
+
+
+class Rows(Protocol):
+    """Observations, in memory or elsewhere."""
+
+    @property
+    def num_observations(self) -> int:
+        """How many there are."""
+        ...
+
+    def sample(self, count: int) -> "Window":
+        """At most `count` of them, spread evenly, on the device."""
+        ...
+
+    def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
+        """Log-likelihood of all rows at every particle, in nats, as float64 deviations from a common offset.
+
+        Particle i has the log-likelihood `deviations[i] + offset`; the deviation is -inf where a row has -inf, and NaN where
+        a row has NaN or +inf.
+        """
+        ...
+
+    def expand(
+        self, model: BoundModel, centre: Float[np.ndarray, " parameters"], hessian: bool = True
+    ) -> Expansion:
+        """Log-likelihood of all rows at one position with its gradient and Hessian, in float64 on the host.
+
+        Without `hessian` the Hessian may be zero, and the look takes the time of a few likelihoods.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Window:
+    """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their leading axis.
+
+    With `missing` the R rows stand for n: each counts `weight` = n/R times, and `missing` expands what is then still missing,
+
+        Σ_{i ≤ n} ℓ_i(θ) = (n/R) Σ_{i in window} ℓ_i(θ) + Q(θ).
+
+    Q is small, as the sample has about the same shape as the whole. Source: Quiroz, Kohn, Villani, Tran (2019), Journal of
+    the American Statistical Association 114, Eq. 5 (the difference estimator, here with the same sample at every position).
+
+    Attributes:
+        first_row: the number of the first row in messages, where that is not `start`.
+    """
+
+    arrays: Batch
+    start: int
+    stop: int
+    weight: float = 1.0
+    missing: Expansion | None = None
+    first_row: int | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of rows that the window holds."""
+        return self.stop - self.start
+
+    @property
+    def num_observations(self) -> int:
+        """The number of rows that it stands for."""
+        return round(self.weight * self.size)
+
+    @property
+    def span(self) -> str:
+        """The rows in words."""
+        first = self.start if self.first_row is None else self.first_row
+        return f"rows {first} to {first + self.size - 1}"
+
+    def part(self, start: int, stop: int) -> "Window":
+        """The rows from `start` to `stop`, counted from the first of the window, as a plain window."""
+        return Window(self.arrays, self.start + start, self.start + stop)
+
+    def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
+        """How much each row counts, by its place in the arrays; zero outside the window."""
+        inside = (index >= self.start) & (index < self.stop)
+        return jnp.where(inside, self.weight, 0.0)
+
+    def sample(self, count: int) -> "Window":
+        """At most `count` of the rows, spread evenly; the plain window itself if it has no more."""
+        if self.size <= count:
+            return Window(self.arrays, self.start, self.stop)
+        index = np.linspace(self.start, self.stop - 1, count).astype(int)
+        return Window(jax.tree.map(lambda leaf: leaf[index], self.arrays), 0, count)
+
+    def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
+        """As `Rows.log_likelihoods`, without the loss of digits that float32 would bring.
+
+        The log-likelihood of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats; and rounding of single rows adds up
+        where data take few values, such as counts. So each row's average over the particles is subtracted, and the small
+        deviations are summed in float32. The offset makes a few of the particles right on average, whose sums are computed in
+        float64 too.
+        """
+        deviations = np.asarray(_deviations(model, positions, self), np.float64)
+        few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
+        exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
+        finite = np.isfinite(deviations[few]) & np.isfinite(exact)
+        return deviations, float(np.mean(exact[finite] - deviations[few][finite])) if finite.any() else 0.0
+
+    def exact_log_likelihoods(
+        self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
+    ) -> LogLikelihoods:
+        """Log-likelihood of all rows at a few particles, in float64: the context leaves JAX's own setting alone."""
+        with jax.enable_x64(True):
+            return np.asarray(_exact_sums(model, np.asarray(positions, np.float64), self))
+
+    def expand(
+        self, model: BoundModel, centre: Float[np.ndarray, " parameters"], hessian: bool = True
+    ) -> Expansion:
+        """As `Rows.expand`, in one pass over the rows."""
+        # The Hessian of few rows takes less time than compiling a program without it.
+        hessian = hessian or self.size * len(centre) <= FEW
+        with jax.enable_x64(True):
+            parts = _expand(model, np.asarray(centre, np.float64), self, hessian)
+            plain = Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
+        return plain if self.missing is None else plain.plus(self.missing.about(plain.centre))
+
+
+jax.tree_util.register_pytree_node(
+    Window,
+    # `first_row` is for messages only: it outgrows 32 bits, and programs need not know it.
+    lambda window: (
+        (window.arrays, window.start, window.stop, window.weight, window.missing),
+        None,
+    ),
+    lambda _, parts: Window(*parts),
+)
+
+
+def without_missing(window: Window) -> Window:
+    """The window with each of its rows counting once."""
+    return replace(window, weight=1.0, missing=None)
+
+
+def fold_rows(
+    function: Callable[[Carry, Batch, Float[Array, " block"]], Carry], initial: Carry, rows: Any
+) -> Carry:
+    """Fold `function(carry, block, weights)` over the rows of a window or a tempered target, block by block.
+
+    `weights` says how much each row of the block counts: zero for rows outside.
+    """
+    capacity, size = _capacity(rows.arrays), block_size(rows.arrays)
+
+    def body(index, carry):
+        first = rows.start + index * size
+        # At the end of the arrays the slice moves back; rows that it shows for a second time have weight zero.
+        shifted = jnp.minimum(first, capacity - size)
+        block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), rows.arrays)
+        row = shifted + jnp.arange(size)
+        weights: Array = rows.row_weights(row)
+        return function(carry, block, jnp.where(row >= first, weights, 0.0))
+
+    return jax.lax.fori_loop(0, (rows.stop - rows.start + size - 1) // size, body, initial)
+
+
+def block_size(arrays: Batch) -> int:
+    """Rows in a block of `fold_rows`."""
+    return min(BLOCK_SIZE, _capacity(arrays))
+
+
+def weighted_sum(
+    model: BoundModel, position: Float[Array, " parameters"], block: Batch, weights: Float[Array, " block"]
+) -> Float[Array, ""]:
+    """Weighted sum of the log-likelihoods of a block's rows at one particle, in the precision of its position."""
+    values: Array = model.log_likelihood(position, _in_precision_of(position, block))
+    return jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
+
+
+def _capacity(arrays: Batch) -> int:
+    return jax.tree.leaves(arrays)[0].shape[0]
+
+
+def _in_precision_of(position: Array, block: Batch) -> Batch:
+    # In 64 bits integers are widened too: what is computed from 32 bits stays there.
+    if position.dtype != jnp.float64:
+        return block
+    wide = {"f": jnp.float64, "i": jnp.int64}
+    return jax.tree.map(lambda leaf: leaf.astype(wide.get(leaf.dtype.kind, leaf.dtype)), block)
+
+
+@compiled(static_argnames="model")
+def _deviations(model: BoundModel, positions: Positions, window: Window) -> Array:
+    def add(deviations: Array, block: Batch, weights: Array) -> Array:
+        values: Array = jax.vmap(model.log_likelihood, (0, None))(positions, block)
+        values = jnp.where(weights > 0, values, 0.0)
+        finite = jnp.isfinite(values)
+        average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
+        values = jnp.where(values == jnp.inf, jnp.nan, values - average)
+        return deviations + jnp.where(weights > 0, weights * values, 0.0).sum(1)
+
+    deviations = fold_rows(add, jnp.zeros_like(positions[:, 0]), window)
+    # Constants do not matter here: the offset makes up for them.
+    return deviations if window.missing is None else deviations + window.missing.rise(positions)
+
+
+@compiled(static_argnames="model")
+def _exact_sums(model, positions, window):
+    def add(sums, block, weights):
+        return sums + jax.vmap(weighted_sum, (None, 0, None, None))(model, positions, block, weights)
+
+    sums = fold_rows(add, jnp.zeros_like(positions[:, 0]), window)
+    missing = window.missing
+    return sums if missing is None else sums + missing.value + missing.rise(positions)
+
+
+@compiled(static_argnames=("model", "hessian"))
+def _expand(model, centre, window, hessian):
+    """Value, gradient and Hessian of the weighted sum over the window's rows."""
+
+    def look(position, block, weights):
+        value, gradient = jax.value_and_grad(weighted_sum, argnums=1)(model, position, block, weights)
+        return gradient, (value, gradient)
+
+    def add(carry, block, weights):
+        if hessian:
+            curvature, (value, gradient) = jax.jacfwd(look, has_aux=True)(centre, block, weights)
+        else:
+            curvature, (value, gradient) = 0.0, look(centre, block, weights)[1]
+        return jax.tree.map(jnp.add, carry, (value, gradient, curvature))
+
+    size = centre.shape[0]
+    zeros = (jnp.zeros(shape, centre.dtype) for shape in ((), size, (size, size)))
+    return fold_rows(add, tuple(zeros), window)

@@ -1,0 +1,141 @@
+"""The tempered posterior of the rows seen so far, and its exact derivatives.
+
+    log π_λ(θ) = log p(θ) + Σ_{past} ℓ_i(θ) + λ Σ_{chunk} ℓ_i(θ),       ℓ_i(θ) = log p(y_i | θ),
+
+with θ on the unconstrained scale. Everything here visits every row, block by block; estimates from a few of them are in
+`gradients`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from evidentia.compilation import compiled
+from evidentia.model.bound import Batch, BoundModel
+from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.rows import Positions, Window, fold_rows, weighted_sum
+
+
+class Target(NamedTuple):
+    """The tempered posterior of a window: rows before `boundary` are the past and count fully, the others λ times."""
+
+    window: Window
+    boundary: Int[Array, ""] | int
+    temperature: Float[Array, ""] | float = 1.0
+
+    @property
+    def arrays(self) -> Batch:
+        """The arrays that hold past and chunk."""
+        return self.window.arrays
+
+    @property
+    def start(self) -> int:
+        """The first row of the past."""
+        return self.window.start
+
+    @property
+    def stop(self) -> int:
+        """The end of the chunk."""
+        return self.window.stop
+
+    @property
+    def past(self) -> Window:
+        """The rows that count fully, with what they stand for."""
+        return replace(self.window, stop=self.boundary)
+
+    @property
+    def chunk(self) -> Window:
+        """The rows that count λ times."""
+        return Window(self.arrays, self.boundary, self.stop)  # type: ignore[arg-type]
+
+    @property
+    def num_observations(self) -> float:
+        """The number of rows of past and chunk."""
+        return self.past.num_observations + self.chunk.num_observations
+
+    def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
+        """How much each row counts, by its place in the arrays."""
+        weights = jnp.where(index < self.boundary, self.window.weight, self.temperature)
+        return jnp.where((index >= self.start) & (index < self.stop), weights, 0.0)
+
+
+def tempered(past: Window, chunk: Window, temperature: float = 1.0) -> Target:
+    """The target of a chunk that follows the past in the same arrays."""
+    assert past.arrays is chunk.arrays and past.stop == chunk.start
+    return Target(replace(past, stop=chunk.stop), chunk.start, temperature)
+
+
+def posterior(window: Window) -> Target:
+    """The target of all rows of a window."""
+    return Target(window, window.stop)
+
+
+def prior_gradient(model: BoundModel, positions: Positions) -> Positions:
+    """Gradient of the log prior density at every particle."""
+    return jax.vmap(jax.grad(model.log_prior))(positions)
+
+
+def gradient_sum(model: BoundModel, positions: Positions, rows: Window | Target) -> Positions:
+    """Gradient of the log-likelihood at every particle, each row visited."""
+
+    def add(carry, block, weights):
+        gradient = jax.grad(weighted_sum, argnums=1)
+        return carry + jax.vmap(gradient, (None, 0, None, None))(model, positions, block, weights)
+
+    gradients = fold_rows(add, jnp.zeros_like(positions), rows)
+    missing = rows.window.missing if isinstance(rows, Target) else rows.missing
+    return gradients if missing is None else gradients + missing.slope(positions)
+
+
+def log_target(
+    model: BoundModel, target: Target
+) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
+    """log π_λ of one particle, exact, as a function that `jax.grad` can differentiate.
+
+    Value and gradient come from the same walk over the rows, which JAX could not differentiate: its length is not static.
+    """
+
+    def value_and_gradient(position):
+        def add(total, block, weights):
+            here = jax.value_and_grad(weighted_sum, argnums=1)(model, position, block, weights)
+            return jax.tree.map(jnp.add, total, here)
+
+        prior = jax.value_and_grad(model.log_prior)(position)
+        value, gradient = fold_rows(add, prior, target)
+        if (missing := target.window.missing) is not None:
+            value, gradient = (
+                value + missing.value + missing.rise(position),
+                gradient + missing.slope(position),
+            )
+        return value, gradient
+
+    @jax.custom_vjp
+    def log_density(position):
+        return value_and_gradient(position)[0]
+
+    log_density.defvjp(value_and_gradient, lambda gradient, cotangent: (cotangent * gradient,))
+    return log_density
+
+
+def expand_target(model: BoundModel, past: Expansion, target: Target) -> Expansion:
+    """The expansion of a target's log-likelihood, given that of its past."""
+    if target.chunk.size == 0:
+        return past
+    return past.plus(target.chunk.expand(model, past.centre), float(target.temperature))
+
+
+def expand_prior(model: BoundModel, centre: Float[np.ndarray, " parameters"]) -> Expansion:
+    """The log prior density with its gradient and Hessian, in float64 on the host."""
+    with jax.enable_x64(True):
+        parts = _expand_prior(model, np.asarray(centre, np.float64))
+        return Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
+
+
+@compiled(static_argnames="model")
+def _expand_prior(model, centre):
+    return *jax.value_and_grad(model.log_prior)(centre), jax.hessian(model.log_prior)(centre)

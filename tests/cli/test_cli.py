@@ -1,0 +1,567 @@
+"""The command line: right numbers from files, one clear message for every mistake, and nothing lost after Ctrl-C."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import evidentia as ev
+from evidentia.cli import main
+from evidentia.cli.estimate import CONFIGURATIONS
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run a command; its exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words):
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def linear(tmp_path_factory):
+    """A Parquet file of a linear regression, with features far from standard, and the data as they were."""
+    data, _ = ev.models.linear_regression(2).simulate(500, seed=1)
+    x = data["x"].astype(np.float64)
+    path = tmp_path_factory.mktemp("linear") / "linear.parquet"
+    columns = {"a": x[:, 0], "b": 50 + 20 * x[:, 1], "same": np.full(500, 0.1), "y": data["y"]}
+    pa.parquet.write_table(pa.table(columns), path)
+    return path, columns
+
+
+def estimate(path, *words):
+    return ("estimate", path, "--num-particles", "64", *words)
+
+
+def exact(x, y):
+    """The exact log evidence of a linear regression, and what may lie between it and an estimate."""
+    return ev.models.linear_regression(x.shape[1]).exact_log_evidence({"x": x.astype(np.float32), "y": y})
+
+
+def test_log_evidence_of_a_file(run, linear):
+    path, columns = linear
+    code, out, err = run(*estimate(path, "-m", "linear", "-t", "y", "--features", "a,same", "--json"))
+    assert (code, err) == (0, "")
+    (evidence,) = json.loads(out)["evidences"].values()
+    truth = exact(np.stack([columns["a"], columns["same"]], axis=1), columns["y"])
+    assert abs(evidence["log_evidence"] - truth) < 4 * evidence["standard_error"]
+
+
+def test_standardised_features_give_the_evidence_of_standardised_data(run, linear, tmp_path):
+    path, columns = linear
+    words = ("-m", "linear", "-t", "y", "--features", "b,same", "--standardise", "--out", tmp_path / "out")
+    code, out, _ = run(*estimate(path, *words, "--json"))
+    assert code == 0
+    found = json.loads(out)
+    raw = np.stack([columns[name] for name in ("b", "same")], axis=1)
+    means, scales = raw.mean(0), np.array([raw.std(0)[0], 1.0])
+    standardised = found["data"]["standardised"]
+    np.testing.assert_allclose(list(standardised["means"].values()), means)
+    np.testing.assert_allclose(list(standardised["scales"].values()), scales)
+    assert standardised["constant"] == ["same"]
+    (evidence,) = found["evidences"].values()
+    truth = exact((raw - means) / scales, columns["y"])
+    assert abs(evidence["log_evidence"] - truth) < 4 * evidence["standard_error"]
+    # A person who reads the page is told as well.
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "Features were standardised" in page
+    assert f"b ({means[0]:.6g}, {scales[0]:.6g})" in page
+    assert "Constant" in page
+
+
+def test_csv_and_parquet_of_the_same_table_give_the_same_numbers(run, linear, tmp_path):
+    path, columns = linear
+    pa.csv.write_csv(pa.table(columns), tmp_path / "linear.csv")
+    words = ("-m", "linear", "-t", "y", "--features", "a,b", "--standardise", "--json")
+    outputs = [json.loads(run(*estimate(file, *words))[1]) for file in (path, tmp_path / "linear.csv")]
+    values = [evidence["log_evidence"] for each in outputs for evidence in each["evidences"].values()]
+    assert values[0] == values[1]
+    assert len({each["data"]["observations_sha256"] for each in outputs}) == 1
+
+
+def test_order_of_the_rows(run, linear, tmp_path):
+    """The evidence of a sorted file is that of its rows in any order."""
+    _, columns = linear
+    order = np.argsort(columns["y"])
+    pa.parquet.write_table(
+        pa.table({name: columns[name][order] for name in ("a", "same", "y")}), tmp_path / "sorted.parquet"
+    )
+    truth = exact(np.stack([columns["a"], columns["same"]], axis=1), columns["y"])
+    for words, seed in ((), 0), (("--in-order",), None):
+        words = ("-m", "linear", "-t", "y", "--json", *words)
+        found = json.loads(run(*estimate(tmp_path / "sorted.parquet", *words))[1])
+        (evidence,) = found["evidences"].values()
+        assert found["data"]["shuffle_seed"] == seed
+        assert abs(evidence["log_evidence"] - truth) < 4 * evidence["standard_error"]
+
+
+def test_what_a_person_sees(run, linear, tmp_path):
+    path, _ = linear
+    words = ("-m", "linear", "-t", "y", "--features", "a,b", "--standardise", "--out", tmp_path / "out")
+    code, out, err = run(*estimate(path, *words))
+    assert (code, err) == (0, "")
+    for words in (
+        "linear regression",
+        "log evidence",
+        "±",
+        "500",
+        "features were standardised",
+        "index.html",
+    ):
+        assert words.lower() in out.lower()
+    written = {file.name for file in (tmp_path / "out").iterdir()}
+    assert {"index.html", "results.json"} <= written
+    assert {file.rpartition(".")[2] for file in written} >= {"json", "csv", "parquet", "png", "html"}
+
+
+def test_json_is_what_the_folder_holds(run, linear, tmp_path):
+    path, _ = linear
+    words = ("-m", "linear", "-t", "y", "--features", "a,b", "--standardise", "--json", "--out", tmp_path)
+    code, out, _ = run(*estimate(path, *words))
+    assert code == 0
+    assert json.loads(out) == json.loads((tmp_path / "results.json").read_text())
+
+
+OWN = """
+import jax.numpy as jnp
+import numpyro, numpyro.distributions as dist
+import evidentia as ev
+
+def robust(x, y):
+    weights = numpyro.sample("weights", dist.Normal(0, 1).expand([x.shape[1]]).to_event(1))
+    numpyro.sample("y", dist.StudentT(4.0, x @ weights, 1.0), obs=y)
+
+def log_likelihood(params, batch):
+    return dist.Normal(params["mean"], 1.0).log_prob(batch["y"]).sum(-1)
+
+normal = ev.Model({"mean": dist.Normal(0, 1).expand([2]).to_event(1)}, log_likelihood, name="normal")
+number = 3
+class Thing: pass
+def impossible(x, y):
+    mean = numpyro.sample("mean", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Uniform(mean + 1e9, mean + 2e9), obs=y)
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.mark.parametrize(("name", "target"), [("robust", ["-t", "y"]), ("normal", [])])
+def test_a_model_of_ones_own(run, linear, own, name, target):
+    words = (
+        "-m",
+        f"{own}:{name}",
+        *target,
+        "--features",
+        "a,b",
+        "--standardise",
+        "--method",
+        "laplace",
+        "--json",
+    )
+    code, out, err = run(*estimate(linear[0], *words))
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert list(found["evidences"]) == [name]
+    assert math.isfinite(found["evidences"][name]["log_evidence"])
+
+
+def test_published_method(run, linear):
+    words = ("-m", "linear", "-t", "y", "--features", "a,same", "--method", "sgais-published", "--json")
+    code, out, _ = run("estimate", linear[0], *words)
+    assert code == 0
+    (evidence,) = json.loads(out)["evidences"].values()
+    assert evidence["num_particles"] == 10
+
+
+def test_every_estimator_has_a_name():
+    named = {type(make()) for make in CONFIGURATIONS.values()}
+    assert named == {getattr(ev, name) for name in ev.__all__ if hasattr(getattr(ev, name), "run")}
+
+
+def test_another_method(run, linear):
+    words = ("-m", "linear", "-t", "y", "--features", "a,same", "--method", "laplace", "--json")
+    code, out, err = run("estimate", linear[0], *words)
+    assert (code, err) == (0, "")
+    (evidence,) = json.loads(out)["evidences"].values()
+    assert evidence["method"]["type"] == "Laplace" and evidence["standard_error"] < 0.1
+
+
+def test_real_data(run, shared_data):
+    words = ("-m", "softmax", "-t", "skin", "--standardise", "--num-particles", "32", "--json")
+    code, out, err = run("estimate", shared_data / "skin.parquet", *words)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    (evidence,) = found["evidences"].values()
+    assert evidence["num_observations"] == 245_057
+    share = 50_859 / 245_057
+    guess = share * math.log(share) + (1 - share) * math.log(1 - share)
+    assert guess < evidence["log_evidence_per_observation"] < 0  # better than the share of each class alone
+
+
+# Comparing results -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(run, linear, tmp_path):
+    """Folders with the results of two models of the same rows, and of another target."""
+    runs = {"both": ("a,b", "y"), "one": ("b,same", "y"), "other": ("b,same", "a")}
+    for name, (features, target) in runs.items():
+        words = (
+            "-m",
+            "linear",
+            "-t",
+            target,
+            "--features",
+            features,
+            "--standardise",
+            "--out",
+            tmp_path / name,
+        )
+        assert run(*estimate(linear[0], *words, "--quiet"))[0] == 0
+    return tmp_path
+
+
+def test_compare_folders_and_files(run, results):
+    code, out, err = run("compare", results / "one", results / "both" / "results.json")
+    assert (code, err) == (0, "")
+    assert out.index("both") < out.index("one")
+    assert "both has the highest log evidence" in out
+    code, out, _ = run("compare", results / "one", results / "both", "--json")
+    assert code == 0
+    found = json.loads(out)["models"]
+    assert found["both"]["log_bayes_factor"] == 0 > found["one"]["log_bayes_factor"]
+
+
+def test_compare_refuses_other_observations(run, results):
+    code, _, err = run("compare", results / "one", results / "other")
+    assert code == 2
+    assert "different observations" in err
+    assert "y of linear.parquet" in err
+
+
+def test_compare_refuses_what_is_no_result(run, tmp_path, results):
+    (tmp_path / "wrong.json").write_text('{"a": 1}')
+    (tmp_path / "text.json").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    for name, message in {
+        "wrong.json": "holds no results of evidentia",
+        "text.json": "cannot be read as JSON",
+        "empty": "this folder holds no results.json",
+        "missing": "there is no such file or folder",
+    }.items():
+        code, out, err = run("compare", tmp_path / name)
+        assert (code, out) == (2, "")
+        assert message in err
+    code, _, err = run("compare", results / "one", results / "one")
+    assert code == 2
+    assert "have the same names" in err
+
+
+# Mistakes --------------------------------------------------------------------------------------------------------
+
+TABLES = {
+    "good": {"x": [0.5, 1.5, 2.5], "label": [0, 1, 2], "real": [0.5, 1.0, 2.0], "signed": [-1, 1, 1]},
+    "nan": {"x": [0.5, math.nan, 2.5], "label": [0, 1, 2]},
+    "missing": {"x": [0.5, None, 2.5], "label": [0, 1, None]},
+    "infinite": {"x": [0.5, math.inf, 2.5], "label": [0, 1, 2]},
+    "text": {"x": [0.5, 1.5, 2.5], "town": ["Ulm", "Rom", "Bern"], "label": [0, 1, 2]},
+    "empty": {"x": pa.array([], pa.float64()), "label": pa.array([], pa.int64())},
+    "single": {"x": [0.5], "label": [1]},
+    "huge": {"x": [0.5, 1e300, 2.5], "label": [0, 1, 2]},
+    "only": {"label": [0, 1, 2]},
+    "one class": {"x": [0.5, 1.5, 2.5], "label": [0, 0, 0]},
+}
+LABEL = ("--model", "softmax", "--target", "label")
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(name):
+        path = tmp_path / f"{name}.parquet"
+        pa.parquet.write_table(pa.table(TABLES[name]), path)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        (
+            "nan",
+            LABEL,
+            "has missing values in 1 of the 3 rows from data row 1 on (the first is data row 2), in 'x'",
+        ),
+        (
+            "missing",
+            LABEL,
+            "has missing values in 2 of the 3 rows from data row 1 on (the first is data row 2), in 'x', 'label'",
+        ),
+        ("infinite", LABEL, "has infinite values of 'x' in 1 rows (the first is data row 2)"),
+        ("text", LABEL, "has columns that cannot be used: 'town' holds text. Encode"),
+        ("text", ("--model", "softmax", "--target", "town"), "'town' holds text"),
+        ("empty", LABEL, "has columns but no rows"),
+        ("single", (*LABEL, "--num-classes", "2"), "at least two observations"),
+        ("huge", LABEL, "'x' has values beyond 3e38"),
+        ("only", LABEL, "has no column left for a feature"),
+        (
+            "one class",
+            LABEL,
+            "must hold at least two classes numbered 0, 1, 2, ... without gaps; it holds 0.",
+        ),
+        (
+            "good",
+            ("--model", "softmax", "--target", "lable"),
+            "no column 'lable' for --target. Did you mean 'label'?",
+        ),
+        ("good", ("--model", "softmax", "--target", "real"), "must hold the classes as whole numbers"),
+        ("good", ("--model", "softmax", "--target", "signed"), "it holds -1, 1."),
+        ("good", (*LABEL, "--num-classes", "2"), "must hold classes from 0 to 1 (--num-classes 2)"),
+        ("good", (*LABEL, "--num-classes", "1"), "num_classes must be an integer of at least 2; got 1"),
+        ("good", (*LABEL, "--features", "x,z"), "has no column 'z'"),
+        ("good", (*LABEL, "--features", "x,"), "must be names of columns separated by commas"),
+        ("good", (*LABEL, "--features", "x,x"), "--features names x more than once"),
+        ("good", (*LABEL, "--features", "x,label"), "--features must not name the target"),
+        ("good", (*LABEL, "--num-particles", "1"), "num_particles must be an integer of at least 2; got 1"),
+        ("good", (*LABEL, "--seed", "-1"), "--seed must be an integer from 0 to"),
+        ("good", (*LABEL, "--noise-scale", "2"), "--noise-scale belongs to --model linear"),
+        ("good", (*LABEL, "--method", "nested"), "nested"),
+        (
+            "good",
+            ("--model", "linear", "-t", "real", "--noise-scale", "0"),
+            "noise_scale must be a positive number; got 0.0",
+        ),
+        ("good", ("--model", "softmax"), "--model softmax needs --target"),
+        ("good", ("--model", "mixture", "-t", "label"), "--model mixture has no target"),
+        (
+            "good",
+            ("--model", "mixture", "--num-components", "0"),
+            "num_components must be an integer of at least 1",
+        ),
+        (
+            "good",
+            ("--model", "sofmax", "-t", "label"),
+            "must be one of linear, softmax, mixture; got 'sofmax'",
+        ),
+        ("good", ("--model", "own.py", "-t", "label"), "Write own.py:name"),
+        ("good", (), "--model"),
+    ],
+)
+def test_mistakes_get_one_message_and_exit_code_2(run, table, tmp_path, name, words, message):
+    code, out, err = run("estimate", table(name), *words, "--json")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_no_classes_given_means_those_in_the_target(run, table):
+    code, out, _ = run(*estimate(table("good"), *LABEL, "--features", "x", "--method", "laplace", "--json"))
+    assert code == 0
+    assert json.loads(out)["evidences"]["softmax regression"]["num_observations"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("table.parquet", "x,label\n1,0\n", "is not a Parquet file"),
+        ("table.csv", b"PAR1\0\0", "is a Parquet file"),
+        ("table.txt", "x,label\n1,0\n", "must all end in .csv"),
+        ("table.csv", "", "is empty"),
+        ("table.csv", "x;label\n1;0\n", "separated by semicolons"),
+    ],
+)
+def test_files_that_are_not_what_they_say(run, tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = run("estimate", path, *LABEL)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "does not exist" in run("estimate", tmp_path / "other.csv", *LABEL)[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own.py:robbust", "defines no 'robbust'. Did you mean 'robust'?"),
+        ("own.py:number", "must be an evidentia.Model or a NumPyro function; number is of type int"),
+        ("own.py:Thing", "Thing is the class Thing"),
+        ("other.py:robust", "there is no Python file"),
+        ("broken.py:robust", "line 2 of "),
+        ("broken.py:robust", "broken.py cannot be run: ZeroDivisionError: division by zero"),
+        ("syntax.py:robust", "syntax.py cannot be run: SyntaxError"),
+        ("stops.py:robust", "cannot be run: SystemExit"),
+        ("own.py:impossible", "-inf at all 64 particles"),
+    ],
+)
+def test_models_that_are_none(run, linear, own, name, message):
+    own.with_name("broken.py").write_text("\nx = 1 / 0\n")
+    own.with_name("syntax.py").write_text("def f(:\n")
+    own.with_name("stops.py").write_text("raise SystemExit(3)\n")
+    code, out, err = run(*estimate(linear[0], "-m", own.parent / name, "-t", "y", "--features", "a"))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "message"),
+    [
+        ("dist.Normal(params['mean'], 1.0).log_prob(batch['y']).sum()", "log_likelihood"),
+        ("dist.Normal(params['men'], 1.0).log_prob(batch['y'])", "men"),
+        ("jnp.zeros(batch['y'].shape[0])", "log-likelihood is constant"),
+        ("jnp.sqrt(-1.0 - params['mean'] ** 2) + 0 * batch['y']", "NaN"),
+    ],
+)
+def test_likelihoods_that_are_none(run, linear, tmp_path, likelihood, message):
+    """A scalar, a name that the prior does not know, a constant, NaN; the messages are those of the Python interface."""
+    path = tmp_path / "own.py"
+    path.write_text(
+        "import jax.numpy as jnp, evidentia as ev, numpyro.distributions as dist\n"
+        f"model = ev.Model({{'mean': dist.Normal(0, 1)}}, lambda params, batch: {likelihood})\n"
+    )
+    code, out, err = run(*estimate(linear[0], "-m", f"{path}:model", "-t", "y", "--features", "a"))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(run, linear, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path / "file"))
+    assert code == 2
+    assert "cannot write to this folder" in err
+
+
+@pytest.mark.parametrize("words", [("demo",), ("estimate",), ("compare",), ("stream",), ("reproduce",), ()])
+def test_help_fits_80_columns(capsys, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert f"evidentia {' '.join(words)}" in shown.partition("Options")[2]  # an example
+
+
+def test_version_and_no_command(run):
+    assert run("--version") == (0, f"evidentia {ev.__version__}\n", "")
+    code, *shown = run()
+    assert code in (0, 2)  # after the help; typer's releases differ
+    assert "estimate" in "".join(shown)
+    code, _, err = run("estimat")
+    assert code == 2
+    assert "estimate" in err
+
+
+def test_completion_of_the_shell(run, monkeypatch):
+    """The script that --install-completion installs, and what it gets when a person presses TAB."""
+    monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
+    code, script, err = run("--show-completion")
+    assert (code, err) == (0, "")
+    assert "_EVIDENTIA_COMPLETE=complete_bash" in script and script.rstrip().endswith("evidentia")
+    monkeypatch.setenv("_EVIDENTIA_COMPLETE", "complete_bash")
+    for words, wanted in [("evidentia com", "compare"), ("evidentia estimate --method jarz", "jarzynski")]:
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        assert run() == (0, f"{wanted}\n", "")
+
+
+# Stopping --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Enough rows that the published method works on them for many seconds."""
+    data, _ = ev.models.linear_regression(1).simulate(1_000_000, seed=0)
+    path = tmp_path_factory.mktemp("large") / "large.parquet"
+    pa.parquet.write_table(pa.table({"x": data["x"][:, 0], "y": data["y"]}), path)
+    return path
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
+    """A person at a terminal sees the bar, presses Ctrl-C and finds the results."""
+    words = (
+        "estimate",
+        large,
+        "-m",
+        "linear",
+        "-t",
+        "y",
+        "--method",
+        "sgais-published",
+        "--out",
+        tmp_path / "out",
+    )
+    terminal, child = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evidentia", *map(str, words), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=child,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    )
+    os.close(child)
+    shown = read_until(terminal, b" rows ")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    os.close(terminal)
+    assert process.returncode == 130, shown
+    (evidence,) = json.loads(out)["evidences"].values()
+    assert not evidence["completed"]
+    assert 0 < evidence["num_observations"] < 1_000_000
+    assert json.loads(out) == json.loads((tmp_path / "out" / "results.json").read_text())
+    assert (tmp_path / "out" / "index.html").exists()
+
+
+def read_until(terminal, words):
+    shown = b""
+    while words not in shown:
+        shown += os.read(terminal, 1024)
+    return shown
+
+
+def test_ctrl_c_before_the_first_chunk_leaves_nothing_to_write(run, linear, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evidentia.cli.run.estimate", interrupted)
+    words = ("-m", "linear", "-t", "y", "--out", tmp_path / "out")
+    code, out, _ = run(*estimate(linear[0], *words))
+    assert (code, out) == (130, "")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_an_error_in_a_later_chunk_writes_the_results_before_it(run, linear, tmp_path, monkeypatch):
+    from evidentia.cli import run as module
+
+    complete = module.estimate
+
+    def failing(*arguments, **options):
+        error = ev.EstimationError("the log-likelihood of rows 500 to 999 is NaN")
+        error.evidence = replace(complete(*arguments, **options), completed=False)
+        raise error
+
+    monkeypatch.setattr(module, "estimate", failing)
+    words = ("-m", "linear", "-t", "y", "--features", "a,same", "--out", tmp_path / "out")
+    code, out, err = run(*estimate(linear[0], *words))
+    assert code == 2
+    assert "stopped early" in out
+    assert "Note: Rows are counted in random order" in err
+    assert err.endswith("Error: the log-likelihood of rows 500 to 999 is NaN\n")
+    assert (tmp_path / "out" / "results.json").exists()

@@ -1,0 +1,99 @@
+"""A file becomes the data of a model: numbers as they were written, in float32 and in random order."""
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evidentia.cli.table import read_table
+from evidentia.errors import DataError
+
+
+def written(folder, suffix, columns):
+    path = folder / f"table{suffix}"
+    table = pa.table(columns)
+    pa.parquet.write_table(table, path) if suffix == ".parquet" else pa.csv.write_csv(table, path)
+    return str(path)
+
+
+def read(path, target=None, features=None, **options):
+    return read_table(path, target, features, "error", **options)
+
+
+reals = st.lists(st.floats(-3e38, 3e38), min_size=1, max_size=20)
+integers = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@given(values=st.one_of(reals, integers))
+def test_a_target_comes_back_as_written(tmp_path_factory, suffix, values):
+    columns = {"x": np.zeros(len(values)), "y": values}
+    table = read(written(tmp_path_factory.mktemp("files"), suffix, columns), "y")
+    assert isinstance(table.data, dict)
+    np.testing.assert_array_equal(table.data["y"], np.array(values))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_in_the_order_asked_for(tmp_path, suffix):
+    path = written(tmp_path, suffix, {"a": [1, 2], "b": [0.5, 1.5], "c": [True, False], "words": ["x", "y"]})
+    table = read(path, "a", ["c", "b"])
+    assert table.features == ["c", "b"] and table.data["y"].dtype.kind == "i"
+    np.testing.assert_array_equal(table.data["x"], np.array([[1, 0.5], [0, 1.5]], np.float32))
+
+
+def test_a_column_that_starts_with_integers_may_go_on_with_fractions(tmp_path):
+    """A guess from the first megabytes must not decide what a table may hold."""
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "1,\n" * 10 + "1,2\n" * 1_200_000 + "0.5,2\n")
+    assert read(str(path), features=["a"]).data["y"][-1, 0] == 0.5
+    with pytest.raises(DataError, match=r"missing values in 10 of .* \(the first is data row 1\), in 'b'"):
+        read(str(path))
+
+
+def test_text_far_below_the_first_rows_is_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "1,2\n" * 1_200_000 + "1,oops\n")
+    with pytest.raises(DataError, match="column 'b' holds 'oops' in data row 1,200,001"):
+        read(str(path))
+
+
+def test_categories_and_decimals_of_numbers_are_numbers(tmp_path):
+    columns = {
+        "category": pa.array([3, 4]).dictionary_encode(),
+        "price": [decimal.Decimal("1.5"), decimal.Decimal(2)],
+    }
+    table = read(written(tmp_path, ".parquet", columns))
+    assert table.data["y"].tolist() == [[3, 1.5], [4, 2]]
+
+
+def test_standardising_loses_no_digits(tmp_path):
+    """Seconds since 1970 have no fraction in float32."""
+    seconds = 1.7e9 + np.arange(5)
+    table = read(written(tmp_path, ".parquet", {"t": seconds, "same": np.ones(5)}), standardise=True)
+    np.testing.assert_allclose(table.data["y"][:, 0], (np.arange(5) - 2) / np.sqrt(2), rtol=1e-6)
+    assert table.standardisation.constant == ["same"]
+    assert table.standardisation.scales["t"] == pytest.approx(np.sqrt(2))
+
+
+def test_rows_are_shuffled_together(tmp_path):
+    path = written(tmp_path, ".csv", {"x": np.arange(100.0), "y": np.arange(100)})
+    table, same = read(path, "y", shuffle_seed=3), read(path, "y")
+    np.testing.assert_array_equal(table.data["x"][:, 0], table.data["y"])
+    assert not np.array_equal(table.data["y"], same.data["y"]) and table.fingerprint == same.fingerprint
+
+
+def test_a_table_without_rows(tmp_path):
+    (tmp_path / "table.csv").write_text("a,b\n")
+    with pytest.raises(DataError, match="has columns but no rows"):
+        read(str(tmp_path / "table.csv"))
+
+
+def test_real_data(shared_data):
+    table = read(str(shared_data / "ijcnn1.parquet"), "label", ["f1"])
+    assert len(table.data["y"]) == 141_691
+    assert round(table.data["y"].mean(), 4) == 0.0957  # the README's share of ones

@@ -1,0 +1,154 @@
+"""CSV: what the first rows say holds to the end; a file that grows is read as it does."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from evidentia.data.batches import joined
+from evidentia.data.sources import csv, read_csv
+from evidentia.errors import ConfigurationError, DataError
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """A stream of many blocks from a small file."""
+    monkeypatch.setattr(csv, "BLOCK_SIZE", 64)
+
+
+def text(folder, content, name="table.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(source, skip=0):
+    return joined([*source.batches(skip)])
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_and_files_are_one_stream(tmp_path):
+    lines = [f"{i}.5,{i}" for i in range(100)]
+    text(tmp_path, "a,b\n" + "\n".join(lines[:60]), "0.csv")
+    text(tmp_path, "\n\nb,a\r\n\r\n" + "\r\n".join(f"{i},{i}.5" for i in range(60, 100)) + "\r\n", "1.csv")
+    source = read_csv(str(tmp_path / "*.csv"), ["a", "b"])
+    arrays = read(source).arrays
+    np.testing.assert_array_equal(arrays["a"], np.arange(100) + 0.5)
+    np.testing.assert_array_equal(arrays["b"], np.arange(100))
+    assert arrays["b"].dtype == np.int32 and len(list(source.batches())) > 10
+    for skip in (0, 1, 59, 60, 61, 99):
+        np.testing.assert_array_equal(read(source, skip).arrays["b"], np.arange(skip, 100))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_what_the_first_rows_say_holds_to_the_end(tmp_path):
+    path = text(tmp_path, "a,b,c\n" + "1,2,true\n" * 50 + "1,2.5,false\n")
+    assert read(read_csv(path, ["a", "c"])).arrays["c"].tolist() == [1] * 50 + [0]
+    batches = read_csv(path, {"y": "b"}).batches()
+    assert next(batches).arrays["y"].dtype == np.int32
+    with pytest.raises(
+        DataError, match=r"'b' holds integers.*; data row 51 has 2\.5\. .*types=\{'b': float\}"
+    ):
+        list(batches)
+    assert read(read_csv(path, {"y": "b"}, types={"b": float})).arrays["y"][-1] == 2.5
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1,oops", r"table\.csv: column 'b' holds 'oops' in data row 51, which is no number\. Encode text"),
+        ("1,2,3", r"cannot be read as CSV text: Expected 2 columns, got 3: 1,2,3 \(in data row 51\)"),
+        ("1,", r"has missing values in 1 of the \d+ rows .*\(the first is data row 51\), in 'b'"),
+        ("1," + "2" * 200, "has a line of more than 64 bytes; is it CSV text"),
+    ],
+)
+def test_lines_that_cannot_be_used_are_named(tmp_path, line, message):
+    source = read_csv(text(tmp_path, "a,b\n" + "1,2\n" * 50 + line + "\n1,2\n"))
+    with pytest.raises(DataError, match=message):
+        list(source.batches())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty; a table with a header line"),
+        ("5,1.5\n1,2\n", "The first line looks like data: add a header line"),
+        ("y;b\n1;2\n", "separated by semicolons: write it with commas"),
+        ("y,y\n1,2\n", "has 2 columns named 'y'"),
+        ("y\n?\n", r"'y' holds text, for example '\?'"),
+        ("y\n1,2\n", "Expected 1 columns, got 2"),
+        (b"PAR1\x15\x04", "is a Parquet file, not CSV text"),
+    ],
+)
+def test_files_that_are_none(tmp_path, content, message):
+    with pytest.raises(DataError, match=message):
+        read_csv(text(tmp_path, content), ["y"])
+
+
+def test_a_later_file_without_the_column_is_named_at_once(tmp_path):
+    text(tmp_path, "y\n1\n", "0.csv")
+    text(tmp_path, "z\n1\n", "1.csv")
+    with pytest.raises(DataError, match=r"1\.csv has no column 'y'"):
+        read_csv(str(tmp_path / "*.csv"))
+    with pytest.raises(ConfigurationError, match="only one file can be followed; got 2 paths"):
+        read_csv(str(tmp_path / "*.csv"), follow=True)
+    with pytest.raises(ConfigurationError, match="stop is for follow=True"):
+        read_csv(tmp_path / "0.csv", stop=lambda: True)
+
+
+@pytest.fixture
+def grows(monkeypatch):
+    """Instead of waiting for a file to grow, do what a test says, one thing at each look."""
+    steps = []
+    monkeypatch.setattr(csv.time, "sleep", lambda seconds: steps.pop(0)())
+    return steps
+
+
+def test_lines_are_read_as_they_are_written(tmp_path, grows):
+    path, stop = text(tmp_path, "y\n1\n2\n3"), threading.Event()
+
+    def append(characters):
+        with path.open("a") as file:
+            file.write(characters)
+
+    grows += [lambda: append("3"), lambda: append("3\n4\n"), lambda: append("5"), stop.set]
+    source = read_csv(path, follow=True, stop=stop.is_set)
+    assert [batch.arrays["y"].tolist() for batch in source.batches()] == [[1, 2], [333, 4]]
+    # The line that was not complete is there for the next reading, which goes on after four rows.
+    append("6\n")
+    stop.clear()
+    grows += [stop.set]
+    assert read(source, skip=4).arrays["y"].tolist() == [56]
+
+
+def test_a_reading_may_be_stopped_before_its_first_row_is_there(tmp_path, grows):
+    stop = threading.Event()
+    grows += [stop.set]
+    assert list(read_csv(text(tmp_path, "y\n1\n"), follow=True, stop=stop.is_set).batches(skip=3)) == []
+
+
+def test_a_followed_file_may_have_no_rows_yet(tmp_path, grows):
+    path, stop = text(tmp_path, "y,label\n"), threading.Event()
+    grows += [lambda: path.write_text("y,label\n1.5,1\n"), stop.set]
+    source = read_csv(path, follow=True, stop=stop.is_set, types={"label": int})
+    (batch,) = source.batches()
+    assert (batch.arrays["y"].tolist(), batch.arrays["label"].tolist()) == ([1.5], [1])
+    assert batch.arrays["label"].dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_text("y\n"), "became shorter while it was followed"),
+        (lambda path: path.unlink(), "was removed or replaced while it was followed"),
+        (lambda path: text(path.parent, "y\n1\n2\n", "new").replace(path), "was removed or replaced"),
+    ],
+)
+def test_a_followed_file_that_changes_behind_the_reader(tmp_path, grows, change, message):
+    path = text(tmp_path, "y\n1\n2\n")
+    grows.append(lambda: change(path))
+    batches = read_csv(path, follow=True).batches()
+    next(batches)
+    with pytest.raises(DataError, match=message):
+        next(batches)

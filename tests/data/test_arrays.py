@@ -1,0 +1,83 @@
+"""Arrays: every container that users have, every mistake they make."""
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from evidentia.data.arrays import as_arrays, on_device
+from evidentia.errors import DataError
+
+
+@pytest.mark.parametrize("container", [list, np.asarray, jnp.asarray, pd.Series, pl.Series, pa.array])
+def test_every_container_of_numbers_is_read(container):
+    array = as_arrays({"y": container([1.5, 2.5, 3.5])})["y"]
+    np.testing.assert_array_equal(array, np.array([1.5, 2.5, 3.5], np.float32))
+    assert array.dtype == np.float32
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_tables_are_mappings_of_their_columns(table):
+    arrays = as_arrays(table({"a": [1.0, 2.0], "b": [3, 4]}))
+    np.testing.assert_array_equal(arrays["a"], [1.0, 2.0])
+    assert arrays["b"].dtype == np.int32
+
+
+def test_a_data_frame_inside_a_mapping_is_a_matrix():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [3, 4, 5]})
+    assert as_arrays({"x": frame, "y": frame["a"]})["x"].shape == (3, 2)
+
+
+def test_arrays_and_tuples_keep_their_structure():
+    assert as_arrays(np.zeros((3, 2))).shape == (3, 2)
+    first, second = as_arrays((np.zeros(3), np.ones((3, 2))))
+    assert first.shape == (3,) and second.shape == (3, 2)
+
+
+def test_booleans_become_integers():
+    assert as_arrays(np.array([True, False])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "data is empty"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(4)}, r"data\['x'\] has 3, data\['y'\] has 4"),
+        ((np.zeros(3), np.zeros(4)), r"data\[0\] has 3, data\[1\] has 4"),
+        ({"y": np.zeros(0)}, "at least two observations; got 0"),
+        ({"y": np.zeros(1)}, "at least two observations; got 1"),
+        (
+            {"y": [1.0, np.nan, np.inf]},
+            r"data\['y'\] has NaN or infinite values in 2 of 3 rows \(the first is row 1\)",
+        ),
+        ({"y": [[1.0, 2.0], [3.0, np.nan]]}, r"NaN or infinite values in 1 of 2 rows \(the first is row 1\)"),
+        ({"y": ["a", "b"]}, r"data\['y'\] must hold numbers; got dtype <U1\. Encode categories as integers"),
+        ({"y": [1, "b"]}, r"data\['y'\] must hold numbers"),
+        (
+            {"y": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")},
+            "must hold numbers; got dtype datetime64",
+        ),
+        ({"y": np.array([1 + 2j, 2])}, "must hold numbers; got dtype complex128"),
+        ({"y": [[1.0], [1.0, 2.0]]}, r"data\['y'\] cannot be read as an array of numbers"),
+        ({"y": 3.0}, r"data\['y'\] must have observations on its leading axis; got the single number 3\.0"),
+        ({"y": np.array([1, 2**40])}, "outside the range of int32: from 1 to 1099511627776"),
+        ({"y": np.array([1.0, 1e300])}, "outside the range of float32"),
+        (3.0, "data must have observations on its leading axis"),
+    ],
+)
+def test_data_that_cannot_be_used_is_refused(data, message):
+    with pytest.raises(DataError, match=message):
+        as_arrays(data)
+
+
+@pytest.mark.parametrize(
+    ("rows", "length"), [(2, 32), (33, 64), (4096, 4096), (4097, 4608), (5000, 5120), (1_000_000, 1_048_576)]
+)
+def test_arrays_on_the_device_have_round_numbers_of_rows(rows, length):
+    """Few lengths, so few programs; what fills is the last row, for which the model has a likelihood."""
+    array = on_device({"y": np.arange(rows, dtype=np.int32)})["y"]
+    assert len(array) == length
+    np.testing.assert_array_equal(np.asarray(array[:rows]), np.arange(rows))
+    assert np.all(np.asarray(array[rows:]) == rows - 1)

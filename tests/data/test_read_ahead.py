@@ -1,0 +1,52 @@
+"""Reading ahead changes when items are made, and nothing else."""
+
+import itertools
+import threading
+
+import pytest
+
+from evidentia.data.read_ahead import read_ahead
+
+
+def test_the_same_items_in_the_same_order():
+    assert list(read_ahead(iter(range(100)), depth=3)) == list(range(100))
+    assert list(read_ahead(iter([]))) == []
+
+
+def test_no_more_than_depth_items_are_made_before_they_are_asked_for():
+    made = []
+    items = read_ahead((made.append(i) or i for i in itertools.count()), depth=2)
+    for asked in range(1, 6):
+        next(items)
+        assert len(made) <= asked + 2
+    items.close()
+
+
+def test_items_are_made_on_a_thread_which_ends_with_the_reader():
+    threads, closed = [], []
+
+    def items():
+        try:
+            while True:
+                threads.append(threading.current_thread())
+                yield
+        finally:
+            closed.append(True)
+
+    reader = read_ahead(items())
+    next(reader)
+    reader.close()
+    assert threads[0] is not threading.current_thread()
+    assert not threads[0].is_alive() and closed
+
+
+def test_an_error_comes_where_its_item_would_have_come():
+    def items():
+        yield 1
+        yield 2
+        raise OSError("disk")
+
+    reader = read_ahead(items(), depth=5)
+    assert [next(reader), next(reader)] == [1, 2]
+    with pytest.raises(OSError, match="disk"):
+        next(reader)

@@ -1,0 +1,93 @@
+"""The progress display: what it shows on a terminal of 80 columns, and that it is silent elsewhere."""
+
+import io
+from functools import partial
+
+import pytest
+from rich.console import Console
+
+from evidentia.display.progress import Update, plain_lines, progress_bar
+
+
+def updates(total=1_000_000, seconds=10.0):
+    """A run of ten chunks at 100,000 rows per second."""
+    for step in range(1, 11):
+        rows = total * step // 10
+        yield Update(rows, total, -1.25 * rows, 0.5, 30 * step, seconds * step / 10)
+
+
+def shown(context, terminal, description="five noise features", given=updates):
+    """What is printed while the clock of the console follows the updates."""
+    stream, clock = io.StringIO(), [0.0]
+    console = Console(
+        file=stream, force_terminal=terminal, width=80, color_system=None, get_time=lambda: clock[0]
+    )
+    with context(description, console) as show:
+        for update in given():
+            clock[0] = update.seconds
+            show(update)
+    return stream.getvalue()
+
+
+every_line = partial(plain_lines, every=0.0)
+
+
+def test_bar_fits_80_columns_and_ends_with_all_rows():
+    lines = [line for line in shown(progress_bar, True).replace("\r", "\n").split("\n") if "rows" in line]
+    assert all(len(line) < 100 for line in lines)  # 80 and the codes that erase the line before
+    for words in ("five noise features", "1.00M rows", "-1.2500/row", "300 steps", "100k/s", "10.0 s"):
+        assert words in lines[-1], lines[-1]
+
+
+def test_bar_shortens_a_long_name_and_takes_it_as_it_is():
+    last = shown(progress_bar, True, description="[bold] a model with a very long name, longer than the line")
+    assert "[bold]" in last
+    assert "…" in last
+    assert "1.00M rows" in last
+
+
+def test_bar_is_silent_where_there_is_no_terminal():
+    assert shown(progress_bar, False) == ""
+
+
+def test_plain_lines_come_now_and_then_and_at_the_end():
+    (line,) = shown(plain_lines, False).splitlines()
+    assert line == "five noise features: 1,000,000 rows, -1.2500 nats/row, 300 steps, 100k rows/s, 10.0 s"
+    first, second, *_ = lines = shown(every_line, False).splitlines()
+    assert len(lines) == 10
+    assert first == "five noise features: 100,000 rows, -1.2500 nats/row, 30 steps"
+    assert "200,000 rows, -1.2500 nats/row, 60 steps, 100k rows/s, 0:00:08 left" in second
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(3e4, "6:40:00 left"), (300.0, "0:04:00 left"), (1.0, "0:00:01 left")]
+)
+def test_time_left(seconds, left):
+    second = shown(every_line, False, given=lambda: updates(seconds=seconds)).splitlines()[1]
+    assert second.endswith(left)
+
+
+def test_time_left_is_not_guessed_from_the_first_rows():
+    """They cost compilation, and annealing from the prior: 7 seconds for 500 rows, where the whole run takes 9."""
+
+    def given():
+        for rows, seconds in ((500, 7.0), (1000, 7.9), (200_000, 8.0), (600_000, 8.5), (1_000_000, 9.0)):
+            yield Update(rows, 1_000_000, -1.25 * rows, 0.5, 30, seconds)
+
+    lines = shown(every_line, False, given=given).splitlines()
+    assert not any("left" in line for line in lines[:2])
+    assert lines[3].endswith("0:00:02 left")
+
+
+def test_a_method_that_takes_all_rows_shows_its_share_and_no_absurd_time():
+    def given():
+        yield Update(0, 1000, float("nan"), float("nan"), 1, 2.0, 1e-300)
+        yield Update(1000, 1000, -1234.567, 0.1, 250, 5.0, 0.5)
+        yield Update(1000, 1000, -1250.0, 0.1, 500, 10.0, 1.0)
+
+    first, second, last = shown(every_line, False, given=given).splitlines()
+    assert first == "five noise features: 0%, 1 steps"
+    assert second == "five noise features: 50%, -1,234.57 nats, 250 steps, 0:00:03 left"
+    assert last == "five noise features: 100%, -1,250.00 nats, 500 steps, 10.0 s"
+    bar = shown(progress_bar, True, given=given).replace("\r", "\n").split("\n")
+    assert any("100%" in line and "-1,250.00 nats" in line and "500 steps" in line for line in bar)

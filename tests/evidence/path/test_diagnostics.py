@@ -1,0 +1,112 @@
+"""Diagnostics: each sign with a case that provokes it, and healthy runs where all are silent."""
+
+import math
+import re
+import warnings
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.path.diagnostics import height_spread, measure, signs_of_draws, signs_of_path
+from evidentia.evidence.path.population import Population
+from evidentia.kernels import BAOAB
+from evidentia.posterior.gradients import MiniBatch
+from evidentia.posterior.rows import Window
+
+MODEL = ev.models.linear_regression(num_features=3)
+MANY, _ = MODEL.simulate(20_000, 0)
+DATA, _ = MODEL.simulate(2000, 0)
+
+
+def warnings_of(method, data=DATA, model=MODEL):
+    with pytest.warns(ev.DiagnosticWarning) as caught:
+        evidence = ev.estimate(model, data, method=method)
+    return evidence.diagnostics["warnings"], " ".join(str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("method", [ev.SGAIS(), ev.SGAIS(refresh=False)])
+def test_a_healthy_run_is_silent(method):
+    evidence = ev.estimate(MODEL, MANY, method=method)  # warnings are errors in the tests
+    assert evidence.diagnostics["warnings"] == ""
+
+
+def test_moves_that_do_not_decorrelate():
+    names, message = warnings_of(
+        ev.SGAIS(refresh=False, exact_kernel=None, kernel=BAOAB(step_size=0.1, num_steps=1))
+    )
+    assert "moves do not decorrelate" in names
+    assert re.search(
+        r"linear regression: the lag-one autocorrelation of a move is (0\.9|1\.0).*num_steps", message
+    )
+
+
+def test_mini_batch_noise():
+    names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=20)))
+    assert "mini-batch noise" in names
+    assert "times the noise that the kernel adds" in message and "batch_size" in message
+
+
+def test_collapsed_ess():
+    # As published weights are carried on without resampling, until one of the particles has them all.
+    names, message = warnings_of(replace(ev.SGAIS.published(), num_particles=50))
+    assert "ESS collapsed" in names and "% of the particles" in message and "resample=True" in message
+
+
+@pytest.mark.parametrize(("spread", "is_sign"), [(math.nan, False), (2.9, False), (3.1, True)])
+def test_heights_that_spread_three_times_as_much_as_a_gaussian_s_are_a_sign(spread, is_sign):
+    # Which heights a run meets differs from seed to seed; that they are measured right is tested below.
+    signs = signs_of_path(measure([], spread))
+    assert list(signs) == ["modes of different height"] * is_sign
+    assert all("other seeds" in sentence for sentence in signs.values())
+
+
+@pytest.mark.parametrize(("shape", "is_heavy"), [(math.nan, False), (0.69, False), (0.71, True)])
+def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_heavy):
+    # NaN: as many draws as particles were enough, and no shape was fitted.
+    assert list(signs_of_draws({"pareto_shape": shape})) == ["heavy weights"] * is_heavy
+
+
+def test_heavy_weights():
+    # The data speak of one coordinate; the others keep the tails of the Cauchy prior, which no Student t with 20 degrees
+    # of freedom has. How heavy the largest weights look differs from seed to seed: too heavy in 3 of 30.
+    model = ev.Model(
+        {"m": dist.Cauchy(0.0, 1.0).expand([5]).to_event(1)},
+        lambda params, batch: dist.Normal(jnp.tanh(params["m"][0]), 1.0).log_prob(batch["y"]),
+    )
+    warned = []
+    for seed in range(30):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ev.DiagnosticWarning)
+            method = ev.SGAIS(num_particles=64)
+            evidence = ev.estimate(model, {"y": np.zeros(20)}, method=method, seed=seed)
+        is_heavy = evidence.diagnostics["pareto_shape"] > 0.7
+        assert ("heavy weights" in evidence.diagnostics["warnings"]) == is_heavy
+        if is_heavy:
+            warned.append(" ".join(str(warning.message) for warning in caught))
+    assert warned
+    assert all("Pareto shape of" in message and "refresh=False" in message for message in warned)
+
+
+def test_the_heights_of_a_gaussian_spread_as_they_should():
+    bound, rows = MODEL.bind(DATA), Window(jax.tree.map(jnp.asarray, DATA), 0, 2000)
+    design = np.c_[DATA["x"], np.ones(2000)].astype(float)
+    covariance = np.linalg.inv(design.T @ design + np.eye(4))
+    normal = np.random.default_rng(0).multivariate_normal(covariance @ design.T @ DATA["y"], covariance, 512)
+    population = Population(jax.random.key(0), jnp.asarray(normal, jnp.float32), np.zeros(512))
+    # The deviation of 32 draws of a χ² with 4 degrees of freedom varies by a quarter.
+    assert 0.3 < height_spread(bound, rows, population) < 2.0
+    stuck = population._replace(positions=population.positions.at[:50].add(0.1))
+    assert height_spread(bound, rows, stuck) > 5
+
+
+def test_shares_of_the_variance_add_up_to_one():
+    for method, start in ((ev.SGAIS(), "last_refresh"), (ev.SGAIS(refresh=False), "first_chunk")):
+        diagnostics = ev.estimate(MODEL, MANY, method=method).diagnostics
+        share = diagnostics[f"variance_share_{start}"]
+        assert 0 < share <= 1
+        assert share + diagnostics["variance_share_later_chunks"] == pytest.approx(1)

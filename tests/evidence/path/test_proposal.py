@@ -1,0 +1,95 @@
+"""Proposals: a density that its draws follow, modes that are found, kept and forgotten, moments of particles."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.path.proposal import (
+    Particles,
+    Proposal,
+    about_many_modes,
+    about_one_mode,
+    with_moments,
+    with_more_rows,
+)
+from evidentia.posterior.gaussian import LocalGaussian
+from evidentia.posterior.rows import Window
+
+
+def two_modes(advantage=0.0):
+    """Modes at -1 and 1; the one at 1 has `advantage` nats more for each row."""
+    return ev.Model(
+        prior={"m": dist.Normal(0, 1)},
+        log_likelihood=lambda params, y: (
+            -0.5 * (jnp.abs(params["m"]) - 1 - 0 * y) ** 2 + advantage * (params["m"] > 0)
+        ),
+        name="two modes",
+    )
+
+
+@pytest.fixture(scope="module")
+def problem():
+    y = np.zeros(100, np.float32)
+    return two_modes().bind(y), Window(jnp.asarray(y), 0, 100)
+
+
+@pytest.fixture(scope="module")
+def particles():
+    positions = 0.1 * np.random.default_rng(0).standard_normal((200, 1))
+    positions += np.where(np.arange(200) < 60, -1, 1)[:, None]
+    return Particles(positions, np.full(200, 1 / 200))
+
+
+def test_draws_follow_the_density():
+    precision = np.array([[4.0, 1.0], [1.0, 2.0]])
+    near, far = np.zeros(2), np.array([5.0, 5.0])
+    first = Proposal((LocalGaussian(near, precision, 0.0), LocalGaussian(far, precision, 4.0)))
+    np.testing.assert_allclose(first.shares, np.array([1, np.exp(2)]) / (1 + np.exp(2)))
+    second = Proposal((LocalGaussian(near, precision / 2, 0.0), LocalGaussian(far, precision / 2, 0.0)))
+    draws = np.asarray(first.draw(np.random.default_rng(0), 50_000), np.float64)
+    assert abs(np.mean(draws[:, 0] > 2.5) - first.shares[1]) < 5 * np.sqrt(0.25 / 50_000)
+    ratios = np.exp(second.log_density(draws) - first.log_density(draws))
+    assert abs(np.mean(ratios) - 1) < 5 * np.std(ratios) / np.sqrt(50_000)
+
+
+def test_modes_are_found_from_particles(problem, particles):
+    one = about_one_mode(*problem, particles)
+    assert len(one.modes) == 1
+    many = about_many_modes(*problem, particles, np.random.default_rng(0))
+    found = sorted(mode.mode[0] for mode in many.modes)
+    # The prior N(0, 1) counts as one row at zero.
+    np.testing.assert_allclose(found, [-100 / 101, 100 / 101], atol=0.1 / np.sqrt(101))
+    np.testing.assert_allclose(many.shares, 0.5, atol=0.01)
+
+
+def test_moments_are_those_of_the_particles_drawn_to_the_mode(problem, particles):
+    proposal = with_moments(about_many_modes(*problem, particles, np.random.default_rng(0)), particles)
+    matched = proposal.modes[-1]
+    np.testing.assert_allclose(matched.mode, particles.positions.mean(0))
+    # 200 particles with their variance, and two for the one parameter with that of the mode.
+    expected = (200 * np.var(particles.positions) + 2 / 101) / 202
+    np.testing.assert_allclose(1 / matched.precision, expected, rtol=1e-4)
+
+
+def test_modes_are_followed_and_the_smallest_forgotten(particles):
+    y = np.zeros(200, np.float32)
+    rows = Window(jnp.asarray(y), 0, 200)
+    for advantage, num_modes in ((0.01, 2), (0.2, 1)):  # two nats, and forty
+        model = two_modes(advantage).bind(y)
+        earlier = about_many_modes(model, Window(rows.arrays, 0, 20), particles, np.random.default_rng(0))
+        assert len(earlier.modes) == 2
+        later = with_more_rows(model, rows, earlier, 10.0, particles, np.random.default_rng(1))
+        assert len(later.modes) == num_modes
+        assert later.modes[0].mode == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
+
+
+def test_particles_of_which_none_leads_to_a_mode(particles):
+    # The density grows without end: Newton's method goes on and on.
+    model = ev.Model(
+        prior={"m": dist.Normal(0, 1)}, log_likelihood=lambda params, y: params["m"] ** 2 + 0 * y
+    )
+    y = np.zeros(10, np.float32)
+    rows = Window(jnp.asarray(y), 0, 10)
+    assert about_many_modes(model.bind(y), rows, particles, np.random.default_rng(0)) is None

@@ -1,0 +1,119 @@
+"""Drawing anew: exact where the posterior is a Student t's, refused where it is not covered."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.data.arrays import on_device
+from evidentia.evidence.path.population import Population
+from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.path.redrawing import covers, is_enough, redraw, weighted_draws
+from evidentia.posterior.modes import newton
+from evidentia.posterior.rows import Window
+from evidentia.weights import relative_variance
+
+COUNT = 2000
+
+
+@pytest.fixture(scope="module")
+def linear():
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(2000, 0)
+    rows = Window(on_device(data), 0, 2000)
+    bound = model.bind(data)
+    return bound, rows, newton(bound, rows, np.zeros(4)), model.exact_log_evidence(data)
+
+
+def test_the_mean_weight_is_the_evidence(linear):
+    model, rows, laplace, exact = linear
+    scores = []
+    for seed in range(10):
+        draws = weighted_draws(model, rows, Proposal((laplace,)), np.random.default_rng(seed), COUNT, 1)
+        share = np.exp(draws.log_weights - draws.log_weights.max())
+        scores.append((draws.log_evidence - exact) / (np.std(share) / np.mean(share) / np.sqrt(COUNT)))
+    assert np.max(np.abs(scores)) < 4.5 and abs(np.mean(scores)) < 4 / np.sqrt(10)
+
+
+def test_draws_about_somewhere_else_are_not_enough(linear):
+    model, rows, laplace, _ = linear
+    narrow = laplace._replace(precision=100 * laplace.precision)
+    elsewhere = laplace._replace(mode=laplace.mode + 1.0)
+    for wrong in (narrow, elsewhere):
+        draws = weighted_draws(model, rows, Proposal((wrong,)), np.random.default_rng(0), COUNT, 32)
+        assert not is_enough(draws, COUNT)
+
+
+def test_more_batches_are_drawn_where_one_is_not_enough(linear):
+    model, rows, laplace, exact = linear
+    wide = Proposal((laplace._replace(precision=laplace.precision / 8),))
+    one = weighted_draws(model, rows, wide, np.random.default_rng(0), COUNT, 1)
+    assert not is_enough(one, COUNT)
+    many = weighted_draws(model, rows, wide, np.random.default_rng(0), COUNT, 32)
+    assert is_enough(many, COUNT) and len(many.log_weights) % COUNT == 0
+    assert abs(many.log_evidence - exact) < 4.5 * np.sqrt(relative_variance(many.log_weights))
+
+
+def two_modes(params, y):
+    """A coin's toss for the sign: two modes of the same height at -1 and 1, each of width 0.1 after a hundred rows."""
+    near = -0.5 * (jnp.abs(params["m"]) - 1 - 0 * y) ** 2
+    return near - 0.5 * jnp.log(2 * jnp.pi)
+
+
+@pytest.fixture(scope="module")
+def symmetric():
+    model = ev.Model(prior={"m": dist.Normal(0, 1)}, log_likelihood=two_modes, name="two modes")
+    y = np.zeros(100, np.float32)
+    return model, y
+
+
+def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
+    model, y = symmetric
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
+    proposal = Proposal((newton(bound, rows, np.array([0.9])),))
+    draws = weighted_draws(bound, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    assert is_enough(draws, COUNT)  # on its own it looks well
+    for share, is_covered in ((0.0, True), (0.5, False), (0.15, False)):
+        particles = draws.positions * jnp.where(jnp.arange(COUNT) < share * COUNT, -1, 1)[:, None]
+        population = Population(None, particles, draws.log_weights)
+        assert covers(bound, rows, proposal, draws, population) == is_covered
+    spread = Population(
+        None, 1 + 3 * (draws.positions - 1), draws.log_weights
+    )  # to where the posterior is not
+    assert covers(bound, rows, proposal, draws, spread)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::evidentia.errors.DiagnosticWarning"
+)  # on the path particles keep to their modes
+def test_two_modes_are_both_counted(symmetric):
+    model, y = symmetric
+    grid = np.linspace(-6, 6, 200_001)
+    log_density = 100 * (-0.5 * (np.abs(grid) - 1) ** 2 - 0.5 * np.log(2 * np.pi)) - 0.5 * grid**2
+    exact = (
+        np.log(np.trapezoid(np.exp(log_density - log_density.max()) / np.sqrt(2 * np.pi), grid))
+        + log_density.max()
+    )
+    for method, num_refreshes in ((ev.SGAIS(), 1), (ev.SGAIS(refresh=False), 0)):
+        for seed in range(3):
+            evidence = ev.estimate(model, y, method=method, seed=seed)
+            assert evidence.diagnostics["num_refreshes"] == num_refreshes
+            assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+
+
+@pytest.mark.parametrize(
+    ("refused", "marks"), [({1000}, [500, 2000, 5000, 20_000]), ({20_000}, [500, 1000, 2000, 5000, 5500])]
+)
+def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(monkeypatch, refused, marks):
+    def refuse_some(model, rows, *arguments):
+        return None if rows.size in refused else redraw(model, rows, *arguments)
+
+    monkeypatch.setattr("evidentia.evidence.sgais.redraw", refuse_some)
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(20_000, 0)
+    evidence = ev.estimate(model, data)
+    assert list(evidence.trajectory.num_observations[: len(marks)]) == marks
+    assert evidence.num_observations == 20_000
+    exact = model.exact_log_evidence(data)
+    assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error

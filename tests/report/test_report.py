@@ -1,0 +1,147 @@
+"""The report: everything that it should hold, nothing from elsewhere."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from evidentia.comparison import compare
+from evidentia.report import results_dict, write_report, write_results
+from tests.evidence_factory import make_evidence
+
+EVIDENCES = {
+    "all <features>": make_evidence(-1000.0, 0.2, model_name="softmax"),
+    "two/missing": make_evidence(-1100.0, 0.3, seed=1),
+}
+ABOUT = {"title": "Which features matter?", "notes": ["1,000 rows & one label."], "data": {"seed": 0}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results")
+    write_results(path / "new", EVIDENCES, compare(EVIDENCES), **ABOUT)
+    return path / "new"
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in {"meta", "link", "img", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return Page((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def test_the_folder_holds_numbers_trajectories_pictures_and_the_page(folder):
+    assert {file.name for file in folder.iterdir()} == {
+        "results.json",
+        "index.html",
+        "comparison.png",
+        *(
+            f"{stem}_{name}.{ending}"
+            for name in ("all_features", "two_missing")
+            for stem, endings in (
+                ("trajectory", ("csv", "parquet")),
+                ("evidence", ("png",)),
+                ("posterior", ("png",)),
+            )
+            for ending in endings
+        ),
+    }
+
+
+def test_the_numbers_are_those_of_the_evidences(folder):
+    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    assert found == json.loads(json.dumps(results_dict(EVIDENCES, compare(EVIDENCES), **ABOUT)))
+    assert found["evidences"]["all <features>"]["log_evidence"] == -1000.0
+    assert found["comparison"]["best"] == "all <features>"
+    assert found["notes"] == ABOUT["notes"] and found["data"] == ABOUT["data"]
+
+
+def test_trajectories_can_be_read_back(folder):
+    path = EVIDENCES["two/missing"].trajectory
+    for table in (
+        pyarrow.csv.read_csv(folder / "trajectory_two_missing.csv"),
+        pyarrow.parquet.read_table(folder / "trajectory_two_missing.parquet"),
+    ):
+        assert table.column_names == list(path.columns)
+        np.testing.assert_allclose(table["log_evidence"].to_numpy(), path.log_evidence)
+
+
+def test_pictures_are_png(folder):
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in folder.glob("*.png"))
+
+
+def test_the_page_is_well_formed_and_self_contained(page, folder):
+    assert page.open == []
+    assert all(image["src"].startswith("data:image/png;base64,") for image in page.all("img"))
+    assert page.all("link") == [{"rel": "icon", "href": "data:,"}]
+    assert not any("src" in script for script in page.all("script"))
+    assert not re.search(r"https?://|url\(", (folder / "index.html").read_text(encoding="utf-8"))
+
+
+def test_every_picture_has_words_that_stand_in_for_it(page):
+    alternatives = [image["alt"] for image in page.all("img")]
+    assert len(alternatives) == 5 == len(set(alternatives))
+    assert all(len(words) > 40 for words in alternatives)
+
+
+def test_the_answer_comes_first_and_names_are_escaped(page):
+    words = " ".join(" ".join(page.words).split())
+    assert "100.00 ± 0.36 nats log Bayes factor of all <features> against two/missing" in words
+    assert compare(EVIDENCES).conclusion in words
+    assert ABOUT["notes"][0] in words
+
+
+def test_the_table_can_be_sorted_by_number(page):
+    keys = [float(cell["data-key"]) for cell in page.all("td")[1::5]]
+    assert keys == [-1000.0, -1100.0]
+
+
+def test_settings_are_on_the_page(page):
+    words = " ".join(page.words)
+    for expected in (
+        "Method(num_particles=64, kernel=Kernel(step_size=0.1))",
+        "Seed",
+        "Num moves",
+        "evidentia",
+    ):
+        assert expected in words
+
+
+def test_one_model_alone_has_a_page(tmp_path):
+    alone = {"softmax": make_evidence(-1234.5, 0.12)}
+    write_report(tmp_path / "report.html", alone, compare(alone), title="One model")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    words = " ".join(" ".join(page.words).split())
+    assert "-1,234.50 ± 0.12 nats log evidence, from 1,000 observations" in words
+    assert len(page.all("img")) == 2
+
+
+def test_a_run_that_was_stopped_says_so(tmp_path):
+    stopped = {"softmax": make_evidence(completed=False)}
+    write_report(tmp_path / "report.html", stopped, compare(stopped), title="Stopped")
+    assert "Stopped before the end of the data: softmax." in (tmp_path / "report.html").read_text(
+        encoding="utf-8"
+    )

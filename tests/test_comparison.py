@@ -1,0 +1,142 @@
+"""Bayes factors and model probabilities with their errors."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import evidentia as ev
+from tests.evidence_factory import make_evidence
+
+THREE = {"b": make_evidence(-12.0, 0.2), "a": make_evidence(-10.0, 0.1), "c": make_evidence(-11.0, 0.3)}
+
+
+def test_probabilities_are_the_normalised_evidences():
+    comparison = ev.compare(THREE)
+    evidences = np.exp([-10.0, -11.0, -12.0])
+    np.testing.assert_allclose(comparison.probability, evidences / evidences.sum())
+    assert comparison.names == ("a", "c", "b") and comparison.best == "a"
+    np.testing.assert_allclose(comparison.log_bayes_factor, [0, -1, -2])
+    np.testing.assert_allclose(
+        comparison.log_bayes_factor_error, [0, math.hypot(0.1, 0.3), math.hypot(0.1, 0.2)]
+    )
+
+
+def test_prior_probabilities_multiply_and_need_not_sum_to_one():
+    comparison = ev.compare(THREE, prior_probabilities={"a": 2, "b": 20, "c": 2})
+    np.testing.assert_allclose(comparison.prior_probability, [1 / 12, 1 / 12, 10 / 12])
+    weights = np.exp([-10.0, -11.0, -12.0]) * [1, 1, 10]
+    np.testing.assert_allclose(comparison.probability, weights / weights.sum())
+    assert comparison.best == "a", "the order is that of the evidence"
+
+
+def test_probability_errors_agree_with_simulation():
+    """Errors small enough for the first order: 4 standard errors of a standard deviation from 40,000 draws."""
+    comparison = ev.compare(
+        {name: make_evidence(e.log_evidence, e.standard_error / 10) for name, e in THREE.items()}
+    )
+    draws = np.random.default_rng(0).normal(comparison.log_evidence, comparison.standard_error, (40_000, 3))
+    probability = np.exp(draws - draws.max(1, keepdims=True))
+    probability /= probability.sum(1, keepdims=True)
+    simulated = probability.std(0)
+    np.testing.assert_allclose(comparison.probability_error, simulated, rtol=4 / math.sqrt(2 * 40_000))
+
+
+def test_probability_errors_stay_possible_when_the_estimates_are_poor():
+    comparison = ev.compare({"a": make_evidence(-10, 500.0), "b": make_evidence(-10.5, 500.0)})
+    p = comparison.probability
+    np.testing.assert_allclose(comparison.probability_error, np.sqrt(p * (1 - p)))
+
+
+def test_a_million_nats_apart_neither_overflow_nor_nan():
+    comparison = ev.compare({"a": make_evidence(-1e6), "b": make_evidence(-2e6)})
+    np.testing.assert_array_equal(comparison.probability, [1, 0])
+    np.testing.assert_array_equal(comparison.probability_error, [0, 0])
+
+
+def test_text_and_html_show_the_table():
+    comparison = ev.compare(THREE)
+    header, *lines = repr(comparison).split("\n")
+    assert header.split() == "model log evidence (nats) log Bayes factor probability seconds".split()
+    assert [line.split()[0] for line in lines] == ["a", "c", "b"]
+    assert "-11.00 ± 0.30" in lines[1] and "-1.00 ± 0.32" in lines[1]
+    assert "<table>" in comparison._repr_html_() and "-1.00 ± 0.32" in comparison._repr_html_()
+
+
+def test_the_conclusion_in_words():
+    clear = ev.compare({"linear": make_evidence(-10, 0.1), "robust": make_evidence(-15, 0.1)}).conclusion
+    assert clear == (
+        "linear has the highest log evidence, 5.00 ± 0.14 nats above robust. Its probability is 0.993 ± 0.001."
+    )
+    unclear = ev.compare({"linear": make_evidence(-10, 1.0), "robust": make_evidence(-11, 1.0)}).conclusion
+    assert "leads robust by only 1.0 ± 1.4 nats" in unclear and "too uncertain to tell" in unclear
+    assert "Nothing to compare" in ev.compare({"linear": make_evidence()}).conclusion
+
+
+def test_the_conclusion_speaks_of_a_prior_that_overrules_the_evidence():
+    conclusion = ev.compare(
+        {"a": make_evidence(-10, 0.1), "b": make_evidence(-11, 0.1)},
+        prior_probabilities={"a": 0.01, "b": 0.99},
+    ).conclusion
+    assert conclusion.endswith("With the prior probabilities given, b is the most probable (0.973 ± 0.004).")
+
+
+def test_dictionary_for_json_and_back():
+    """`compare` takes what `to_dict` returned, as `evidentia compare` does with earlier results."""
+    comparison = ev.compare(THREE)
+    stored = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert stored["best"] == "a" and list(stored["models"]) == ["a", "c", "b"]
+    assert stored["models"]["c"]["log_bayes_factor"] == -1.0
+    again = ev.compare({name: json.loads(json.dumps(evidence.to_dict())) for name, evidence in THREE.items()})
+    assert again.to_dict() == comparison.to_dict()
+
+
+@pytest.mark.parametrize("nothing", [{}, None, [make_evidence()]])
+def test_nothing_to_compare_is_refused(nothing):
+    with pytest.raises(
+        ev.ConfigurationError, match="evidences must map at least one name to an Evidence; got"
+    ):
+        ev.compare(nothing)
+
+
+def test_different_numbers_of_observations_are_refused():
+    with pytest.raises(ev.ConfigurationError, match="same observations; 'a' has 1,000, 'b' has 900"):
+        ev.compare({"a": make_evidence(), "b": make_evidence(num_observations=900)})
+
+
+def test_something_else_than_evidence_is_refused():
+    with pytest.raises(ev.ConfigurationError, match=r"evidences\['a'\] must be an Evidence.*; got float\."):
+        ev.compare({"a": -1234.5})
+    with pytest.raises(ev.ConfigurationError, match=r"finite standard_error; got standard_error=inf\."):
+        ev.compare({"a": make_evidence(standard_error=math.inf)})
+    with pytest.raises(ev.ConfigurationError, match=r"finite log_evidence; got log_evidence=-inf\."):
+        ev.compare({"a": make_evidence(log_evidence=-math.inf)})
+
+
+def test_prior_probabilities_that_do_not_fit_are_refused():
+    with pytest.raises(ev.ConfigurationError, match=r"must name the models a, b, c; it names a, d\."):
+        ev.compare(THREE, prior_probabilities={"a": 0.5, "d": 0.5})
+
+
+@pytest.mark.parametrize("bad", [0.0, -0.1, math.nan, math.inf])
+def test_prior_probabilities_must_be_positive(bad):
+    with pytest.raises(ev.ConfigurationError, match="prior_probabilities must be positive and finite; got"):
+        ev.compare(THREE, prior_probabilities={"a": 0.5, "b": bad, "c": 0.5})
+
+
+def test_errors_that_are_not_known_stay_unknown():
+    # Laplace's approximation as it stands has no standard error: NaN, and None once it has been JSON.
+    known, unknown = make_evidence(-10.0, 0.1), make_evidence(-12.0, math.nan)
+    for given in (unknown, json.loads(json.dumps(unknown.to_dict(), allow_nan=False))):
+        comparison = ev.compare({"known": known, "unknown": given})
+        assert comparison.best == "known" and not comparison.is_clear
+        assert (
+            "2.00 ± ? nats above unknown" in comparison.conclusion and "is unknown" in comparison.conclusion
+        )
+        assert comparison.probability[0] == pytest.approx(1 / (1 + np.exp(-2.0)))
+        assert np.isnan(comparison.probability_error).all() and np.isnan(comparison.log_bayes_factor_error[1])
+        assert "-12.00 ± ?" in repr(comparison) and "0.119 ± ?" in repr(comparison)
+        stored = comparison.to_dict()["models"]["unknown"]
+        assert stored["standard_error"] is None and stored["log_bayes_factor_error"] is None
+    assert "± ? nats" in repr(unknown) and "± ?" in unknown._repr_html_()

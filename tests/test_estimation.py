@@ -1,0 +1,124 @@
+"""`estimate`: the arguments' checks, progress, interruption, and no side effects of precision."""
+
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import evidentia as ev
+
+MODEL = ev.models.linear_regression(num_features=3)
+
+
+def data(num_observations=2000):
+    return MODEL.simulate(num_observations, 0)[0]
+
+
+def test_progress_is_told_after_each_chunk():
+    updates = []
+    evidence = ev.estimate(MODEL, data(), progress=updates.append)
+    assert [update.num_observations for update in updates] == list(evidence.trajectory.num_observations)
+    assert updates[-1].total_observations == 2000
+    assert updates[-1].log_evidence == evidence.log_evidence
+    assert updates[-1].num_annealing_steps == evidence.trajectory.num_annealing_steps.sum()
+
+
+def test_ctrl_c_returns_what_was_estimated_so_far():
+    def interrupt(update):
+        if update.num_observations >= 500:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ev.EvidenceWarning, match="stopped after 500 of 2000 observations"):
+        evidence = ev.estimate(MODEL, data(), progress=interrupt)
+    assert not evidence.completed and evidence.num_observations == 500
+    same = {name: array[:500] for name, array in data().items()}
+    assert abs(evidence.log_evidence - MODEL.exact_log_evidence(same)) < 4.5 * evidence.standard_error
+
+
+def test_ctrl_c_before_the_first_chunk_is_passed_on(monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ev.SGAIS, "update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ev.estimate(MODEL, data())
+
+
+def test_precision_of_jax_is_left_alone():
+    ev.estimate(MODEL, data())
+    assert not jax.config.jax_enable_x64
+
+
+def test_a_model_that_is_none_is_refused():
+    with pytest.raises(ev.ModelError, match=r"model must be an evidentia\.Model; got function"):
+        ev.estimate(lambda: None, data())
+
+
+def test_a_method_that_is_none_is_refused():
+    with pytest.raises(
+        ev.ConfigurationError, match=r"method must be a configuration such as SGAIS\(\); got 'sgais'"
+    ):
+        ev.estimate(MODEL, data(), method="sgais")
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "0"])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(ev.ConfigurationError, match="seed must be an integer from 0"):
+        ev.estimate(MODEL, data(), seed=seed)
+
+
+def test_a_single_row_is_refused():
+    with pytest.raises(ev.DataError, match="at least two observations; got 1"):
+        ev.estimate(MODEL, {"x": np.zeros((1, 3)), "y": np.zeros(1)})
+
+
+def test_a_target_for_the_standard_error_is_reached():
+    model, small = MODEL, data(200)
+    method = ev.SMC(num_particles=32)
+    coarse = ev.estimate(model, small, method=method)
+    fine = ev.estimate(model, small, method=method, target_standard_error=0.15)
+    assert coarse.standard_error > 0.15 >= fine.standard_error
+    assert fine.num_particles > 32 and fine.method.num_particles == fine.num_particles
+    assert abs(fine.log_evidence - model.exact_log_evidence(small)) < 4.5 * fine.standard_error
+
+
+def test_a_target_that_is_met_changes_nothing():
+    evidence = ev.estimate(MODEL, data(), target_standard_error=10.0)
+    assert evidence.num_particles == ev.SGAIS().num_particles
+
+
+def test_a_target_where_no_error_is_known_is_reported():
+    method = ev.Laplace(importance_sampling=False)
+    with pytest.warns(ev.EvidenceWarning, match=r"the standard error is unknown with 1,024 particles"):
+        evidence = ev.estimate(MODEL, data(200), method=method, target_standard_error=0.1)
+    assert np.isnan(evidence.standard_error)
+
+
+def test_ctrl_c_returns_what_was_known_by_then():
+    def interrupt(update):
+        if update.num_annealing_steps >= 30:
+            raise KeyboardInterrupt
+
+    with pytest.warns(
+        ev.EvidenceWarning, match="stopped after [0-9]+ steps; the result is the estimate at that point"
+    ):
+        evidence = ev.estimate(
+            MODEL, data(200), method=ev.NestedSampling(num_particles=64), progress=interrupt
+        )
+    assert not evidence.completed and np.isfinite(evidence.log_evidence)
+    assert evidence.num_observations == 200 and len(evidence.trajectory) == 1
+
+
+def test_a_target_out_of_reach_is_reported(monkeypatch):
+    monkeypatch.setattr(sys.modules["evidentia.estimation"], "MAX_PARTICLES", 64)
+    method = ev.SMC(num_particles=32)
+    with pytest.warns(
+        ev.EvidenceWarning, match=r"with 64 particles; target_standard_error=0\.001 was not reached"
+    ):
+        ev.estimate(MODEL, data(200), method=method, target_standard_error=0.001)
+
+
+def test_a_target_that_is_none_is_refused():
+    with pytest.raises(ev.ConfigurationError, match=r"target_standard_error must be positive; got 0\."):
+        ev.estimate(MODEL, data(200), target_standard_error=0)
