@@ -5,7 +5,8 @@ import json
 import numpy as np
 
 import evidentia as ev
-from evidentia.cli import demo, main, run
+from evidentia.cli import candidates as module
+from evidentia.cli import main, run
 from evidentia.cli.candidates import Candidate, candidates
 
 
@@ -46,7 +47,7 @@ def test_ctrl_c_keeps_the_models_before_apart_from_the_one_at_work(tmp_path, cap
     data, _ = model.simulate(1200, seed=0)
     names = ("first", "second", "third")
     monkeypatch.setattr(
-        demo, "candidates", lambda rows, seed: [Candidate(name, model, data) for name in names]
+        module, "candidates", lambda rows, seed: [Candidate(name, model, data) for name in names]
     )
     complete = run.estimate
     calls = []

@@ -48,7 +48,10 @@ class CsvSource:
         return read_ahead(converted(self.pieces(), self.selection, self.missing, skip))
 
     def pieces(self) -> Iterator[Piece]:
-        """All rows as they are read, block by block."""
+        """All rows as they are read, block by block.
+
+        Raises `DataError` for a line that is no row, and for a file that has lost a column or was replaced.
+        """
         # Numbers are read as real whatever a block alone would suggest; integers that are none are found afterwards.
         types = {name: pa.bool_() if name in self.booleans else pa.float64() for name in self.selection.names}
         for path in self.paths:
