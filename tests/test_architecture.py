@@ -1,0 +1,100 @@
+"""The rooms: imports go downwards only, never in a circle, and no name hides a module.
+
+Every import counts, those inside functions and those that only type checkers see too.
+"""
+
+import ast
+import importlib
+import inspect
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import evidentia
+
+SOURCE = Path(evidentia.__file__).parent
+LAYERS = (
+    {"errors", "weights"},
+    {"compilation"},
+    {"model", "kernels", "data", "checkpoint"},
+    {"posterior"},
+    {"evidence", "display"},
+    {"result"},
+    {"online", "comparison"},
+    {"estimation", "bounds", "monitor", "latent", "report"},
+    {"__init__"},
+    {"cli"},
+    {"__main__"},
+)
+HEIGHTS = {room: height for height, layer in enumerate(LAYERS) for room in layer}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(module: str) -> set[str]:
+    """The modules of this package that a module imports anywhere in its text."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{module} has a relative import"
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in inside}
+    return {name for name in found if name in MODULES and name != module}
+
+
+IMPORTS = {module: imports(module) for module in MODULES}
+
+
+def test_every_room_has_its_layer():
+    assert {room_of(module) for module in MODULES} == set(HEIGHTS)
+
+
+def test_imports_go_down():
+    upwards = [
+        f"{module} imports {other}"
+        for module in MODULES
+        for other in IMPORTS[module]
+        if room_of(other) != room_of(module) and HEIGHTS[room_of(other)] >= HEIGHTS[room_of(module)]
+    ]
+    assert not upwards, "\n".join(upwards)
+
+
+def test_no_imports_in_a_circle():
+    TopologicalSorter(IMPORTS).prepare()  # raises CycleError with the circle
+
+
+def test_a_circle_would_be_found():
+    with pytest.raises(CycleError):
+        TopologicalSorter(IMPORTS | {"evidentia.errors": {"evidentia.cli.run"}}).prepare()
+
+
+def test_no_name_hides_a_module():
+    hidden = [
+        f"{package}.{name} is a module and {thing!r}"
+        for package in sorted(MODULES.keys() - {"evidentia.__main__"})
+        for name, thing in vars(importlib.import_module(package)).items()
+        if f"{package}.{name}" in MODULES and not inspect.ismodule(thing)
+    ]
+    assert not hidden, "\n".join(hidden)
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [
+        module
+        for module, path in MODULES.items()
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not silent, ", ".join(silent)
