@@ -27,19 +27,19 @@ class Plan(NamedTuple):
     most_steps: int = 80_000
 
 
-class Rows(NamedTuple):
+class Labelled(NamedTuple):
     features: np.ndarray
     labels: np.ndarray
 
     def part(self, chosen):
-        return Rows(self.features[chosen], self.labels[chosen])
+        return Labelled(self.features[chosen], self.labels[chosen])
 
 
 class Study(NamedTuple):
     """What all runs have in common."""
 
-    train: Rows
-    test: Rows
+    train: Labelled
+    test: Labelled
     exact: ExactEvidence
     plan: Plan
     seed: int
@@ -51,7 +51,7 @@ class Study(NamedTuple):
 
 def prepare(settings: Settings, plan: Plan) -> Study:
     features, labels = breast_cancer(settings.data_dir)
-    rows = Rows((features - features.mean(axis=0)) / features.std(axis=0), labels)
+    rows = Labelled((features - features.mean(axis=0)) / features.std(axis=0), labels)
     is_test = stratified_parts(labels, 5, np.random.default_rng([settings.seed, 0])) == 0
     train = rows.part(~is_test)
     return Study(

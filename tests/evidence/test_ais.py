@@ -157,11 +157,13 @@ def test_impossible_fields_are_refused(make, message):
         make()
 
 
+@pytest.mark.filterwarnings("ignore:.*effective sample size:evidentia.DiagnosticWarning")
 def test_components_that_are_put_in_order_cost_nothing():
     """On 20 rows three components overlap, and particles change their order all the time.
 
     The truth is from prior sampling: ten times 400,000 draws, with a standard error of 0.008. Three runs: 0.13 is three
-    standard errors of their mean; it was 0.27 high as long as moves might leave the order.
+    standard errors of their mean; it was 0.27 high as long as moves might leave the order. The effective sample size falls
+    to 13% of the particles in one of the runs, which AIS says.
     """
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     data, _ = model.simulate(20, 5)

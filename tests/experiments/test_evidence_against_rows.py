@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from evidentia.posterior.rows import Rows
+from evidentia.evidence.method import Estimate
+from evidentia.posterior.rows import Window
 from experiments import evidence_against_rows as experiment
 from experiments.evidence_verdict import accuracy, draw, judge, table, time_ratio
 from experiments.experiment import Settings
@@ -25,7 +26,8 @@ class Noisy:
     def run(self, model, rows, key):
         first = {name: value[rows.start : rows.stop] for name, value in rows.arrays.items()}
         exact = experiment.MODELS["linear"].exact_log_evidence(first)
-        yield SimpleNamespace(log_evidence=exact + 0.1 * jax.random.normal(key), standard_error=0.1)
+        estimate = Estimate(exact + 0.1 * float(jax.random.normal(key)), 0.01, is_unbiased=False)
+        yield SimpleNamespace(estimate=estimate)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,7 @@ def as_published():
 def test_the_reference_of_a_model_without_exact_evidence_is_right():
     model = experiment.MODELS["linear"]
     data, params = model.simulate(200, 3)
-    bound, rows = model.bind(data), Rows(jax.tree.map(jnp.asarray, data), 0, 150)
+    bound, rows = model.bind(data), Window(jax.tree.map(jnp.asarray, data), 0, 150)
     exact = experiment.reference(model, bound, rows, params)
     assert exact == {
         "log_evidence": model.exact_log_evidence({name: value[:150] for name, value in data.items()}),

@@ -95,7 +95,7 @@ def load_model(name: str) -> Model:
     path = Path(file).expanduser()
     if not path.is_file() or path.suffix != ".py":
         raise ModelError(f"--model {name}: there is no Python file {path}. Write path/to/file.py:name.")
-    public = {key: value for key, value in _run(path).items() if not key.startswith("_")}
+    public = {key: value for key, value in _executed(path).items() if not key.startswith("_")}
     if attribute not in public:
         raise ModelError(f"--model {name}: {path} defines no {attribute!r}. {near(attribute, list(public))}")
     value = public[attribute]
@@ -109,7 +109,7 @@ def load_model(name: str) -> Model:
     return Model.from_numpyro(value, name=attribute)
 
 
-def _run(path: Path) -> dict[str, Any]:
+def _executed(path: Path) -> dict[str, Any]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None  # the suffix is .py
     module = importlib.util.module_from_spec(spec)

@@ -1,7 +1,7 @@
 """The loop over chunks, for rows in memory and for streams alike.
 
 A chunked method has a state and a pure `update`, which takes in one chunk along the annealed path. What is kept of the rows
-before it is a `Past`: for rows in memory all of them (`Held`), for a stream a reservoir and sums. `take_in` takes in the next
+before it is a `Past`: for rows in memory all of them (`Held`), for a stream a reservoir and sums. `advance` takes in the next
 chunk and, where that is due, lets a method draw its particles anew from all rows seen.
 """
 
@@ -141,7 +141,7 @@ class Held(NamedTuple):
         return self
 
 
-def take_in(
+def advance(
     method: ChunkedMethod,
     model: BoundModel,
     state: Any,
@@ -187,7 +187,7 @@ def over_chunks(
             state, info = _leap(redrawing, model, state, rows)
             past = Held(rows, state.num_observations)
         else:
-            state, past, info = take_in(method, model, state, past, rows.size, redrawing)
+            state, past, info = advance(method, model, state, past, rows.size, redrawing)
             is_last = state.num_observations == rows.size
             if redrawing is not None and is_last and state.tried_at < rows.size:
                 state, past, info = redraw(redrawing, model, state, past, info)

@@ -14,8 +14,8 @@ from evidentia.compilation import compiled
 from evidentia.model import program
 from evidentia.model.program import Params, Position, Program, Site
 
-Batch = Any  # a pytree of arrays with observations on the leading axis
-LogLikelihood = Callable[[Params, Batch], Float[Array, " batch"]]
+Observations = Any  # a pytree of arrays with observations on the leading axis
+LogLikelihood = Callable[[Params, Observations], Float[Array, " batch"]]
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
 LEAST_DRAWS = 1024  # of the prior, whatever number is asked for
@@ -49,7 +49,7 @@ class Densities(NamedTuple):
         """
         return program.place(self.prior, self.sites, self.rows if rows is None else rows, position)
 
-    def log_likelihood(self, position: Position, batch: Batch) -> Float[Array, " batch"]:
+    def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
         """Log-likelihood of each row."""
         return self.pointwise(self.place(position)[0], batch)
 
@@ -125,7 +125,7 @@ class BoundModel:
         return jax.vmap(self.log_prior)(positions)
 
     @partial(jax.jit, static_argnames="self")
-    def log_likelihood(self, position: Position, batch: Batch) -> Float[Array, " batch"]:
+    def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
         """Log-likelihood of each row of a batch, in nats."""
         return self.densities.pointwise(self.place(position)[0], batch)
 

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ModelError, attempt
-from evidentia.model.bound import Batch, BoundModel, Densities
+from evidentia.model.bound import BoundModel, Densities, Observations
 from evidentia.model.probe import Values
 
 
-def some_rows(batch: Batch, count: int) -> Batch:
+def some_rows(batch: Observations, count: int) -> Observations:
     """`count` rows spread evenly over a batch, as NumPy arrays; rows repeat where the batch has fewer."""
 
     def take(leaf):
@@ -27,14 +27,14 @@ def some_rows(batch: Batch, count: int) -> Batch:
     return jax.tree.map(take, batch)
 
 
-def probing_batches(rows: Batch) -> Batch:
+def probing_batches(rows: Observations) -> Observations:
     """Three batches: the rows, the rows with every second one replaced, and made-up rows; for `check_values`."""
     made_up = _made_up(rows)
     every_second = jax.tree.map(_replace_every_second, rows, made_up)
     return jax.tree.map(lambda *leaves: np.stack(leaves), rows, every_second, made_up)
 
 
-def check_result(densities: Densities, rows: Batch) -> None:
+def check_result(densities: Densities, rows: Observations) -> None:
     """Raise ModelError unless the log-likelihood of `rows` can be traced and is one real number per row."""
     result = _trace(densities, rows)
     count = jax.tree.leaves(rows)[0].shape[0]
@@ -72,7 +72,7 @@ def check_values(values: Values) -> None:
         )
 
 
-def check_parameters_used(densities: Densities, rows: Batch) -> None:
+def check_parameters_used(densities: Densities, rows: Observations) -> None:
     """Raise ModelError for a parameter that cannot influence the log-likelihood.
 
     Found by walking back from the result through the traced program: no number is computed.
@@ -91,7 +91,7 @@ def check_parameters_used(densities: Densities, rows: Batch) -> None:
         )
 
 
-def _trace(densities: Densities, rows: Batch) -> Any:
+def _trace(densities: Densities, rows: Observations) -> Any:
     position = jax.ShapeDtypeStruct((max(site.stop for site in densities.sites.values()),), jnp.float32)
     try:
         return attempt("log_likelihood", lambda: jax.eval_shape(densities.log_likelihood, position, rows))
@@ -122,7 +122,7 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
                 )
 
 
-def check_exchangeable(bound: BoundModel, rows: Batch) -> None:
+def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
     """Raise ModelError unless `exchangeable` names parameters of which two components can be swapped."""
     names, shapes = bound.exchangeable, bound.parameter_shapes
     if unknown := [name for name in names if name not in shapes]:
@@ -156,7 +156,7 @@ def _evaluate_swapped(bound, position, swap, rows):
     return [(bound.log_prior_of(p), jnp.sum(bound.densities.pointwise(p, rows))) for p in (params, swapped)]
 
 
-def _made_up(rows: Batch) -> Batch:
+def _made_up(rows: Observations) -> Observations:
     """Rows that inform about the parameters of almost any model: uniform numbers in (0, 1), or zeros and ones."""
     generator = np.random.default_rng(0)
 

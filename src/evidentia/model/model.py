@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, program, statements
-from evidentia.model.bound import Batch, BoundModel, Densities, LogLikelihood, SamplePosterior
+from evidentia.model.bound import BoundModel, Densities, LogLikelihood, Observations, SamplePosterior
 from evidentia.model.probe import probe
 from evidentia.model.program import Prior, Program
 
@@ -92,7 +92,7 @@ class Model:
         default = getattr(function, "__name__", type(function).__name__)
         return cls(function, program.pointwise(function), name=name or default, exchangeable=exchangeable)
 
-    def bind(self, batch: Batch) -> BoundModel:
+    def bind(self, batch: Observations) -> BoundModel:
         """This model for data of these shapes; `batch` is the data or a few rows of it.
 
         The same model and shapes (apart from the number of rows) give the same object.
@@ -120,7 +120,7 @@ class Model:
             isinstance(value, dist.Distribution) for value in self.prior.values()
         )
 
-    def _bind(self, batch: Batch) -> BoundModel:
+    def _bind(self, batch: Observations) -> BoundModel:
         few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
         if callable(self.prior):
             statements.check_arguments(self.prior, batch)

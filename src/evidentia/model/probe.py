@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.model.bound import Batch, Densities
+from evidentia.model.bound import Densities, Observations
 
 NUM_POSITIONS = 16
+SCALE = 0.25  # of the positions: at 1, Cholesky factors of 20 dimensions lose their determinants to rounding
 
 
 class Values(NamedTuple):
@@ -32,10 +33,10 @@ class Values(NamedTuple):
     log_likelihoods: Float[np.ndarray, "batches positions rows"]
 
 
-def probe(densities: Densities, batches: Batch, exchangeable: tuple[str, ...]) -> tuple[str, Values]:
+def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, ...]) -> tuple[str, Values]:
     """The identity of a model, and its values for batches stacked on the leading axis."""
     size = max(site.stop for site in densities.sites.values())
-    positions = np.random.default_rng(0).standard_normal((NUM_POSITIONS, size), np.float32)
+    positions = np.float32(SCALE) * np.random.default_rng(0).standard_normal((NUM_POSITIONS, size), np.float32)
 
     def values(positions, batches):
         def one(position, batch):

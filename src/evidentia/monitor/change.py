@@ -181,12 +181,12 @@ class ChangeDetector:
         before = self.state, self.online, self.segment, self.candidates
         try:
             with all_or_none([self.online, self.segment, *self.candidates]):
-                return self._take_in(batch)
+                return self._report(batch)
         except BaseException:  # Ctrl-C too
             (self._state, self._steps, self._num_started), self.online, self.segment, self.candidates = before
             raise
 
-    def _take_in(self, batch: Any) -> ChangeReport:
+    def _report(self, batch: Any) -> ChangeReport:
         update = self.online.update(batch)
         continued = update if self.segment is self.online else self.segment.update(batch)
         models = self.candidates

@@ -1,7 +1,7 @@
 """The state of an online estimate, and how a batch changes it: pure functions, which `Online` wraps.
 
 A batch is cut into chunks. Each is staged beside the reservoir, taken in along the annealed path, and absorbed into the past
-(`chunks.take_in`). At round numbers of rows the particles are drawn anew from the past, without the errors of the path.
+(`chunks.advance`). At round numbers of rows the particles are drawn anew from the past, without the errors of the path.
 """
 
 import math
@@ -98,7 +98,7 @@ def take_in_batch(
     while path.num_observations < end:
         before, error_before = method.estimate(path), arriving.past.standard_error
         redrawing = method if method.refresh else None
-        path, arriving, info = chunks.take_in(method, model, path, arriving, end, redrawing)
+        path, arriving, info = chunks.advance(method, model, path, arriving, end, redrawing)
         path = path._replace(
             proposal=None
         )  # it serves rows in memory, which can be looked at before the path

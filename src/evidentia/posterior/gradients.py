@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from evidentia.errors import check_count
 from evidentia.kernels.kernel import Gradient
-from evidentia.model.bound import Batch, BoundModel
+from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.rows import Positions, Window
 from evidentia.posterior.target import Target, expand_target, gradient_sum, posterior, prior_gradient
@@ -268,7 +268,7 @@ def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:
     return 2 * memory.batch_size >= past.size
 
 
-def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Batch:
+def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Observations:
     """Rows drawn with replacement: a pytree whose leaves have `shape` in place of the leading axis."""
     index = jax.random.randint(key, shape, rows.start, rows.stop)
     return jax.tree.map(lambda leaf: leaf[index], rows.arrays)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia.compilation import compiled
-from evidentia.model.bound import Batch, BoundModel
+from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
@@ -75,7 +75,7 @@ class Window:
         first_row: the number of the first row in messages, where that is not `start`.
     """
 
-    arrays: Batch
+    arrays: Observations
     start: int
     stop: int
     weight: float = 1.0
@@ -164,7 +164,7 @@ def without_missing(window: Window) -> Window:
 
 
 def fold_rows(
-    function: Callable[[Carry, Batch, Float[Array, " block"]], Carry], initial: Carry, rows: Any
+    function: Callable[[Carry, Observations, Float[Array, " block"]], Carry], initial: Carry, rows: Any
 ) -> Carry:
     """Fold `function(carry, block, weights)` over the rows of a window or a tempered target, block by block.
 
@@ -184,24 +184,27 @@ def fold_rows(
     return jax.lax.fori_loop(0, (rows.stop - rows.start + size - 1) // size, body, initial)
 
 
-def block_size(arrays: Batch) -> int:
+def block_size(arrays: Observations) -> int:
     """Rows in a block of `fold_rows`."""
     return min(BLOCK_SIZE, _capacity(arrays))
 
 
 def weighted_sum(
-    model: BoundModel, position: Float[Array, " parameters"], block: Batch, weights: Float[Array, " block"]
+    model: BoundModel,
+    position: Float[Array, " parameters"],
+    block: Observations,
+    weights: Float[Array, " block"],
 ) -> Float[Array, ""]:
     """Weighted sum of the log-likelihoods of a block's rows at one particle, in the precision of its position."""
     values: Array = model.log_likelihood(position, _in_precision_of(position, block))
     return jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
 
 
-def _capacity(arrays: Batch) -> int:
+def _capacity(arrays: Observations) -> int:
     return jax.tree.leaves(arrays)[0].shape[0]
 
 
-def _in_precision_of(position: Array, block: Batch) -> Batch:
+def _in_precision_of(position: Array, block: Observations) -> Observations:
     # In 64 bits integers are widened too: what is computed from 32 bits stays there.
     if position.dtype != jnp.float64:
         return block
@@ -211,7 +214,7 @@ def _in_precision_of(position: Array, block: Batch) -> Batch:
 
 @compiled(static_argnames="model")
 def _deviations(model: BoundModel, positions: Positions, window: Window) -> Array:
-    def add(deviations: Array, block: Batch, weights: Array) -> Array:
+    def add(deviations: Array, block: Observations, weights: Array) -> Array:
         values: Array = jax.vmap(model.log_likelihood, (0, None))(positions, block)
         values = jnp.where(weights > 0, values, 0.0)
         finite = jnp.isfinite(values)

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia.compilation import compiled
-from evidentia.model.bound import Batch, BoundModel
+from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.rows import Positions, Window, fold_rows, weighted_sum
 
@@ -29,7 +29,7 @@ class Target(NamedTuple):
     temperature: Float[Array, ""] | float = 1.0
 
     @property
-    def arrays(self) -> Batch:
+    def arrays(self) -> Observations:
         """The arrays that hold past and chunk."""
         return self.window.arrays
 

@@ -13,7 +13,7 @@ import pytest
 
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.cli.stream.files import check_files, file_names, known_files, with_additions
-from evidentia.cli.stream.loop import Checkpoints, Stop, take_in
+from evidentia.cli.stream.loop import Checkpoints, Stop, consume
 from evidentia.cli.stream.view import View
 from evidentia.data.batches import Batch
 from evidentia.data.sources import read_csv, read_parquet
@@ -47,14 +47,14 @@ def session() -> Any:
 
 @pytest.fixture
 def taken_in(tmp_path, session):
-    """Take in what a generator makes; what `take_in` returns. The rows of the checkpoint are `saved()`."""
+    """Take in what a generator makes; what `consume` returns. The rows of the checkpoint are `saved()`."""
 
     def taken_in(batches, stop=None, write=CheckpointFolder.write):
         source: Any = SimpleNamespace(batches=lambda skip: batches)
         with CheckpointFolder(tmp_path / "kept") as folder:
             folder.write = partial(write, folder)
             checkpoints = Checkpoints(folder, 1000, session, None, {"a": 1}, {}, source, [])
-            return take_in(session, source, 100, stop or Stop(), checkpoints, View())
+            return consume(session, source, 100, stop or Stop(), checkpoints, View())
 
     return taken_in
 

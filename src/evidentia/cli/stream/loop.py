@@ -123,7 +123,7 @@ class Checkpoints:
         return None
 
 
-def take_in(
+def consume(
     session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
 ) -> tuple[bool, EvidentiaError | None]:
     """Take in the source from the session's position on.
@@ -136,7 +136,7 @@ def take_in(
     """
     completed, problem = False, None
     try:
-        completed = _take_in(session, source, batch_size, stop, checkpoints, view)
+        completed = _consume_batches(session, source, batch_size, stop, checkpoints, view)
     except EvidentiaError as error:
         problem = error
     except Exception:
@@ -150,7 +150,7 @@ def take_in(
     return completed, problem or failure
 
 
-def _take_in(
+def _consume_batches(
     session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
 ) -> bool:
     """Take in what comes until there is no more, or until it is to stop; whether it came to the end of the source."""

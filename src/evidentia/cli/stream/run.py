@@ -17,7 +17,7 @@ from evidentia.cli.columns import arrays_of, types_of
 from evidentia.cli.models import named_model
 from evidentia.cli.results import Results
 from evidentia.cli.stream.files import FileSource, KnownFile, check_files, file_names, known_files
-from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, stop_on_signals, take_in
+from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, consume, stop_on_signals
 from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
 from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import describe, viewing
@@ -100,12 +100,12 @@ def run(plan: Plan) -> None:
             if plan.as_json:
                 output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
         else:
-            _run(plan, source, stop, folder, content)
+            _stream(plan, source, stop, folder, content)
     if stop.signal == signal.SIGINT:
         raise typer.Exit(130)
 
 
-def _run(
+def _stream(
     plan: Plan, source: FileSource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
 ) -> None:
     features = list(source.selection.arrays["y" if plan.target is None else "x"])
@@ -124,7 +124,7 @@ def _run(
         folder, plan.checkpoint_every, session, journal, lengths, settings, source, files
     )
     with viewing(plan.quiet) as view:
-        completed, problem = take_in(session, source, plan.batch_size, stop, checkpoints, view)
+        completed, problem = consume(session, source, plan.batch_size, stop, checkpoints, view)
     if stop() and problem is None:
         _say_how_to_go_on(session, folder)
     if session.num_observations:
