@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import breast_cancer as experiment
-from experiments.breast_cancer_runs import Plan, Rows, Study, predict, repeat
+from experiments.breast_cancer_runs import Plan, Labelled, Study, predict, repeat
 from experiments.logistic_evidence import ExactEvidence
 
 pytestmark = pytest.mark.experiments
@@ -41,7 +41,7 @@ def record():
 def test_a_prediction_is_the_weighted_mean_over_particles():
     particles, shares = np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([0.75, 0.25])
     fit = SimpleNamespace(particles=particles, log_weights=np.log(shares))
-    rows = Rows(np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]]), np.array([1, 0, 0]))
+    rows = Labelled(np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]]), np.array([1, 0, 0]))
     positive = shares @ (1 / (1 + np.exp(-particles @ rows.features.T)))
     expected = np.log([positive[0], 1 - positive[1], 1 - positive[2]])
     lppd, error = predict(fit, rows)
@@ -53,7 +53,7 @@ def test_runs_end_at_the_maximiser_and_know_the_evidence_there():
     generator = np.random.default_rng(0)
     features = generator.standard_normal((60, 2))
     labels = (generator.random(60) < 1 / (1 + np.exp(-features @ [1.5, 0.5]))).astype(int)
-    rows = Rows(features, labels)
+    rows = Labelled(features, labels)
     study = Study(rows, rows, ExactEvidence(features, labels, 5000, seed=0), Plan(num_runs=4), seed=0)
     found = repeat(study, "JALA-EM", 50, 600, multiple=1)
     assert np.abs(np.array(found["theta_averaged"]) - study.exact.theta).max() < 0.1
