@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import breast_cancer as experiment
-from experiments.breast_cancer_runs import Plan, Labelled, Study, predict, repeat
+from experiments.breast_cancer_runs import Labelled, Plan, Study, predict, repeat
 from experiments.logistic_evidence import ExactEvidence
 
 pytestmark = pytest.mark.experiments

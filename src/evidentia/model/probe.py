@@ -36,7 +36,9 @@ class Values(NamedTuple):
 def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, ...]) -> tuple[str, Values]:
     """The identity of a model, and its values for batches stacked on the leading axis."""
     size = max(site.stop for site in densities.sites.values())
-    positions = np.float32(SCALE) * np.random.default_rng(0).standard_normal((NUM_POSITIONS, size), np.float32)
+    positions = np.float32(SCALE) * np.random.default_rng(0).standard_normal(
+        (NUM_POSITIONS, size), np.float32
+    )
 
     def values(positions, batches):
         def one(position, batch):
