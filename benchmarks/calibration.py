@@ -1,9 +1,11 @@
 """Is the standard error right? Runs on models with exact evidences, each on data of its own.
 
-    python benchmarks/calibration.py                  # 200 runs a model and method: an hour on 2 cores
-    python benchmarks/calibration.py --runs 40 --methods 'SGAIS()' 'SMC()' --out somewhere.json
+    python benchmarks/calibration.py                  # 200 runs a model and method: an hour on 2
+    cores python benchmarks/calibration.py --runs 40 --methods 'SGAIS()' 'SMC()' --out
+    somewhere.json
 
-The rows take the place of those of the same methods in the newest file in benchmarks/results, and in docs/benchmarks.md.
+The rows take the place of those of the same methods in the newest file in benchmarks/results, and
+in docs/benchmarks.md.
 """
 
 import argparse

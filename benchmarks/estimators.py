@@ -1,12 +1,14 @@
-"""Every estimator and every peer on the same four small problems: what it costs, and how far off it is.
+"""Every estimator and every peer on the same four small problems: what it costs, and how far off
+it is.
 
     python benchmarks/estimators.py                        # everything: an hour or two on 2 cores
-    python benchmarks/estimators.py --problems scale --methods SGAIS dynesty --seeds 1 --out somewhere.json
+    python benchmarks/estimators.py --problems scale --methods SGAIS dynesty --seeds 1 --out
+    somewhere.json
 
-Each method has a process of its own for each problem (`small_problems.py`), which is stopped at the time limit; the runs
-that it finished by then count. Methods that are not installed are left out. Results go to
-benchmarks/results/estimators-<date>.json with the machine's description, and into the tables of docs/choosing.md, which
-`--page results.json` writes again without measuring.
+Each method has a process of its own for each problem (`small_problems.py`), which is stopped at
+the time limit; the runs that it finished by then count. Methods that are not installed are left
+out. Results go to benchmarks/results/estimators-<date>.json with the machine's description, and
+into the tables of docs/choosing.md, which `--page results.json` writes again without measuring.
 """
 
 import argparse
@@ -88,7 +90,9 @@ def work(name: str, method: str, num_runs: int, out: Path) -> None:
 
 
 def measure(name: str, method: str, num_runs: int, limit: float) -> tuple[list[dict], str]:
-    """What a process of its own finished within the limit, in seconds, and what stopped it, if anything did."""
+    """What a process of its own finished within the limit, in seconds, and what stopped it, if
+    anything did.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out, errors = Path(folder) / "runs", Path(folder) / "errors"
         options = ["--worker", name, method, "--seeds", str(num_runs), "--out", str(out)]

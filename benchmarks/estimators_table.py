@@ -1,4 +1,6 @@
-"""The records of `estimators.py` as tables, for the terminal and between the two marks of docs/choosing.md."""
+"""The records of `estimators.py` as tables, for the terminal and between the two marks of
+docs/choosing.md.
+"""
 
 import math
 import statistics

@@ -1,10 +1,11 @@
 """Rows of a linear regression with known coefficients, as many as wanted, as Parquet files.
 
-    python benchmarks/generate_rows.py parts                          # 10⁸ rows: 2.4 GB in 100 files
-    python benchmarks/generate_rows.py parts --rows 10000000 --rows-per-file 500000 --seed 1
+    python benchmarks/generate_rows.py parts                          # 10⁸ rows: 2.4 GB in 100
+    files python benchmarks/generate_rows.py parts --rows 10000000 --rows-per-file 500000 --seed 1
 
-Columns x0, …, x4 are standard normal, y = 0.5 + x · (1, -0.8, 0.6, -0.4, 0.2) + N(0, 1), all float32. The same seed and rows
-per file give the same rows, and the first files of a longer data set are those of a shorter one.
+Columns x0, …, x4 are standard normal, y = 0.5 + x · (1, -0.8, 0.6, -0.4, 0.2) + N(0, 1), all
+float32. The same seed and rows per file give the same rows, and the first files of a longer data
+set are those of a shorter one.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""kill -9 at random moments during `evidentia stream --checkpoint`, resume, compare with the run that was never killed.
+"""kill -9 at random moments during `evidentia stream --checkpoint`, resume, compare with the run
+that was never killed.
 
     python benchmarks/kills.py --kills 50
 
-One run after the other is killed and started again until it comes to its end; then its result and its lines of updates are
-compared with those of the uninterrupted one, bit for bit.
+One run after the other is killed and started again until it comes to its end; then its result and
+its lines of updates are compared with those of the uninterrupted one, bit for bit.
 """
 
 import argparse
@@ -74,7 +75,9 @@ def start(rows: Path, folder: Path, every: float) -> subprocess.Popen:
 
 
 def uninterrupted(rows: Path, folder: Path) -> tuple[dict, float, float]:
-    """Result and updates, and the seconds from the start to the first line of updates and to the last."""
+    """Result and updates, and the seconds from the start to the first line of updates and to the
+    last.
+    """
     began, first_line = time.monotonic(), 0.0
     process = start(rows, folder, every=1e9)
     while process.poll() is None and not first_line:
@@ -91,7 +94,8 @@ def until_the_end(
 ) -> tuple[list[int], dict]:
     """The rows that had been taken in at each kill, and result and updates in the end.
 
-    One kill in five comes while the process starts, the others after its first batch, so that runs come forward.
+    One kill in five comes while the process starts, the others after its first batch, so that runs
+    come forward.
     """
     at: list[int] = []
     while True:

@@ -3,15 +3,20 @@
     python benchmarks/online.py                          # half an hour on 2 cores
     python benchmarks/online.py --parts flat --rows 1e7
 
-  flat       the linear model on a stream made on the way: median seconds of an update, and resident memory, in each tenth of the
-             updates from 10,000 rows on. Wanted: last over first at most 1.2 (time) and 1.05 (memory).
-  files      `evidentia estimate` on Parquet files of the linear model (made by generate_rows.py if they are not there), in a process of
-             its own: rows per second beside those of reading alone, peak memory (wanted: below 2 GiB at 10⁸ rows), error against the
-             exact log evidence, from sums over all rows in float64.
-  agreement  the papers' three models at 10⁶ rows: `Online` with a reservoir of 10⁵ beside `estimate`. Wanted: differences below
+  flat       the linear model on a stream made on the way: median seconds of an update, and
+             resident memory, in each tenth of the updates from 10,000 rows on. Wanted: last over
+             first at most 1.2 (time) and 1.05 (memory).
+  files      `evidentia estimate` on Parquet files of the linear model (made by generate_rows.py if
+  they are not there), in a process of
+             its own: rows per second beside those of reading alone, peak memory (wanted: below 2
+             GiB at 10⁸ rows), error against the exact log evidence, from sums over all rows in
+             float64.
+  agreement  the papers' three models at 10⁶ rows: `Online` with a reservoir of 10⁵ beside
+  `estimate`. Wanted: differences below
              two joint standard errors.
 
-Results go to benchmarks/results/online.json with the machine's description, and to docs/benchmarks-online.md.
+Results go to benchmarks/results/online.json with the machine's description, and to
+docs/benchmarks-online.md.
 """
 
 import argparse
@@ -114,7 +119,9 @@ def files(folder: Path, num_rows: int) -> dict:
 
 
 def exact_from_sums(source) -> float:
-    """The exact log evidence of the linear model with N(0, 1) priors and unit noise, from XᵀX, Xᵀy and yᵀy in float64."""
+    """The exact log evidence of the linear model with N(0, 1) priors and unit noise, from XᵀX, Xᵀy
+    and yᵀy in float64.
+    """
     moments, count = np.zeros((7, 7)), 0
     for batch in source.batches():
         x, y = (batch.arrays[name].astype(np.float64) for name in ("x", "y"))

@@ -1,7 +1,9 @@
-"""What the estimators are measured against: nested samplers with a jitted likelihood, and a bare pass over the data.
+"""What the estimators are measured against: nested samplers with a jitted likelihood, and a bare
+pass over the data.
 
-A peer prepares itself for a problem, and then runs for a seed: `run = nautilus(problem)`, `run(seed)`. All have the settings
-that their documentation recommends, apart from what is said here. The tempered samplers are in `tempered_peers.py`.
+A peer prepares itself for a problem, and then runs for a seed: `run = nautilus(problem)`,
+`run(seed)`. All have the settings that their documentation recommends, apart from what is said
+here. The tempered samplers are in `tempered_peers.py`.
 """
 
 import logging
@@ -31,7 +33,9 @@ Runner = Callable[[int], PeerRun]  # of a seed
 
 
 class Likelihood:
-    """The jitted log-likelihood of all rows, at one position or at many, that counts its evaluations."""
+    """The jitted log-likelihood of all rows, at one position or at many, that counts its
+    evaluations.
+    """
 
     def __init__(self, model: BoundModel, arrays: Any):
         self.num_parameters = model.num_parameters
@@ -54,7 +58,9 @@ class Likelihood:
 
 
 def bare_pass(model: BoundModel, rows: Window, num_particles: int) -> float:
-    """Seconds to evaluate every row's log-likelihood once at `num_particles` particles, compiled before."""
+    """Seconds to evaluate every row's log-likelihood once at `num_particles` particles, compiled
+    before.
+    """
     positions = 0.1 * model.sample_prior(jax.random.key(0), num_particles)
     rows.part(0, 1).log_likelihoods(model, positions)
     started = time.perf_counter()
@@ -99,8 +105,8 @@ def dynesty(problem: SmallProblem) -> Runner:
 def nautilus(problem: SmallProblem) -> Runner:
     """Importance nested sampling with neural bounds: 2,000 live points, 10,000 effective draws.
 
-    The draws of the exploration are discarded, as nautilus asks for an unbiased evidence. It reports no error; one over the
-    root of its effective sample size stands for it.
+    The draws of the exploration are discarded, as nautilus asks for an unbiased evidence. It
+    reports no error; one over the root of its effective sample size stands for it.
     """
     import nautilus as package
 
@@ -123,7 +129,9 @@ def nautilus(problem: SmallProblem) -> Runner:
 
 
 def ultranest(problem: SmallProblem) -> Runner:
-    """Reactive nested sampling, 400 live points; above 10 parameters slices of two steps a parameter, as its manual says."""
+    """Reactive nested sampling, 400 live points; above 10 parameters slices of two steps a
+    parameter, as its manual says.
+    """
     import ultranest as package
     from ultranest import stepsampler
 

@@ -1,4 +1,6 @@
-"""The models and data that the benchmark measures, each with its true log evidence at any number of rows."""
+"""The models and data that the benchmark measures, each with its true log evidence at any number
+of rows.
+"""
 
 import math
 from collections.abc import Callable
@@ -42,7 +44,9 @@ def linear() -> Problem:
 
 
 def scaled_linear() -> Problem:
-    """Linear regression whose features have scales from 10⁻³ to 10³ and correlations of 0.99; exact."""
+    """Linear regression whose features have scales from 10⁻³ to 10³ and correlations of 0.99;
+    exact.
+    """
     model = ev.models.linear_regression(num_features=5)
     generator = np.random.default_rng(0)
     common = generator.standard_normal((ROWS, 1))
@@ -61,7 +65,9 @@ def softmax() -> Problem:
 
 
 def student_t() -> Problem:
-    """Linear regression with 5 features and Student-t noise, 4 degrees of freedom, scale unknown: 7 parameters."""
+    """Linear regression with 5 features and Student-t noise, 4 degrees of freedom, scale unknown:
+    7 parameters.
+    """
 
     def log_likelihood(params, batch):
         mean = batch["x"] @ params["weights"] + params["intercept"]
@@ -85,7 +91,9 @@ def student_t() -> Problem:
 
 
 def rare() -> Problem:
-    """Logistic regression with 5 positives among a million rows, the first of them late: far from a Gaussian posterior."""
+    """Logistic regression with 5 positives among a million rows, the first of them late: far from
+    a Gaussian posterior.
+    """
 
     def log_likelihood(params, batch):
         logits = batch["x"] @ params["weights"] + params["intercept"]
@@ -108,7 +116,9 @@ def rare() -> Problem:
 
 
 def mixture(seed: int) -> Problem:
-    """A Gaussian mixture of 5 components in 2 dimensions: 24 free parameters, data from the model's own prior."""
+    """A Gaussian mixture of 5 components in 2 dimensions: 24 free parameters, data from the
+    model's own prior.
+    """
     model = ev.models.gaussian_mixture(num_components=5, num_features=2)
     data, params = model.simulate(ROWS, seed)
     about_the_mode = laplace_truth(model, params, copies=5, num_draws=500)
@@ -124,7 +134,9 @@ def mixture(seed: int) -> Problem:
 
 
 def ijcnn1() -> Problem | None:
-    """The table ijcnn1 as a softmax model with two classes: 22 features, ten of them collinear; None where it is absent."""
+    """The table ijcnn1 as a softmax model with two classes: 22 features, ten of them collinear;
+    None where it is absent.
+    """
     names = [f"f{i}" for i in range(1, 23)]
     return _table("ijcnn1", "ijcnn1.parquet", names, "label")
 
@@ -157,7 +169,9 @@ def _exact(model: ev.Model) -> Truth:
 
 
 def laplace_truth(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int = 1000) -> Truth:
-    """Importance sampling about the mode near `params`; with `copies` interchangeable components, their permutations."""
+    """Importance sampling about the mode near `params`; with `copies` interchangeable components,
+    their permutations.
+    """
 
     def truth(data):
         bound = model.bind(data)

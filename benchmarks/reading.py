@@ -1,4 +1,5 @@
-"""How fast a source gives its rows when nothing is done with them: what an estimate from files is compared with.
+"""How fast a source gives its rows when nothing is done with them: what an estimate from files is
+compared with.
 
     python benchmarks/reading.py 'parts/*.parquet' --target y
     python benchmarks/reading.py table.csv --chunk-size 500 --json
@@ -17,7 +18,9 @@ from evidentia.data.sources import Source, open_source
 
 
 def measure_reading(source: Source, chunk_size: int | None = None) -> dict[str, float]:
-    """Read a source once, re-cut into chunks if a size is given: rows, seconds, rows per second, memory in MiB."""
+    """Read a source once, re-cut into chunks if a size is given: rows, seconds, rows per second,
+    memory in MiB.
+    """
     before = peak_memory()
     started = time.perf_counter()
     batches = source.batches() if chunk_size is None else recut(source.batches(), chunk_size)

@@ -1,11 +1,13 @@
-"""Speed and accuracy side by side: SGAIS() beside a bare pass, and on the papers' models SGAIS.published() and dynesty.
+"""Speed and accuracy side by side: SGAIS() beside a bare pass, and on the papers' models
+SGAIS.published() and dynesty.
 
-    python benchmarks/run.py                              # all problems: about 40 minutes on 2 cores
-    python benchmarks/run.py --problems linear --seeds 2 --out somewhere.json
+    python benchmarks/run.py                              # all problems: about 40 minutes on 2
+    cores python benchmarks/run.py --problems linear --seeds 2 --out somewhere.json
 
-Each problem (`problems.py`) runs in a process of its own: everything in a row of the table is measured in that process, on
-the same data, compiled beforehand (the first call, with compilation, is a column of its own). Results go to
-benchmarks/results/<date>.json with the machine's description, and to docs/benchmarks.md.
+Each problem (`problems.py`) runs in a process of its own: everything in a row of the table is
+measured in that process, on the same data, compiled beforehand (the first call, with compilation,
+is a column of its own). Results go to benchmarks/results/<date>.json with the machine's
+description, and to docs/benchmarks.md.
 """
 
 import argparse
@@ -107,7 +109,8 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
         likelihood = Likelihood(bound, rows.arrays)
         likelihood.one(np.zeros(bound.num_parameters))  # compiles
         started = time.perf_counter()
-        # All parameters there have independent N(0, 1) priors, whose quantile function maps the unit cube.
+        # All parameters there have independent N(0, 1) priors, whose quantile function maps the
+        # unit cube.
         log_evidence, standard_error, _ = run_dynesty(
             likelihood, ndtri, num_live=250, seed=0, limit_seconds=dynesty_limit
         )

@@ -1,4 +1,5 @@
-"""Do the bounds hold? `sandwich` on linear regressions with exact evidence, with other parameters and data each.
+"""Do the bounds hold? `sandwich` on linear regressions with exact evidence, with other parameters
+and data each.
 
     python benchmarks/sandwich.py                 # 100 seeds for each method: minutes on 2 cores
     python benchmarks/sandwich.py --seeds 20

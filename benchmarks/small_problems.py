@@ -15,7 +15,9 @@ import evidentia as ev
 
 @dataclass(frozen=True)
 class SmallProblem(Problem):
-    """A problem whose prior is also known as a map of the unit cube, which nested samplers of other packages need."""
+    """A problem whose prior is also known as a map of the unit cube, which nested samplers of
+    other packages need.
+    """
 
     quantiles: Callable[[np.ndarray], np.ndarray]  # (..., parameters) in the cube -> unconstrained positions
 
@@ -41,7 +43,9 @@ def scale() -> SmallProblem:
 
 
 def mixture() -> SmallProblem:
-    """A mixture of 3 Gaussians that overlap, 200 rows: 8 parameters, six copies of each mode, and minor modes."""
+    """A mixture of 3 Gaussians that overlap, 200 rows: 8 parameters, six copies of each mode, and
+    minor modes.
+    """
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     generator = np.random.default_rng(0)
     component = generator.choice(3, size=200, p=[0.5, 0.3, 0.2])
@@ -53,7 +57,9 @@ def mixture() -> SmallProblem:
 
 
 def softmax() -> SmallProblem:
-    """Softmax regression with 4 features and 3 classes, 1,000 rows: 15 parameters, of which the data tell 10."""
+    """Softmax regression with 4 features and 3 classes, 1,000 rows: 15 parameters, of which the
+    data tell 10.
+    """
     model = ev.models.softmax_regression(num_features=4, num_classes=3)
     data, params = model.simulate(1000, 0)
     return SmallProblem("softmax", model, data, laplace_truth(model, params, num_draws=10_000), 0.2, ndtri)
@@ -63,12 +69,15 @@ SMALL_PROBLEMS = {"linear": linear, "scale": scale, "mixture": mixture, "softmax
 
 
 def check_quantiles(problem: SmallProblem, *, num_draws: int = 20_000) -> None:
-    """Raise unless the map of the unit cube has the means and the covariances of draws from the model's prior."""
+    """Raise unless the map of the unit cube has the means and the covariances of draws from the
+    model's prior.
+    """
     bound = problem.model.bind(problem.data)
     drawn = np.asarray(bound.sample_prior(jax.random.key(0), num_draws), float)
     mapped = problem.quantiles(np.random.default_rng(0).random(drawn.shape))
     pairs = np.triu_indices(drawn.shape[1])
-    # Squares and products are moments too; medians and quartiles would not see a dependence between parameters.
+    # Squares and products are moments too; medians and quartiles would not see a dependence
+    # between parameters.
     for moments in (lambda x: x, lambda x: (x[:, :, None] * x[:, None, :])[:, pairs[0], pairs[1]]):
         one, other = moments(drawn), moments(mapped)
         tolerance = 5 * np.sqrt((one.var(0) + other.var(0)) / num_draws)
@@ -77,7 +86,8 @@ def check_quantiles(problem: SmallProblem, *, num_draws: int = 20_000) -> None:
 
 
 def _annealed(model: ev.Model):
-    """The truth of many particles annealed from the prior, drawing nothing anew; its error is the spread of 8 runs.
+    """The truth of many particles annealed from the prior, drawing nothing anew; its error is the
+    spread of 8 runs.
 
     The peers' nested samplers, in the same table, share nothing with it but the likelihood.
     """
@@ -91,7 +101,9 @@ def _annealed(model: ev.Model):
 
 
 def _exact_scale(data: dict) -> tuple[float, float]:
-    """The normal-inverse-gamma prior is conjugate: its parameters before and after the data give the evidence."""
+    """The normal-inverse-gamma prior is conjugate: its parameters before and after the data give
+    the evidence.
+    """
     y = data["y"].astype(float)
     count, precision = len(y), 1 / 4 + len(y)
     shape, rate = 3.0 + count / 2, 2.0 + 0.5 * (np.sum(y**2) - np.sum(y) ** 2 / precision)
@@ -100,13 +112,15 @@ def _exact_scale(data: dict) -> tuple[float, float]:
 
 
 def _scale_quantiles(cube: np.ndarray) -> np.ndarray:
-    # Positions hold log(variance), variance ~ InverseGamma(3, 2), and the mean in units of the scale, N(0, 2²).
+    # Positions hold log(variance), variance ~ InverseGamma(3, 2), and the mean in units of the
+    # scale, N(0, 2²).
     return np.stack([np.log(2.0 / gammainccinv(3.0, cube[..., 0])), 2.0 * ndtri(cube[..., 1])], axis=-1)
 
 
 def _mixture_quantiles(cube: np.ndarray) -> np.ndarray:
-    # Weights by breaking a stick: the shares broken off are Beta(1, 2) and Beta(1, 1) for Dirichlet(1, 1, 1), and
-    # NumPyro's unconstrained vector holds their log odds, moved so that equal weights lie at zero.
+    # Weights by breaking a stick: the shares broken off are Beta(1, 2) and Beta(1, 1) for
+    # Dirichlet(1, 1, 1), and NumPyro's unconstrained vector holds their log odds, moved so that
+    # equal weights lie at zero.
     left = np.array([2, 1])
     sticks = logit(-np.expm1(np.log1p(-cube[..., :2]) / left)) + np.log(left)
     log_variances = -np.log(gammainccinv(1.0, cube[..., 2:5]))

@@ -6,7 +6,9 @@ HEADER = ["model", "rows", "method", "seconds", "× bare pass", "first call", "e
 
 
 def rows_of(records: list[dict]) -> list[list[str]]:
-    """One line of text cells for each record; ratios are to the bare pass of the same model and size."""
+    """One line of text cells for each record; ratios are to the bare pass of the same model and
+    size.
+    """
     bare = {
         (record["model"], record["num_observations"]): record["seconds"][0]
         for record in records

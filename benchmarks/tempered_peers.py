@@ -1,4 +1,6 @@
-"""Peers that temper the likelihood: sequential Monte Carlo by BlackJAX and by PyMC. See `peers.py`."""
+"""Peers that temper the likelihood: sequential Monte Carlo by BlackJAX and by PyMC. See
+`peers.py`.
+"""
 
 import logging
 import warnings
@@ -14,15 +16,18 @@ from small_problems import SmallProblem
 NUM_PARTICLES = 512
 NUM_MOVES = 5  # of HMC at each temperature
 LEAPFROG_STEPS = 4
-# In standard deviations. Four make a quarter of a Gaussian's period; half of one would only reflect it.
+# In standard deviations. Four make a quarter of a Gaussian's period; half of one would only
+# reflect it.
 STEP_SIZE = 0.3
 NUM_CHAINS = 4  # of PyMC
 
 
 def blackjax(problem: SmallProblem) -> Runner:
-    """`adaptive_tempered_smc` of 512 particles, moved by HMC whose mass matrix follows the particles' covariance.
+    """`adaptive_tempered_smc` of 512 particles, moved by HMC whose mass matrix follows the
+    particles' covariance.
 
-    Half of the particles are the target of the effective sample size. It reports no standard error.
+    Half of the particles are the target of the effective sample size. It reports no standard
+    error.
     """
     import blackjax as package
     from blackjax.smc import extend_params
@@ -67,7 +72,9 @@ def blackjax(problem: SmallProblem) -> Runner:
 
 
 def pymc(problem: SmallProblem) -> Runner:
-    """`sample_smc` with PyMC's own operations and settings, 2,000 draws, and 4 chains: their spread is the error."""
+    """`sample_smc` with PyMC's own operations and settings, 2,000 draws, and 4 chains: their
+    spread is the error.
+    """
     import pymc as package
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
@@ -79,7 +86,8 @@ def pymc(problem: SmallProblem) -> Runner:
             result = package.sample_smc(
                 chains=NUM_CHAINS, random_seed=seed, progressbar=False, compute_convergence_checks=False
             )
-        # Only the last stage of a chain has a number; the shape depends on whether all chains took as many stages.
+        # Only the last stage of a chain has a number; the shape depends on whether all chains took
+        # as many stages.
         stages = np.hstack(result.sample_stats["log_marginal_likelihood"].values.ravel().tolist())
         estimates = stages[np.isfinite(stages)].astype(float)
         assert len(estimates) == NUM_CHAINS, stages

@@ -1,31 +1,37 @@
-"""Which mean do the weights of a logistic regression have? JALA-EM, particle gradient descent and SOUL beside the exact answer.
+"""Which mean do the weights of a logistic regression have? JALA-EM, particle gradient descent and
+SOUL beside the exact answer.
 
     python -m experiments.breast_cancer --data-dir FOLDER             # half an hour on 2 cores
     python -m experiments.breast_cancer --data-dir FOLDER --quick
 
-Wisconsin breast cancer (683 complete rows; 9 features, each with mean 0 and standard deviation 1 over them): a row with features f
-is malignant with probability 1 / (1 + exp(-f·w)); the weights w ~ N(θ, 5) of all features are latent, their mean θ is chosen, from
-θ₀ = 0 on. Four fifths of each class are for training.
+Wisconsin breast cancer (683 complete rows; 9 features, each with mean 0 and standard deviation 1
+over them): a row with features f is malignant with probability 1 / (1 + exp(-f·w)); the weights w
+~ N(θ, 5) of all features are latent, their mean θ is chosen, from θ₀ = 0 on. Four fifths of each
+class are for training.
 
-The paper gives each method 5 seconds with 100, 50 and 10 particles, and looks at θ, after 200 steps and at the end, and at the
-posterior of the second weight, w₂. The step h, of particles and of θ alike, is chosen by the log predictive density of held-out
-rows (LPPD, 3 folds). What the paper measured is not at hand, beyond that the methods find the same θ.
+The paper gives each method 5 seconds with 100, 50 and 10 particles, and looks at θ, after 200
+steps and at the end, and at the posterior of the second weight, w₂. The step h, of particles and
+of θ alike, is chosen by the log predictive density of held-out rows (LPPD, 3 folds). What the
+paper measured is not at hand, beyond that the methods find the same θ.
 
-Beside that is what is exact: log Z(θ) from importance draws that serve all θ, its maximiser with its Monte Carlo error, and the
-posterior of w₂ there. All runs are to end within 0.05 of the maximiser. The last θ never comes to rest with few particles: its
-mean over the second half of the run stands beside it. JALA-EM's log evidence is compared with that of its θ, with the chosen h
-and with the shortest, since LPPD has no eye for what a long step costs its weights.
+Beside that is what is exact: log Z(θ) from importance draws that serve all θ, its maximiser with
+its Monte Carlo error, and the posterior of w₂ there. All runs are to end within 0.05 of the
+maximiser. The last θ never comes to rest with few particles: its mean over the second half of the
+run stands beside it. JALA-EM's log evidence is compared with that of its θ, with the chosen h and
+with the shortest, since LPPD has no eye for what a long step costs its weights.
 
 Ours are:
-  - `STEPS`, numbers of steps that take about 5 s on one core, in place of a clock, with which results would depend on what else
-    the machine does; a fifth of them in cross-validation;
-  - the grid: of appendix C.2 we know that it is built from 0.99/L, L = the largest eigenvalue of FᵀF/4 + 1/5. As L takes all rows
-    to be undecided, where most are clear, and is some 30 times the curvature at the posterior's mode, ours goes up from 0.99/L, to
-    0.01, about what Kuntz et al. take.
-JALA-EM begins with draws of the posterior given θ₀, the others with draws of the prior. A step of SOUL is a chain of as many
-Langevin steps as there are particles, one after the other.
+  - `STEPS`, numbers of steps that take about 5 s on one core, in place of a clock, with which
+    results would depend on what else the machine does; a fifth of them in cross-validation;
+  - the grid: of appendix C.2 we know that it is built from 0.99/L, L = the largest eigenvalue of
+    FᵀF/4 + 1/5. As L takes all rows to be undecided, where most are clear, and is some 30 times
+    the curvature at the posterior's mode, ours goes up from 0.99/L, to 0.01, about what Kuntz et
+    al. take.
+JALA-EM begins with draws of the posterior given θ₀, the others with draws of the prior. A step of
+SOUL is a chain of as many Langevin steps as there are particles, one after the other.
 
-Source: Cuin, Carbone, Akyildiz (2025), section 5.1 and appendix C.2; the model: Kuntz, Lim, Johansen (2023), appendix F.4.
+Source: Cuin, Carbone, Akyildiz (2025), section 5.1 and appendix C.2; the model: Kuntz, Lim,
+    Johansen (2023), appendix F.4.
 """
 
 import numpy as np
@@ -105,7 +111,9 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """For each number of particles θ on its way, mean and range of the runs, and the density of w₂ at the end."""
+    """For each number of particles θ on its way, mean and range of the runs, and the density of w₂
+    at the end.
+    """
     counts = list(dict.fromkeys(cell["num_particles"] for cell in record["cells"]))
     exact = record["exact"]
     figure = Figure(figsize=(8.5, 1.2 + 2.4 * len(counts)), layout="constrained")
@@ -170,7 +178,9 @@ def with_spread(values, digits):
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees unless `faults` finds one; JALA-EM's log evidence with the chosen step is told, not judged."""
+    """Agrees unless `faults` finds one; JALA-EM's log evidence with the chosen step is told, not
+    judged.
+    """
     exact, cells = record["exact"], record["cells"]
     worst = max(cells, key=lambda cell: _farthest(cell["theta_averaged"], exact["theta"]))
     last = np.abs(np.concatenate([cell["theta_last"] for cell in cells]) - exact["theta"])
@@ -194,14 +204,17 @@ def judge(record: Record) -> Verdict:
 
 
 def faults(record: Record) -> list[str]:
-    """θ of a run, the mean of w₂, and the log evidence with the shortest step, where they are not what is exact.
+    """θ of a run, the mean of w₂, and the log evidence with the shortest step, where they are not
+    what is exact.
 
-    Allowed are, for θ averaged over a run's second half, 0.05 and 4 standard errors of the maximiser; for w₂ a quarter of its standard
-    deviation, as Langevin steps are biased; for the log evidence half of its variance, by which a logarithm is too low, and 4 standard
-    errors of the exact one; for both, beyond that, what Student's t of the runs exceeds once in 1000.
+    Allowed are, for θ averaged over a run's second half, 0.05 and 4 standard errors of the
+    maximiser; for w₂ a quarter of its standard deviation, as Langevin steps are biased; for the
+    log evidence half of its variance, by which a logarithm is too low, and 4 standard errors of
+    the exact one; for both, beyond that, what Student's t of the runs exceeds once in 1000.
 
-    What is expected of the log evidence is a little too much. A step of θ is h times the particles' mean slope, of variance v/N about zero
-    when θ is at rest, and what it seems to gain is that step times the same slope: h v/N on average, gone with the next noise.
+    What is expected of the log evidence is a little too much. A step of θ is h times the
+    particles' mean slope, of variance v/N about zero when θ is at rest, and what it seems to gain
+    is that step times the same slope: h v/N on average, gone with the next noise.
     """
     exact, found = record["exact"], []
     for cell in record["cells"]:

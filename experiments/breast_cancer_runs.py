@@ -1,4 +1,6 @@
-"""The runs of `breast_cancer`: from rows to what several seeds of one method find, with the steps that cross-validation looks at."""
+"""The runs of `breast_cancer`: from rows to what several seeds of one method find, with the steps
+that cross-validation looks at.
+"""
 
 from typing import NamedTuple
 
@@ -18,7 +20,9 @@ W2 = np.linspace(-4, 4, 81)  # where its density is looked at
 
 
 class Plan(NamedTuple):
-    """Numbers of particles, steps as multiples of 0.99/L, runs, draws for what is exact, and the most steps that a run makes."""
+    """Numbers of particles, steps as multiples of 0.99/L, runs, draws for what is exact, and the
+    most steps that a run makes.
+    """
 
     num_particles: tuple[int, ...] = (100, 50, 10)
     multiples: tuple[int, ...] = (1, 2, 4, 8)

@@ -1,23 +1,27 @@
-"""Change detection on real series with annotations: the Turing change point dataset, beside published scores.
+"""Change detection on real series with annotations: the Turing change point dataset, beside
+published scores.
 
     python -m experiments.change_detection_tcpd --data-dir FOLDER     # a minute
 
-FOLDER holds one JSON file a series and `annotations.json`, from github.com/alan-turing-institute/TCPD. Univariate series
-without missing values are standardised, as in the benchmark, and read one row at a time by `ev.ChangeDetector` with its
-default settings and on_change="forget", around two models with exact evidence:
+FOLDER holds one JSON file a series and `annotations.json`, from
+github.com/alan-turing-institute/TCPD. Univariate series without missing values are standardised,
+as in the benchmark, and read one row at a time by `ev.ChangeDetector` with its default settings
+and on_change="forget", around two models with exact evidence:
 
   Gaussian          rows are independent given mean and variance: the published BOCPD's model;
-  Autoregression    each row is a linear function of the one before plus noise: most of these series drift.
+  Autoregression    each row is a linear function of the one before plus noise: most of these
+      series drift.
 
-The priors were fixed before any score was looked at, and the second model was added after the first had been scored. How
-the scores depend on prior, false-alarm rate and tempering is reported beside. Published scores are those of the
-default settings, for the same series.
+The priors were fixed before any score was looked at, and the second model was added after the
+first had been scored. How the scores depend on prior, false-alarm rate and tempering is reported
+beside. Published scores are those of the default settings, for the same series.
 
-The detector is online: it says at row n what it knows at row n, and places a change with the rows so far. PELT, binary
-segmentation and AMOC read the whole series before they answer. BOCPD is scored on its final answer.
+The detector is online: it says at row n what it knows at row n, and places a change with the rows
+so far. PELT, binary segmentation and AMOC read the whole series before they answer. BOCPD is
+scored on its final answer.
 
-Source: van den Burg and Williams (2020), "An evaluation of change point detection algorithms", arXiv:2003.06222, section 4
-for the scores.
+Source: van den Burg and Williams (2020), "An evaluation of change point detection algorithms",
+arXiv:2003.06222, section 4 for the scores.
 """
 
 import argparse
@@ -72,7 +76,9 @@ def change_points(rows, model=Gaussian, prior=PRIOR, rate=RATE, **settings):
 
 
 def matches(true, found, margin=5):
-    """How many true change points have one found within the margin, no found one counting twice; the closest first."""
+    """How many true change points have one found within the margin, no found one counting twice;
+    the closest first.
+    """
     left, count = set(found), 0
     for row in sorted(true):
         near = [(abs(row - other), other) for other in left if abs(row - other) <= margin]
@@ -83,7 +89,9 @@ def matches(true, found, margin=5):
 
 
 def f1(annotations, found, margin=5):
-    """F1 with row 0 as a trivial change point: precision against all annotators, recall averaged over them."""
+    """F1 with row 0 as a trivial change point: precision against all annotators, recall averaged
+    over them.
+    """
     found = {0, *found}
     sets = [{0, *rows} for rows in annotations]
     precision = matches(set.union(*sets), found, margin) / len(found)
@@ -97,7 +105,9 @@ def segments(rows, length):
 
 
 def covering(annotations, found, length):
-    """Mean over annotators of the length-weighted best Jaccard index of each annotated segment with a found one."""
+    """Mean over annotators of the length-weighted best Jaccard index of each annotated segment
+    with a found one.
+    """
 
     def jaccard(one, other):
         shared = max(0, min(one[1], other[1]) - max(one[0], other[0]))

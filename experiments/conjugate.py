@@ -1,6 +1,8 @@
-"""Models whose evidence is known exactly, with the face of `ev.Online`: what detection and averaging are measured on.
+"""Models whose evidence is known exactly, with the face of `ev.Online`: what detection and
+averaging are measured on.
 
-Each takes rows in with `update`, and begins anew with `restarted`. Cheap enough for thousands of streams.
+Each takes rows in with `update`, and begins anew with `restarted`. Cheap enough for thousands of
+streams.
 """
 
 import math
@@ -23,7 +25,9 @@ class Update:
 
 
 class Conjugate:
-    """What the models share; a model has `settings`, `_absorb(batch)`, which returns log p(batch | rows), and the rest."""
+    """What the models share; a model has `settings`, `_absorb(batch)`, which returns log p(batch |
+    rows), and the rest.
+    """
 
     def __init__(self, **settings):
         self.settings = settings
@@ -54,7 +58,9 @@ class Gaussian(Conjugate):
         self._values = mean, rows, shape, scale
 
     def _after(self, count, mean, scatter):
-        """Parameters of the posterior, and log p, given the number, the mean and the sum of squares about it."""
+        """Parameters of the posterior, and log p, given the number, the mean and the sum of
+        squares about it.
+        """
         prior_mean, rows, shape, scale = self._values
         total = rows + count
         new = (
@@ -141,7 +147,8 @@ class LinearRegression(Conjugate):
 
 
 class Autoregression(Conjugate):
-    """y ~ N(a + b y₋₁, v) given the row before, (a, b) | v ~ N((0, slope), v / rows I), v ~ InverseGamma(shape, scale).
+    """y ~ N(a + b y₋₁, v) given the row before, (a, b) | v ~ N((0, slope), v / rows I), v ~
+    InverseGamma(shape, scale).
 
     Batches are (n, 2): the row before, and the row.
     """

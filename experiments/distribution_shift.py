@@ -1,20 +1,24 @@
 """Clusters that appear: the papers' experiment on a change of distribution, with alarms.
 
-Rows in the plane come from 3 Gaussian clusters, from row 1,000 on from 5, from row 10,000 on from 7, of 100,000. Mixtures with
-3, 5 and 7 components take them in by `ev.Online` in chunks of 500, in that order and shuffled, watched by an
-`ev.ChangeDetector` that leaves them alone (on_change=None), and by another one of how probable a copy of the model that saw
-only the first chunk finds the rows (`ev.DensityHistogram`), which a wrong model cannot mislead. What is looked at:
+Rows in the plane come from 3 Gaussian clusters, from row 1,000 on from 5, from row 10,000 on from
+7, of 100,000. Mixtures with 3, 5 and 7 components take them in by `ev.Online` in chunks of 500, in
+that order and shuffled, watched by an `ev.ChangeDetector` that leaves them alone (on_change=None),
+and by another one of how probable a copy of the model that saw only the first chunk finds the rows
+(`ev.DensityHistogram`), which a wrong model cannot mislead. What is looked at:
 
-  - in order, every model that cannot describe a change sees it within one chunk: the log predictive density of the chunk
-    falls, the annealing steps rise, and there is an alarm;
+  - in order, every model that cannot describe a change sees it within one chunk: the log
+    predictive density of the chunk falls, the annealing steps rise, and there is an alarm;
   - shuffled, nothing changes, and there is no alarm;
-  - the log evidence of all rows does not depend on their order, for the model that can describe them all. One with fewer
-    components has several poor modes, and the order decides in which of them the particles settle.
+  - the log evidence of all rows does not depend on their order, for the model that can describe
+    them all. One with fewer components has several poor modes, and the order decides in which of
+    them the particles settle.
 
-The full form takes hours on 2 cores; the run stored in results/ has 20,000 rows, both changes among them. Where the papers'
-clusters lie, how wide they are and the values of their figures are not at hand: the clusters are ours.
+The full form takes hours on 2 cores; the run stored in results/ has 20,000 rows, both changes
+among them. Where the papers' clusters lie, how wide they are and the values of their figures are
+not at hand: the clusters are ours.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 5.2 and Figure 5; Cameron (2020), MSc thesis, Figure 5.8.
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 5.2 and Figure 5; Cameron
+    (2020), MSc thesis, Figure 5.8.
 """
 
 import re
@@ -36,7 +40,9 @@ PUBLISHED_ROWS = 100_000
 
 
 class Plan(NamedTuple):
-    """Rows in all, the rows with which clusters are added, rows of a chunk, …, clusters, components of the models."""
+    """Rows in all, the rows with which clusters are added, rows of a chunk, …, clusters,
+    components of the models.
+    """
 
     num_rows: int = PUBLISHED_ROWS
     changes: tuple[int, ...] = (1_000, 10_000)
@@ -55,7 +61,8 @@ QUICK = Plan(800, (400,), 200, 128, max_candidates=2, num_clusters=(1, 3), num_c
 def simulate(plan: Plan, order: str, seed: int = 0) -> np.ndarray:
     """Rows (num_rows, 2): all clusters that there are at a row are equally probable."""
     generator = np.random.default_rng(seed)
-    # On a circle, each of another size: no two overlap, and the number of clusters is plain to see.
+    # On a circle, each of another size: no two overlap, and the number of clusters is plain to
+    # see.
     most = plan.num_clusters[-1]
     angles = 2 * np.pi * generator.permutation(most) / most
     centres = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -107,7 +114,9 @@ def watch(count: int, order: str, plan: Plan, seed: int) -> dict:
 
 
 def watch_densities(online, rows: np.ndarray, plan: Plan, seed: int) -> list[dict]:
-    """Alarms of a histogram that is fitted to the first chunk, and anew to the chunk after each alarm."""
+    """Alarms of a histogram that is fitted to the first chunk, and anew to the chunk after each
+    alarm.
+    """
     detector, alarms, first = None, [], 0
     for start in range(0, len(rows), plan.chunk_size):
         chunk = {"y": rows[start : start + plan.chunk_size]}
@@ -138,7 +147,9 @@ def run(settings: Settings) -> Record:
 
 
 def summarise(record: Record) -> dict[int, dict]:
-    """Per number of components: which changes were found within a chunk, other alarms, evidences in both orders."""
+    """Per number of components: which changes were found within a chunk, other alarms, evidences
+    in both orders.
+    """
     summary = {}
     for count in record["plan"]["num_components"]:
         ordered, shuffled = (record["runs"][key(count, order)] for order in ORDERS)
@@ -173,7 +184,9 @@ def count_alarms(ordered: list[dict], shuffled: list[dict], plan: dict) -> dict[
 
 
 def draw(record: Record) -> Figure:
-    """Log predictive density of the chunks in order, alarms as triangles; below, their annealing steps."""
+    """Log predictive density of the chunks in order, alarms as triangles; below, their annealing
+    steps.
+    """
     plan = record["plan"]
     figure = Figure(figsize=(7, 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
@@ -226,11 +239,13 @@ def table(record: Record) -> list[dict]:
 
 
 def judge(record: Record) -> Verdict:
-    """Each change is plain to see in each model and alarms the histogram, nothing else does, and one evidence in both orders.
+    """Each change is plain to see in each model and alarms the histogram, nothing else does, and
+    one evidence in both orders.
 
-    Plain to see: the predictive density falls, and the annealing steps rise more than they ever do on the shuffled rows. The
-    evidences may differ by four standard errors, for the model that can describe all rows. What is guaranteed of alarms holds
-    for the histogram whatever the model; those by evidence are counted, not judged, as most of these models are wrong ones.
+    Plain to see: the predictive density falls, and the annealing steps rise more than they ever do
+    on the shuffled rows. The evidences may differ by four standard errors, for the model that can
+    describe all rows. What is guaranteed of alarms holds for the histogram whatever the model;
+    those by evidence are counted, not judged, as most of these models are wrong ones.
     """
     plan, summary = record["plan"], summarise(record)
     entries, num_changes = list(summary.values()), len(plan["changes"])

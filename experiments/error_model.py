@@ -1,16 +1,19 @@
-"""Gaussian or Student-t errors? The model with the larger evidence, as JALA-EM knows it at the end of its climb.
+"""Gaussian or Student-t errors? The model with the larger evidence, as JALA-EM knows it at the end
+of its climb.
 
     evidentia reproduce error-model                  # a few minutes on 2 cores
 
-A linear regression with 8 latent weights x ~ N(0, e^{-θ₀} I) and d_y rows has errors of scale e^{θ₁}, Gaussian or Student-t
-with 4 degrees of freedom. Data are drawn from each of the two; both are fitted by JALA-EM with the published settings (50
-particles, 250 steps, h = 5·10⁻⁵, Adam with 5·10⁻³), with log Z at θ₀ exact for Gaussian errors and by importance sampling with
-5,000 draws for the others. All repeats run at once. What is looked at:
+A linear regression with 8 latent weights x ~ N(0, e^{-θ₀} I) and d_y rows has errors of scale
+e^{θ₁}, Gaussian or Student-t with 4 degrees of freedom. Data are drawn from each of the two; both
+are fitted by JALA-EM with the published settings (50 particles, 250 steps, h = 5·10⁻⁵, Adam with
+5·10⁻³), with log Z at θ₀ exact for Gaussian errors and by importance sampling with 5,000 draws for
+the others. All repeats run at once. What is looked at:
 
   - how often the model that made the data has the larger evidence after 250 steps;
-  - for Gaussian errors, where all is known: how far the log evidence of every θ on the way is from the exact one, and how far θ is
-    from the exact maximiser, which L-BFGS finds. The climb goes on to 1,000 steps for that: with Adam's steps of 5·10⁻³ 250 are
-    too few for the prior's precision to arrive from where it begins here.
+  - for Gaussian errors, where all is known: how far the log evidence of every θ on the way is from
+    the exact one, and how far θ is from the exact maximiser, which L-BFGS finds. The climb goes on
+    to 1,000 steps for that: with Adam's steps of 5·10⁻³ 250 are too few for the prior's precision
+    to arrive from where it begins here.
 
 The paper does not say here how θ₀ is chosen nor the degrees of freedom: these are ours.
 
@@ -72,7 +75,9 @@ def simulate(name, num_rows, repeats, seed):
 
 
 def exact_log_evidence(theta, data):
-    """log Z(θ) with Gaussian errors, in float64: that of y ~ N(0, e^{-θ₀} V Vᵀ + e^{2θ₁} I), by 8 by 8 matrices."""
+    """log Z(θ) with Gaussian errors, in float64: that of y ~ N(0, e^{-θ₀} V Vᵀ + e^{2θ₁} I), by 8
+    by 8 matrices.
+    """
     v, y = (np.asarray(data[name], np.float64) for name in ("v", "y"))
     variance, precision = np.exp(2 * theta[1]), np.exp(theta[0])
     inner = v.T @ v / variance + precision * np.eye(NUM_WEIGHTS)
@@ -192,8 +197,10 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees if the truth is chosen as often as published, less two standard errors of a share with these repeats, and if nowhere
-    on the way the mean of Ẑ/Z is more than 3.5 standard errors from 1: there are up to 41 looks."""
+    """Agrees if the truth is chosen as often as published, less two standard errors of a share
+    with these repeats, and if nowhere on the way the mean of Ẑ/Z is more than 3.5 standard errors
+    from 1: there are up to 41 looks.
+    """
     chosen, scores, words = [], [], []
     for label, found in record.items():
         published, share, count = (

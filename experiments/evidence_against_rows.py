@@ -1,30 +1,38 @@
-"""Accuracy and run time against the number of rows N: the papers' estimators side by side on their three models, to N = 10⁶.
+"""Accuracy and run time against the number of rows N: the papers' estimators side by side on their
+three models, to N = 10⁶.
 
-    python -m experiments.evidence_against_rows                           # all three: a day on 2 cores
-    python -m experiments.evidence_against_rows --quick --out somewhere
+    python -m experiments.evidence_against_rows                           # all three: a day on 2
+    cores python -m experiments.evidence_against_rows --quick --out somewhere
 
-Models: a linear regression (5 features and an intercept; exact evidence), a softmax regression (10 features, 4 classes) and a
-Gaussian mixture (5 components in the plane). 10⁶ rows are simulated once; smaller data are their first rows. Each estimator is
-run anew at each N, with other seeds, so that its time at N is that of a run over N rows. What the papers claim for N = 10⁶:
+Models: a linear regression (5 features and an intercept; exact evidence), a softmax regression (10
+features, 4 classes) and a Gaussian mixture (5 components in the plane). 10⁶ rows are simulated
+once; smaller data are their first rows. Each estimator is run anew at each N, with other seeds, so
+that its time at N is that of a run over N rows. What the papers claim for N = 10⁶:
 
-  - SGAIS is off by 0.1% of log Z (linear), 0.6% (softmax), 0.1% (mixture); nested sampling takes 3.3, 10.4 and 4.9 times as
-    long, annealed importance sampling 24.9 times (linear). The mixture with a learning rate of 1.0, 83 times, is not repeated;
-  - the sequential estimator is off by 0.01%, 0.7%, 0.06%; nested sampling takes 3, 17 and 11 times as long. Figures for the
-    hybrid, whose first 100 rows nested sampling takes in, are not at hand.
+  - SGAIS is off by 0.1% of log Z (linear), 0.6% (softmax), 0.1% (mixture); nested sampling takes
+    3.3, 10.4 and 4.9 times as long, annealed importance sampling 24.9 times (linear). The mixture
+    with a learning rate of 1.0, 83 times, is not repeated;
+  - the sequential estimator is off by 0.01%, 0.7%, 0.06%; nested sampling takes 3, 17 and 11 times
+    as long. Figures for the hybrid, whose first 100 rows nested sampling takes in, are not at
+    hand.
 
-The estimators have the published settings, but for one: with the published steps of 0.03, nested sampling's two live points
-are stuck from some thousand rows on, so here the length follows the share of the steps that stay inside the contour. One more
-line is the library's default. A size is left out, with all larger ones, where a run would pass the papers' cap of 4,000 s were
-its time in proportion to N; the record says so.
+The estimators have the published settings, but for one: with the published steps of 0.03, nested
+sampling's two live points are stuck from some thousand rows on, so here the length follows the
+share of the steps that stay inside the contour. One more line is the library's default. A size is
+left out, with all larger ones, where a run would pass the papers' cap of 4,000 s were its time in
+proportion to N; the record says so.
 
-Errors are against the exact evidence, or importance sampling about the mode near the parameters that made the data, where the
-papers take nested sampling; up to 1,000 rows the mixture has many modes, and no reference. Time is that of the processor,
-summed over threads, so that what else a machine does is not in it; the record has that on the clock too. What a first run over
-100 rows compiles is not counted. The default compiles more on its way, which the median over the repeats leaves out, and a
-quick run, with one repeat, does not. What the verdict asks is said in `evidence_verdict`.
+Errors are against the exact evidence, or importance sampling about the mode near the parameters
+that made the data, where the papers take nested sampling; up to 1,000 rows the mixture has many
+modes, and no reference. Time is that of the processor, summed over threads, so that what else a
+machine does is not in it; the record has that on the clock too. What a first run over 100 rows
+compiles is not counted. The default compiles more on its way, which the median over the repeats
+leaves out, and a quick run, with one repeat, does not. What the verdict asks is said in
+`evidence_verdict`.
 
-Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18, Figures 1 to 3 (sequential estimator, hybrid) and Entropy 21(11),
-1109, Figures 2 to 4 (SGAIS); Cameron (2020), MSc thesis, Stellenbosch, Figures 5.5 to 5.7.
+Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18, Figures 1 to 3 (sequential estimator,
+hybrid) and Entropy 21(11), 1109, Figures 2 to 4 (SGAIS); Cameron (2020), MSc thesis, Stellenbosch,
+Figures 5.5 to 5.7.
 """
 
 import math
@@ -72,7 +80,9 @@ NUM_DRAWS = (
 
 
 class Plan(NamedTuple):
-    """Numbers of rows, runs at each, the seconds that a run may take, and methods that are left out."""
+    """Numbers of rows, runs at each, the seconds that a run may take, and methods that are left
+    out.
+    """
 
     sizes: tuple[int, ...]
     repeats: int
@@ -81,7 +91,8 @@ class Plan(NamedTuple):
 
 
 FULL = Plan((100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000), 3, 4000.0)
-# Here a method takes longer to compile than to run: those of which nothing is claimed are left out where that is long.
+# Here a method takes longer to compile than to run: those of which nothing is claimed are left out
+# where that is long.
 QUICK = {
     "linear": Plan((100, 300, 1000, 3000, 10_000, 30_000), 1, 4.0),
     "softmax": Plan((1000, 10_000, 30_000), 1, 8.0, ("hybrid", "AIS")),
@@ -108,7 +119,9 @@ def run(problem: str, settings: Settings) -> Record:
 def up_to_the_cap(
     name: str, measure: Callable[[int, int], Record], plan: Plan, settings: Settings
 ) -> tuple[list[Record], str]:
-    """The runs at each number of rows, as columns, as far as the cap lets; and why not further, if so."""
+    """The runs at each number of rows, as columns, as far as the cap lets; and why not further, if
+    so.
+    """
     entries: list[Record] = []
     compiled = cache(lambda: measure(min(WARM_UP, plan.sizes[0]), 0))
 
@@ -133,7 +146,8 @@ def up_to_the_cap(
 
 def run_once(method: Any, bound, arrays, key, size: int, repeat: int) -> Record:
     """A run over the first rows: a window of the same arrays, so that nothing compiles anew."""
-    # Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at all of them.
+    # Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at
+    # all of them.
     key = jax.random.fold_in(jax.random.fold_in(key, size), repeat)
     clock, processor = time.perf_counter(), time.process_time()
     *_, end = method.run(bound, Window(arrays, 0, size), key)
@@ -146,7 +160,9 @@ def run_once(method: Any, bound, arrays, key, size: int, repeat: int) -> Record:
 
 
 def reference(model: ev.Model, bound, rows: Window, params) -> Record | None:
-    """Exact, or by importance sampling from a Student t about the mode nearest to the parameters that made the data."""
+    """Exact, or by importance sampling from a Student t about the mode nearest to the parameters
+    that made the data.
+    """
     if model.exact_log_evidence is not None:
         exact = model.exact_log_evidence(jax.tree.map(lambda leaf: leaf[: rows.stop], rows.arrays))
         return {"log_evidence": exact, "standard_error": 0.0}

@@ -1,14 +1,17 @@
-"""What the runs of `evidence_against_rows` say: accuracy and time beside the papers', as a picture, a table and a verdict.
+"""What the runs of `evidence_against_rows` say: accuracy and time beside the papers', as a
+picture, a table and a verdict.
 
 The verdict looks at each estimator at the largest number of rows that it was run on. It agrees if
 
-  - the errors of SGAIS and of the sequential estimator are at most three times the published share of log Z, but for two
-    standard errors: what the papers give is one run on other data, or the difference from nested sampling;
-  - nested sampling and AIS take longer than SGAIS, and nested sampling than the sequential estimator, but for two standard
-    errors of the times, whose logarithms are taken to vary by `TIME_SPREAD` from run to run.
+  - the errors of SGAIS and of the sequential estimator are at most three times the published share
+    of log Z, but for two standard errors: what the papers give is one run on other data, or the
+    difference from nested sampling;
+  - nested sampling and AIS take longer than SGAIS, and nested sampling than the sequential
+    estimator, but for two standard errors of the times, whose logarithms are taken to vary by
+    `TIME_SPREAD` from run to run.
 
-All figures of the papers are for 10⁶ rows. With fewer, the share of log Z that is lost at the start is larger, and time goes
-where it does not depend on N: they are the harder test.
+All figures of the papers are for 10⁶ rows. With fewer, the share of log Z that is lost at the
+start is larger, and time goes where it does not depend on N: they are the harder test.
 """
 
 import math
@@ -28,13 +31,16 @@ TIME_SPREAD = (
 
 
 class Published(NamedTuple):
-    """Errors in percent of log Z, and how many times as long as the second method of a pair the first takes."""
+    """Errors in percent of log Z, and how many times as long as the second method of a pair the
+    first takes.
+    """
 
     percent: dict[str, float]
     ratios: dict[tuple[str, str], float]
 
 
-# Entropy 21(11), 1109 for SGAIS and AIS; Proceedings 33(1), 18 for the sequential estimator: all at 10⁶ rows.
+# Entropy 21(11), 1109 for SGAIS and AIS; Proceedings 33(1), 18 for the sequential estimator: all
+# at 10⁶ rows.
 PUBLISHED_ROWS = 1_000_000
 PUBLISHED = {
     "linear": Published(
@@ -57,7 +63,9 @@ PUBLISHED = {
 
 
 class Accuracy(NamedTuple):
-    """Mean of the runs, its difference from the reference and the standard error of that, in nats; log Z for scale."""
+    """Mean of the runs, its difference from the reference and the standard error of that, in nats;
+    log Z for scale.
+    """
 
     rows: int
     log_evidence: float
@@ -141,7 +149,9 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def draw(record: Record) -> Figure:
-    """Log evidence per row, the error with two standard errors, and the time, each against the number of rows."""
+    """Log evidence per row, the error with two standard errors, and the time, each against the
+    number of rows.
+    """
     figure = Figure(figsize=(7.5, 9.5), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     known = [truth for truth in zip(record["sizes"], record["references"], strict=True) if truth[1]]

@@ -20,8 +20,9 @@ PACKAGES = ("evidentia", "jax", "numpyro", "numpy")
 
 
 class Outcome(NamedTuple):
-    """What a run found. `about`: date, seconds, versions and machine, and a note on a kept result where it needs one;
-    `picture`: the file of the figure."""
+    """What a run found. `about`: date, seconds, versions and machine, and a note on a kept result
+    where it needs one; `picture`: the file of the figure.
+    """
 
     experiment: Experiment
     settings: Settings
@@ -34,7 +35,9 @@ class Outcome(NamedTuple):
 def execute(
     experiment: Experiment, out: Path, *, quick: bool = False, seed: int = 0, data_dir: Path | None = None
 ) -> Outcome:
-    """Run, and write `NAME.json` and `NAME.png` into a folder; a run that was broken off goes on where it was."""
+    """Run, and write `NAME.json` and `NAME.png` into a folder; a run that was broken off goes on
+    where it was.
+    """
     out.mkdir(parents=True, exist_ok=True)
     parts = out / f"{experiment.name}.parts.json"
     settings = Settings(quick, seed, data_dir, parts)
@@ -56,7 +59,9 @@ def execute(
 
 
 def load(experiment: Experiment, out: Path) -> Outcome | None:
-    """What an earlier run wrote into a folder, with its picture drawn anew; None if there was none."""
+    """What an earlier run wrote into a folder, with its picture drawn anew; None if there was
+    none.
+    """
     path = out / f"{experiment.name}.json"
     if not path.is_file():
         return None
@@ -82,7 +87,9 @@ def show(outcome: Outcome, width: int | None = None) -> None:
 
 
 def tables_that_fit(rows: list[dict[str, Any]], console: Console) -> list[Table]:
-    """One table, or several one below the other with the first column in each, where the console is too narrow for all columns."""
+    """One table, or several one below the other with the first column in each, where the console
+    is too narrow for all columns.
+    """
     if not rows:
         return []
     first, *others = rows[0]

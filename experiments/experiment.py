@@ -1,12 +1,14 @@
-"""What an experiment is: one figure or table of a paper, as numbers, a picture, a table and a verdict.
+"""What an experiment is: one figure or table of a paper, as numbers, a picture, a table and a
+verdict.
 
 Each file of this folder has one, or a few that share their code, and ends with
 
     if __name__ == "__main__":
         main(EXPERIMENT)
 
-so that `python -m experiments.NAME --quick --out DIR` and `evidentia reproduce NAME --quick --out DIR` do the same. All of them
-are listed in `catalogue.py`; `execute.py` runs one and writes what it found; `report.py` makes a page of many.
+so that `python -m experiments.NAME --quick --out DIR` and `evidentia reproduce NAME --quick --out
+DIR` do the same. All of them are listed in `catalogue.py`; `execute.py` runs one and writes what
+it found; `report.py` makes a page of many.
 """
 
 import json
@@ -22,7 +24,9 @@ Record = dict[str, Any]
 
 
 class Verdict(NamedTuple):
-    """Computed from the numbers: whether they agree with the papers, and what was measured, in a sentence that says why if not."""
+    """Computed from the numbers: whether they agree with the papers, and what was measured, in a
+    sentence that says why if not.
+    """
 
     agrees: bool
     measured: str
@@ -33,9 +37,11 @@ class Settings:
     """How an experiment is run.
 
     Attributes:
-        quick: under a minute on 2 cores, with fewer rows, repeats or steps, in place of the papers' settings.
+        quick: under a minute on 2 cores, with fewer rows, repeats or steps, in place of the
+            papers' settings.
         seed: of everything that is random.
-        data_dir: folder with real data, or None: then they are fetched, or the experiment says that it needs them.
+        data_dir: folder with real data, or None: then they are fetched, or the experiment says
+            that it needs them.
         parts: file in which `remember` keeps what is done, or None for a run that keeps nothing.
     """
 
@@ -45,7 +51,9 @@ class Settings:
     parts: Path | None = None
 
     def remember(self, key: str, compute: Callable[[], Any]) -> Any:
-        """What `compute()` returns, as JSON has it; from the file if a run with these settings, broken off, has done it already."""
+        """What `compute()` returns, as JSON has it; from the file if a run with these settings,
+        broken off, has done it already.
+        """
         if self.parts is None:
             return json.loads(json.dumps(compute()))
         kept = self._kept()

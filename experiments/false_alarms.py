@@ -1,22 +1,23 @@
-"""How often does the change detector raise false alarms, how soon does it see a change, and does its interval cover it?
+"""How often does the change detector raise false alarms, how soon does it see a change, and does
+its interval cover it?
 
     python -m experiments.false_alarms                 # ten minutes on 2 cores
     python -m experiments.false_alarms --quick --out somewhere
 
-The models have exact evidences (a Gaussian with unknown mean and variance, a Bernoulli with unknown probability), so that
-nothing but the detector is measured. Streams without a change:
+The models have exact evidences (a Gaussian with unknown mean and variance, a Bernoulli with
+unknown probability), so that nothing but the detector is measured. Streams without a change:
 
   prior             parameters drawn from the prior for every stream: what the guarantee is about;
-  fixed, centre     parameters fixed where the prior is high;
-  fixed, tail       the mean fixed three prior standard deviations off;
-  Bernoulli         fixed probability of 0.3;
-  Student t         rows from a Student t with three degrees of freedom under the Gaussian model, which is then wrong;
-  AR(1)             rows with an autocorrelation of 0.5: the model is wrong again;
+  fixed, centre     parameters fixed where the prior is high; fixed, tail       the mean fixed
+  three prior standard deviations off; Bernoulli         fixed probability of 0.3; Student t
+  rows from a Student t with three degrees of freedom under the Gaussian model, which is then
+  wrong; AR(1)             rows with an autocorrelation of 0.5: the model is wrong again;
 
-the last two also with `tempering`, and the
-Student t with `ev.DensityHistogram` around the wrong model. For each: the share of streams with an alarm within the horizon, and the mean run
-length, cut at the horizon, beside 1 / rate. The cut mean lies below the mean: above 1 / rate it shows what is claimed. Then
-streams with a change at a random row, and the picture of one, which `docs/images/change-detection.png` is.
+the last two also with `tempering`, and the Student t with `ev.DensityHistogram` around the wrong
+model. For each: the share of streams with an alarm within the horizon, and the mean run length,
+cut at the horizon, beside 1 / rate. The cut mean lies below the mean: above 1 / rate it shows what
+is claimed. Then streams with a change at a random row, and the picture of one, which
+`docs/images/change-detection.png` is.
 """
 
 import argparse
@@ -103,7 +104,9 @@ def false_alarms(name, rate, batch_size, horizon, num_streams, seed=0):
 
 
 def detection(shift, batch_size, rate, num_streams, max_candidates=8, seed=0):
-    """Delay, interval and coverage where the mean moves by `shift` standard deviations at a random row."""
+    """Delay, interval and coverage where the mean moves by `shift` standard deviations at a random
+    row.
+    """
     delays, covered, widths, early, missed = [], [], [], 0, 0
     for generator in np.random.default_rng((seed, 1)).spawn(num_streams):
         row = int(generator.integers(100, 300))
@@ -139,7 +142,9 @@ def detection(shift, batch_size, rate, num_streams, max_candidates=8, seed=0):
 
 
 def draw(path, seed=0):
-    """One stream with a change: its rows, and below log Mₙ with the threshold, the alarm and the interval."""
+    """One stream with a change: its rows, and below log Mₙ with the threshold, the alarm and the
+    interval.
+    """
     import matplotlib.pyplot as plt
 
     change, batch_size, rate = 300, 5, 1e-3

@@ -1,26 +1,30 @@
-"""Where Markov kernels go: random walk and Hamiltonian Monte Carlo, with Metropolis' correction and with noisy gradients.
+"""Where Markov kernels go: random walk and Hamiltonian Monte Carlo, with Metropolis' correction
+and with noisy gradients.
 
-The target is N(0, Σ) in the plane, with variances of 1 and a correlation of 0.95: along its wide axis the variance is 1.95,
-along its narrow one 0.05. Four kernels of `evidentia.kernels` draw from it, as if its scale were known but not its correlation:
+The target is N(0, Σ) in the plane, with variances of 1 and a correlation of 0.95: along its wide
+axis the variance is 1.95, along its narrow one 0.05. Four kernels of `evidentia.kernels` draw from
+it, as if its scale were known but not its correlation:
 
   - random walk Metropolis and HMC, which Metropolis' correction makes exact;
-  - SGLD and SGHMC, with the gradient plus noise N(0, 1) in each coordinate, as of a mini-batch. Nothing is refused, so they are
-    too wide, by the size of the step and by the noise. All their steps are linear in place and velocity: the covariance that
-    they come to is that of a linear recursion (`expected_covariance`), and it is what they are judged by. It also knows that
-    SGHMC's moves begin with v ~ N(0, η) where its own law is N(0, η / (1 - α/2)): without noise, 20 steps a move keep a
-    covariance that is 4% too small however short they are.
+  - SGLD and SGHMC, with the gradient plus noise N(0, 1) in each coordinate, as of a mini-batch.
+    Nothing is refused, so they are too wide, by the size of the step and by the noise. All their
+    steps are linear in place and velocity: the covariance that they come to is that of a linear
+    recursion (`expected_covariance`), and it is what they are judged by. It also knows that
+    SGHMC's moves begin with v ~ N(0, η) where its own law is N(0, η / (1 - α/2)): without noise,
+    20 steps a move keep a covariance that is 4% too small however short they are.
 
-Two hundred evaluations of the density or its gradient are drawn of each, from one start. Measured over 64 chains of 5,000 moves of 10
-or 20 evaluations (quick: 500):
+Two hundred evaluations of the density or its gradient are drawn of each, from one start. Measured
+over 64 chains of 5,000 moves of 10 or 20 evaluations (quick: 500):
 
-  - the evaluations for an independent place along the wide axis, the autocorrelation time (draws over ArviZ' effective sample
-    size), with its error over eight groups of chains;
+  - the evaluations for an independent place along the wide axis, the autocorrelation time (draws
+    over ArviZ' effective sample size), with its error over eight groups of chains;
   - means, variances and the covariance along both axes, with errors over the chains.
 
-What the thesis' target and settings are is not at hand: these are ours. The step size of random walk Metropolis is the best of
-0.25, 0.5, 0.75, 1, 1.5, 2, 2.5 and 3.
+What the thesis' target and settings are is not at hand: these are ours. The step size of random
+walk Metropolis is the best of 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5 and 3.
 
-Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 2, Figures 2.1 and 2.2; kernels: see `evidentia.kernels`.
+Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 2, Figures 2.1 and 2.2; kernels: see
+    `evidentia.kernels`.
 """
 
 from dataclasses import replace
@@ -76,7 +80,9 @@ def move(kernel: Any, key, positions):
 
 
 def expected_covariance(kernel: Any) -> np.ndarray:
-    """The covariance that a kernel leaves as it is: the target's, or that of the linear recursion of its steps."""
+    """The covariance that a kernel leaves as it is: the target's, or that of the linear recursion
+    of its steps.
+    """
     if kernel.needs == "log_density":
         return COVARIANCE
     rate, unit = kernel.learning_rate, np.eye(2)
@@ -84,7 +90,8 @@ def expected_covariance(kernel: Any) -> np.ndarray:
         # θ ← (1 - η P / 2) θ + N(0, η + η² V / 4), V the variance of the gradient's noise
         noise = (rate + rate**2 * GRADIENT_NOISE / 4) * unit
         return solve_discrete_lyapunov(unit - 0.5 * rate * PRECISION, noise)
-    # v ← (1 - α) v - η P θ + N(0, 2αη + η² V), θ ← θ + v, on (θ, v); each move begins with v ~ N(0, η).
+    # v ← (1 - α) v - η P θ + N(0, 2αη + η² V), θ ← θ + v, on (θ, v); each move begins with v ~
+    # N(0, η).
     kept, pull = (1 - kernel.friction) * unit, -rate * PRECISION
     step = np.block([[unit + pull, kept], [pull, kept]])
     noise = (2 * kernel.friction * rate + rate**2 * GRADIENT_NOISE) * np.kron(np.ones((2, 2)), unit)
@@ -96,7 +103,9 @@ def expected_covariance(kernel: Any) -> np.ndarray:
 
 
 def sample(kernel: Any, num_draws: int, seed: int) -> np.ndarray:
-    """Draws (chains, draws, axes) along the wide and the narrow axis, from exact draws of the target on."""
+    """Draws (chains, draws, axes) along the wide and the narrow axis, from exact draws of the
+    target on.
+    """
     start = jax.random.normal(jax.random.key(2 * seed), (NUM_CHAINS, 2)) @ np.linalg.cholesky(COVARIANCE).T
     keys = jax.random.split(jax.random.key(2 * seed + 1), BURN_IN + num_draws)
 
@@ -109,7 +118,9 @@ def sample(kernel: Any, num_draws: int, seed: int) -> np.ndarray:
 
 
 def measure(kernel: Any, num_draws: int, seed: int) -> dict[str, Any]:
-    """Evaluations per independent place along the wide axis; moments along both axes, with their standard errors."""
+    """Evaluations per independent place along the wide axis; moments along both axes, with their
+    standard errors.
+    """
     draws = sample(kernel, num_draws, seed)
     groups = draws[..., 0].reshape(NUM_GROUPS, -1, num_draws)
     ess = np.array([float(arviz.ess(group, method="mean")) for group in groups])
@@ -128,10 +139,11 @@ def measure(kernel: Any, num_draws: int, seed: int) -> dict[str, Any]:
 
 
 def trace(kernel: Any, seed: int) -> list[list[float]]:
-    """Places on the way from the start, every second step of a trajectory and every step of the others.
+    """Places on the way from the start, every second step of a trajectory and every step of the
+    others.
 
-    A move of fewer steps with the same key is the beginning of a longer one. What is refused, which leaves a particle where it
-    was, leaves no trace.
+    A move of fewer steps with the same key is the beginning of a longer one. What is refused,
+    which leaves a particle where it was, leaves no trace.
     """
     counts = range(2, kernel.num_steps + 1, 2) if isinstance(kernel, HMC | SGHMC) else [1]
     stages = [replace(kernel, num_steps=count) for count in counts]
@@ -160,7 +172,9 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """A panel for each kernel: its first steps over the ellipses that hold 39% and 86% of the target."""
+    """A panel for each kernel: its first steps over the ellipses that hold 39% and 86% of the
+    target.
+    """
     figure = Figure(figsize=(7, 7.3), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     for ax, (name, found), color in zip(axes.flat, record["kernels"].items(), COLORS, strict=False):
@@ -182,7 +196,9 @@ def draw(record: Record) -> Figure:
 
 
 def table(record: Record) -> list[dict]:
-    """Evaluations per independent draw; variances over those of the target, beside what the recursion leads one to expect."""
+    """Evaluations per independent draw; variances over those of the target, beside what the
+    recursion leads one to expect.
+    """
     return [
         {
             "kernel": name,
@@ -197,7 +213,9 @@ def table(record: Record) -> list[dict]:
 
 
 def judge(record: Record) -> Verdict:
-    """Moments to four standard errors (by chance once in 400 records), and fewer evaluations by as many for the second of a pair."""
+    """Moments to four standard errors (by chance once in 400 records), and fewer evaluations by as
+    many for the second of a pair.
+    """
     kernels = record["kernels"]
     scores = {
         name: float(np.max(np.abs(np.subtract(found["moments"], found["expected"]) / found["errors"])))

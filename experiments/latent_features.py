@@ -1,29 +1,33 @@
-"""What each method for latent variables can do, measured: a table of features whose cells come from runs with exact answers.
+"""What each method for latent variables can do, measured: a table of features whose cells come
+from runs with exact answers.
 
     python -m experiments.latent_features --quick --out somewhere
 
-Six effects x_i ~ N(θ, 1), each measured once, y_i ~ N(x_i, 1): the evidence is that of y_i ~ N(θ, 2), its maximiser the mean of
-y, and x_i given y is N((θ + y_i) / 2, ½). All methods of `evidentia.latent` climb from θ₀ = 0 with 300 particles, exact draws of
-the posterior at θ₀, and steps of 0.05 along the gradient in θ; h is the latent variables' step size, and the momentum method,
-whose step of √h goes as far, takes that. Of each is found, over independent runs:
+Six effects x_i ~ N(θ, 1), each measured once, y_i ~ N(x_i, 1): the evidence is that of y_i ~ N(θ,
+2), its maximiser the mean of y, and x_i given y is N((θ + y_i) / 2, ½). All methods of
+`evidentia.latent` climb from θ₀ = 0 with 300 particles, exact draws of the posterior at θ₀, and
+steps of 0.05 along the gradient in θ; h is the latent variables' step size, and the momentum
+method, whose step of √h goes as far, takes that. Of each is found, over independent runs:
 
-  - log evidence: whether it has one at the last θ, and the mean of Ẑ / Z there. It is 1 where the way of θ is given, and
-    larger where θ climbs along the noise of the same particles: by about steps · step · variance of ∇_θ / particles, so both
-    are measured, and the second with four times the particles too;
+  - log evidence: whether it has one at the last θ, and the mean of Ẑ / Z there. It is 1 where the
+    way of θ is given, and larger where θ climbs along the noise of the same particles: by about
+    steps · step · variance of ∇_θ / particles, so both are measured, and the second with four
+    times the particles too;
   - weights: whether its particles have an effective sample size;
   - mini-batches: whether it takes them, here three rows of six, and where θ settles with them;
-  - gradients a step and particle, and how many of these must follow each other, counted by the joint density as it is called;
+  - gradients a step and particle, and how many of these must follow each other, counted by the
+    joint density as it is called;
   - θ less the exact maximiser, the mean over the last third of the steps;
-  - the variance of the particles at the end about their exact mean given θ, beside the exact ½: plain Langevin steps have
-    ½ / (1 - h) here, without a sign of it; weights correct it;
+  - the variance of the particles at the end about their exact mean given θ, beside the exact ½:
+    plain Langevin steps have ½ / (1 - h) here, without a sign of it; weights correct it;
   - microseconds of processor time a step, on the machine named in the record.
 
-Appendix A.3 has a table of features of such methods. The table is not at hand, so that its columns, and what it says in them,
-cannot be set beside these, which are ours.
+Appendix A.3 has a table of features of such methods. The table is not at hand, so that its
+columns, and what it says in them, cannot be set beside these, which are ours.
 
-Source: Cuin, Carbone, Akyildiz (2025), appendix A.3. The methods: Kuntz, Lim, Johansen (2023); De Bortoli, Durmus, Pereyra,
-Fernandez Vidal (2021); Akyildiz, Crucinio, Girolami, Johnston, Sabanis (2025); Akyildiz, Ottobre, Souttar (2024); Lim, Kuntz,
-Power, Johansen (2024).
+Source: Cuin, Carbone, Akyildiz (2025), appendix A.3. The methods: Kuntz, Lim, Johansen (2023); De
+Bortoli, Durmus, Pereyra, Fernandez Vidal (2021); Akyildiz, Crucinio, Girolami, Johnston, Sabanis
+(2025); Akyildiz, Ottobre, Souttar (2024); Lim, Kuntz, Power, Johansen (2024).
 """
 
 import time
@@ -56,7 +60,9 @@ def log_prior(theta, x):
 
 
 def log_joint(theta, x, data):
-    """Each row of the data, of which a mini-batch has some, with the effect that it is a measurement of."""
+    """Each row of the data, of which a mini-batch has some, with the effect that it is a
+    measurement of.
+    """
     return log_prior(theta, x) + norm.logpdf(data["y"], x[data["index"]], 1.0).sum()
 
 
@@ -111,7 +117,9 @@ def climb(method, keys, num_steps):
 
 
 def measure(method, num_runs, num_steps, seed):
-    """Means and standard errors over runs, None where they are not known, and the processor time of a step, compiled."""
+    """Means and standard errors over runs, None where they are not known, and the processor time
+    of a step, compiled.
+    """
     # Of these keys programs are compiled in two thirds of the time.
     keys = jax.random.split(jax.random.key(seed, impl="rbg"), (2, num_runs // 2))
     first = jax.block_until_ready(climb(method, keys[0], num_steps))
@@ -130,7 +138,9 @@ def with_error(values):
 
 
 def count_gradients(method):
-    """Gradients of the joint density in one step, of one particle, and how many calls one after the other they come in."""
+    """Gradients of the joint density in one step, of one particle, and how many calls one after
+    the other they come in.
+    """
     calls = []
 
     def note(x):
@@ -174,7 +184,9 @@ def features(name, sizes, num_runs, num_steps, seed):
 
 
 def evidence(num_runs, num_steps, seed):
-    """Mean Ẑ / Z of JALA-EM on a way of θ that is given, straight from 0 to 1, and where it climbs, with as many particles and more."""
+    """Mean Ẑ / Z of JALA-EM on a way of θ that is given, straight from 0 to 1, and where it
+    climbs, with as many particles and more.
+    """
     straight = optax.GradientTransformation(
         lambda theta: (), lambda gradient, state, theta: (jnp.full_like(theta, 1 / num_steps), state)
     )

@@ -1,12 +1,15 @@
-"""A logistic regression whose weights have a prior mean θ in common: as a latent-variable model, and its evidence at all θ at once.
+"""A logistic regression whose weights have a prior mean θ in common: as a latent-variable model,
+and its evidence at all θ at once.
 
-With weights w ~ N(θ1, 5 I) in d dimensions, latent, and the likelihood ℓ(w) of all rows, θ is in the prior alone,
+With weights w ~ N(θ1, 5 I) in d dimensions, latent, and the likelihood ℓ(w) of all rows, θ is in
+the prior alone,
 
     Z(θ) = ∫ ℓ(w) N(w; θ1, 5 I) dw = E_q[ℓ(w) N(w; θ1, 5 I) / q(w)],
 
-so that one set of draws from q serves every θ: from Student's t about the most probable w and θ together, with the curvature of w
-there, in float64 on the host. The slope of log Z is the posterior mean of g = Σ (w_j - θ) / 5, zero at the maximiser, whose standard
-error is that of this mean over the curvature, d/5 - var g.
+so that one set of draws from q serves every θ: from Student's t about the most probable w and θ
+together, with the curvature of w there, in float64 on the host. The slope of log Z is the
+posterior mean of g = Σ (w_j - θ) / 5, zero at the maximiser, whose standard error is that of this
+mean over the curvature, d/5 - var g.
 """
 
 import jax
@@ -37,7 +40,9 @@ MODEL = LatentModel(log_joint, sample_prior=sample_prior, name="logistic regress
 
 
 def longest_safe_step(features: np.ndarray) -> float:
-    """0.99 / L, with L a bound of the curvature in w: that of a row's log likelihood is 1/4 at most, at a margin of zero."""
+    """0.99 / L, with L a bound of the curvature in w: that of a row's log likelihood is 1/4 at
+    most, at a margin of zero.
+    """
     largest = np.linalg.eigvalsh(features.T @ features)[-1]
     return float(0.99 / (largest / 4 + 1 / PRIOR_VARIANCE))
 

@@ -1,17 +1,22 @@
-"""Do nested samplers agree with each other, and with annealed importance sampling? The two figures of the appendix.
+"""Do nested samplers agree with each other, and with annealed importance sampling? The two figures
+of the appendix.
 
 On rows simulated from a one-dimensional mixture of three Gaussians (9 parameters):
 
-  nested-sampling-rejection   reflecting nested sampling against rejection nested sampling, which is exact and slow, from 20 to
-                              250 rows. Rejection needs e^H draws a point, H the information: a run stored in results/ came to
-                              100 rows, and those beyond did not finish in hours;
-  nested-sampling-annealing   nested sampling against annealed importance sampling, from 20 to 1,000 rows in steps of 20:
+  nested-sampling-rejection   reflecting nested sampling against rejection nested sampling, which
+  is exact and slow, from 20 to
+                              250 rows. Rejection needs e^H draws a point, H the information: a run
+                              stored in results/ came to 100 rows, and those beyond did not finish
+                              in hours;
+  nested-sampling-annealing   nested sampling against annealed importance sampling, from 20 to
+  1,000 rows in steps of 20:
                               hours.
 
-Error bars are two standard errors of the mean of the runs, from what the runs report. The papers' values are in figures only,
-and not at hand: what is judged is the agreement that they claim.
+Error bars are two standard errors of the mean of the runs, from what the runs report. The papers'
+values are in figures only, and not at hand: what is judged is the agreement that they claim.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B, Figure A1, and Proceedings 33(1), 18, Figure A1.
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B, Figure A1, and Proceedings
+    33(1), 18, Figure A1.
 """
 
 import re
@@ -34,8 +39,9 @@ from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=1)
-# Of six seeds tried, the data with the least information: rejection needs e^H draws a point. For the same reason that
-# comparison stops at a tenth of the evidence, and rejection has four live points.
+# Of six seeds tried, the data with the least information: rejection needs e^H draws a point. For
+# the same reason that comparison stops at a tenth of the evidence, and rejection has four live
+# points.
 DATA_SEED, NUM_ROWS = 5, 1000
 REFLECTING, REJECTION = "reflecting nested sampling", "rejection nested sampling"
 ANNEALED = "annealed importance sampling"
@@ -78,7 +84,9 @@ QUICK = {
 
 
 def estimate(method: Any, size: int, seeds: list[int]) -> dict[str, list]:
-    """Runs over the first `size` rows; a window of the same arrays, so that nothing compiles anew from size to size."""
+    """Runs over the first `size` rows; a window of the same arrays, so that nothing compiles anew
+    from size to size.
+    """
     data, _ = MODEL.simulate(NUM_ROWS, DATA_SEED)
     bound, arrays = MODEL.bind(data), jax.tree.map(jnp.asarray, data)
     found = {"log_evidence": [], "standard_error": [], "seconds": [], "signs": []}
@@ -95,7 +103,8 @@ def estimate(method: Any, size: int, seeds: list[int]) -> dict[str, list]:
 def compare(plan: Plan, settings: Settings) -> Record:
     """All runs of two methods at each number of rows.
 
-    Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at all of them.
+    Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at
+        all of them.
     """
     first = 1_000_000 * settings.seed
     seeds = [[first + 1000 * size + index for index in range(plan.num_runs)] for size in plan.sizes]
@@ -116,7 +125,9 @@ def mean_and_error(runs: dict[str, list]) -> tuple[float, float]:
 
 
 def summarise(record: Record) -> dict[str, np.ndarray]:
-    """Means and errors of both methods (method, size), and how far the second is from the first, in nats."""
+    """Means and errors of both methods (method, size), and how far the second is from the first,
+    in nats.
+    """
     found = [[mean_and_error(runs) for runs in by_size.values()] for by_size in record["runs"].values()]
     means, errors = np.moveaxis(np.array(found), -1, 0)
     return {
@@ -175,7 +186,9 @@ def has_sign(record: Record, size: int, sign: str) -> bool:
 
 
 def judge(record: Record, plan: Plan | None = None) -> Verdict:
-    """Differences are as their reported errors say (χ²), and zero on average; but for numbers of rows where a run gave up."""
+    """Differences are as their reported errors say (χ²), and zero on average; but for numbers of
+    rows where a run gave up.
+    """
     summary, sizes = summarise(record), np.array(record["sizes"])
     given_up = np.array([has_sign(record, size, GIVEN_UP) for size in sizes])
     if given_up.all():

@@ -1,23 +1,26 @@
-"""A Bayesian neural network for handwritten digits: test errors of particle gradient descent, JALA-EM and SOUL.
+"""A Bayesian neural network for handwritten digits: test errors of particle gradient descent,
+JALA-EM and SOUL.
 
     evidentia reproduce neural-network --data-dir DIR           # two hours on 2 cores
 
-One hidden layer of tanh units, no biases: p(digit | image) = softmax(v tanh(w image)), with weights w ~ N(0, e^{2θ_w} I) and
-v ~ N(0, e^{2θ_v} I); θ begins at 0, the particles as draws of the prior. Pixels have mean 0 and deviation 1 over the images; a
-fifth of the images is kept for the test. Two data sets, as in the paper:
+One hidden layer of tanh units, no biases: p(digit | image) = softmax(v tanh(w image)), with
+weights w ~ N(0, e^{2θ_w} I) and v ~ N(0, e^{2θ_v} I); θ begins at 0, the particles as draws of the
+prior. Pixels have mean 0 and deviation 1 over the images; a fifth of the images is kept for the
+test. Two data sets, as in the paper:
 
   4 or 9          1,000 images, 100 particles, 40 hidden units;
   2, 4, 7 or 9    2,500 images, 50 particles, 40 and 512 hidden units;
 
-500 steps of size 0.1 for θ and the particles alike, with the gradient of θ divided by the number of weights that it is the scale
-of. Each is repeated with other images and other seeds.
+500 steps of size 0.1 for θ and the particles alike, with the gradient of θ divided by the number
+of weights that it is the scale of. Each is repeated with other images and other seeds.
 
-JALA-EM's weights are as if the particles began in the posterior given θ₀; begun in the prior, as here, they say by how much
-log Z(θ) grows only once the particles have forgotten that. In 31,000 dimensions a step of 0.1 costs nearly all particles their
-weight: "JALA-EM, adaptive" has `target_ess=0.9`, which makes steps as short as the weights bear.
+JALA-EM's weights are as if the particles began in the posterior given θ₀; begun in the prior, as
+here, they say by how much log Z(θ) grows only once the particles have forgotten that. In 31,000
+dimensions a step of 0.1 costs nearly all particles their weight: "JALA-EM, adaptive" has
+`target_ess=0.9`, which makes steps as short as the weights bear.
 
-Source: Cuin, Carbone, Akyildiz (2025), section 5.4; the model and its heuristic are those of Kuntz, Lim, Johansen (2023),
-section 3.2 and 2.1.
+Source: Cuin, Carbone, Akyildiz (2025), section 5.4; the model and its heuristic are those of
+Kuntz, Lim, Johansen (2023), section 3.2 and 2.1.
 """
 
 import time
@@ -72,7 +75,8 @@ PUBLISHED = {
 def log_outputs(x, images):
     """Log probabilities of the classes, (images, classes).
 
-    Images have the pixels that are not 0 in all of them; the weights of the others, the last ones, have the prior alone.
+    Images have the pixels that are not 0 in all of them; the weights of the others, the last ones,
+    have the prior alone.
     """
     return jax.nn.log_softmax(jnp.tanh(images @ x["w"][:, : images.shape[1]].T) @ x["v"].T)
 
@@ -174,8 +178,9 @@ def repeat(method, setting, settings, index):
 
 
 def run(settings: Settings) -> Record:
-    """One repeat after the other, of each method: a run that is broken off has as many of all. In one program with `vmap` over the
-    repeats the same takes half as long again."""
+    """One repeat after the other, of each method: a run that is broken off has as many of all. In
+    one program with `vmap` over the repeats the same takes half as long again.
+    """
     record = {}
     for label, setting in (QUICK if settings.quick else SETTINGS).items():
         methods = {name: make_method(name, setting) for name in METHODS}
@@ -231,9 +236,11 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees if in each setting PGD has the lowest test error of the papers' three methods, and the other two are alike.
+    """Agrees if in each setting PGD has the lowest test error of the papers' three methods, and
+    the other two are alike.
 
-    Alike: their difference, repeat by repeat, is less than what Student's t of the repeats exceeds once in twenty by chance.
+    Alike: their difference, repeat by repeat, is less than what Student's t of the repeats exceeds
+        once in twenty by chance.
     """
     last = {(label, name): np.array(errors) for label, name, _, errors in ends(record)}
     errors = {key: float(values.mean()) for key, values in last.items()}

@@ -1,29 +1,36 @@
-"""Of what order is the polynomial? The candidate with the largest evidence, as JALA-EM knows it, beside least squares with BIC.
+"""Of what order is the polynomial? The candidate with the largest evidence, as JALA-EM knows it,
+beside least squares with BIC.
 
     python -m experiments.polynomial_order --quick --out somewhere
 
-Data are y = Σ_{j ≤ p} x_j tʲ + errors of variance 7.5, with p from 2 to 8 and 100, 250 or 500 rows; candidates are the orders
-1 to 10, each fitted by JALA-EM with h = 10⁻⁶ and 200 steps; 100 repeats of each of the 21 settings. A candidate of order k is
+Data are y = Σ_{j ≤ p} x_j tʲ + errors of variance 7.5, with p from 2 to 8 and 100, 250 or 500
+rows; candidates are the orders 1 to 10, each fitted by JALA-EM with h = 10⁻⁶ and 200 steps; 100
+repeats of each of the 21 settings. A candidate of order k is
 
     x_j ~ N(0, e^{-θ₀}), j ≤ k,        y | x ~ N(Σ x_j tʲ, e^{2θ₁} I),
 
-Gaussian in x given θ, so that log Z(θ) and its maximum have exact answers, in float64. The order is chosen by four:
+Gaussian in x given θ, so that log Z(θ) and its maximum have exact answers, in float64. The order
+is chosen by four:
 
   - JALA-EM: the largest log evidence as the particles know it at the last θ;
   - its exact value: the largest exact log Z at the same θ;
-  - its exact maximum: the largest maximum of log Z over θ, which is where JALA-EM would be with no noise and no hurry;
+  - its exact maximum: the largest maximum of log Z over θ, which is where JALA-EM would be with no
+    noise and no hurry;
   - OLS + BIC: the smallest n log(RSS / n) + (k + 2) log n.
 
-The settings above are the paper's. It leaves open, or we do not know, the rest, which is ours: inputs t uniform on ±1.75, of
-ranges in quarters the widest on which the paper's h is well inside the limit 2 / L of stable Langevin steps, with L the
-largest curvature of the log joint (the record has h L for four ranges: the powers up to t²⁰ in it make ±2 too wide);
-coefficients x_j ~ N(0, 2²), with which the exact choice errs by half an order with 100 rows and by a fifth with 500; 50 particles
-that begin as exact draws of the posterior at θ₀ = (0, 1.25), where the data have (-1.39, 1.01), with the exact log Z there; Adam
-with 10⁻², for that 200 steps are enough to get there. Whether the evidence or BIC does better depends on them. The paper's 42
-mean absolute errors are not at hand, so they are not in the table, and nothing is said of them.
+The settings above are the paper's. It leaves open, or we do not know, the rest, which is ours:
+inputs t uniform on ±1.75, of ranges in quarters the widest on which the paper's h is well inside
+the limit 2 / L of stable Langevin steps, with L the largest curvature of the log joint (the record
+has h L for four ranges: the powers up to t²⁰ in it make ±2 too wide); coefficients x_j ~ N(0, 2²),
+with which the exact choice errs by half an order with 100 rows and by a fifth with 500; 50
+particles that begin as exact draws of the posterior at θ₀ = (0, 1.25), where the data have (-1.39,
+1.01), with the exact log Z there; Adam with 10⁻², for that 200 steps are enough to get there.
+Whether the evidence or BIC does better depends on them. The paper's 42 mean absolute errors are
+not at hand, so they are not in the table, and nothing is said of them.
 
-All rows of a repeat are put into the QR decomposition of its powers: |y - Vx|² = |Qᵀy - Rx|² + what no candidate explains. The
-log joint is the same function; it costs as much with 500 rows as with 11, and leaves no small difference of large sums.
+All rows of a repeat are put into the QR decomposition of its powers: |y - Vx|² = |Qᵀy - Rx|² +
+what no candidate explains. The log joint is the same function; it costs as much with 500 rows as
+with 11, and leaves no small difference of large sums.
 
 Source: Cuin, Carbone, Akyildiz (2025), section 5.3, Table 1.
 """
@@ -71,9 +78,11 @@ def simulate(order, num_rows, repeats, seed):
 
 
 def summarise(t, y):
-    """What any candidate needs of the rows, (repeats, candidates, …): R, Qᵀy, the squares that are left, and the active powers.
+    """What any candidate needs of the rows, (repeats, candidates, …): R, Qᵀy, the squares that are
+    left, and the active powers.
 
-    Candidates are nested, so that R of a smaller one is a corner of that of the largest; the rest of it is zero.
+    Candidates are nested, so that R of a smaller one is a corner of that of the largest; the rest
+    of it is zero.
     """
     q, r = np.linalg.qr(t[..., None] ** np.arange(NUM_POWERS))
     rotated = (np.swapaxes(q, 1, 2) @ y[..., None])[..., 0]
@@ -85,7 +94,9 @@ def summarise(t, y):
 
 
 def log_joint(theta, x, data):
-    """Of one candidate. A power that it has not adds nothing and has no gradient: its steps are worth exactly nothing."""
+    """Of one candidate. A power that it has not adds nothing and has no gradient: its steps are
+    worth exactly nothing.
+    """
     active = data["active"]
     misfit = data["rotated"] - data["factor"] @ x
     squares = data["left"] + misfit @ misfit
@@ -98,13 +109,17 @@ MODEL = LatentModel(log_joint, name="polynomial")
 
 
 def spectrum(data):
-    """Singular values of each candidate's R and Qᵀy along them, (…, powers), which all that is exact is made of."""
+    """Singular values of each candidate's R and Qᵀy along them, (…, powers), which all that is
+    exact is made of.
+    """
     left, values, _ = np.linalg.svd(data["factor"])
     return values, (np.swapaxes(left, -1, -2) @ data["rotated"][..., None])[..., 0]
 
 
 def exact_log_evidence(theta, data):
-    """log Z(θ) of all candidates: along the singular vectors Qᵀy has the variances e^{2θ₁} + e^{-θ₀} d²; θ is (…, 2)."""
+    """log Z(θ) of all candidates: along the singular vectors Qᵀy has the variances e^{2θ₁} +
+    e^{-θ₀} d²; θ is (…, 2).
+    """
     values, along = spectrum(data)
     variance = np.exp(2 * theta[..., 1])
     spread = variance[..., None] + np.exp(-theta[..., 0])[..., None] * values**2
@@ -114,7 +129,9 @@ def exact_log_evidence(theta, data):
 
 
 def maximum_log_evidence(data):
-    """max_θ log Z(θ) of all candidates: the error variance has its maximum in closed form given the ratio of the variances."""
+    """max_θ log Z(θ) of all candidates: the error variance has its maximum in closed form given
+    the ratio of the variances.
+    """
     values, along = spectrum(data)
 
     def profile(log_ratio):  # (…, points)
@@ -164,7 +181,8 @@ def climb(key, positions, data, num_steps):
         state, gained = jax.lax.scan(step, state, jnp.arange(num_steps))
         return state.theta, gained
 
-    # One after the other: a program of one candidate is compiled in a third of the time, and runs about as fast.
+    # One after the other: a program of one candidate is compiled in a third of the time, and runs
+    # about as fast.
     keys = jax.random.split(key, data["rows"].shape)
     return jax.lax.map(partial(jax.lax.map, one), (keys, positions, data))
 
@@ -179,7 +197,9 @@ def fit(data, seed, num_steps=NUM_STEPS):
 
 
 def compare(order, num_rows, repeats, seed):
-    """The record of one setting: who is how far from the true order, and how good JALA-EM's evidence of that order is."""
+    """The record of one setting: who is how far from the true order, and how good JALA-EM's
+    evidence of that order is.
+    """
     data = summarise(*simulate(order, num_rows, repeats, seed))
     theta, log_evidence = fit(data, seed)
     exact, best = exact_log_evidence(theta, data), maximum_log_evidence(data)
@@ -203,7 +223,9 @@ def with_error(values):
 
 
 def stability(repeats, seed):
-    """h L of the largest candidate, with errors as large as they are: Langevin steps are stable below 2."""
+    """h L of the largest candidate, with errors as large as they are: Langevin steps are stable
+    below 2.
+    """
 
     def largest(reach, count):
         t = np.random.default_rng([seed, count]).uniform(-reach, reach, (repeats, count, 1))

@@ -1,4 +1,6 @@
-"""Real data of the experiments: from a folder that the user names, else fetched where scikit-learn is installed."""
+"""Real data of the experiments: from a folder that the user names, else fetched where scikit-learn
+is installed.
+"""
 
 import gzip
 from pathlib import Path
@@ -12,12 +14,14 @@ MNIST = ("mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz")
 
 
 def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Wisconsin breast cancer, original: the complete rows' 9 features, from 1 to 10, and labels, 1 for malignant.
+    """Wisconsin breast cancer, original: the complete rows' 9 features, from 1 to 10, and labels,
+    1 for malignant.
 
-    Of 699 rows 16 have a feature that is not known and are left out. From `data_dir`, which has UCI's file (id, features, class 2 or 4;
-    no header); if it is None, OpenML's `breast-w`.
+    Of 699 rows 16 have a feature that is not known and are left out. From `data_dir`, which has
+    UCI's file (id, features, class 2 or 4; no header); if it is None, OpenML's `breast-w`.
 
-    Raises DataError if there is no such file, if it is another one, or if the data cannot be fetched.
+    Raises DataError if there is no such file, if it is another one, or if the data cannot be
+    fetched.
     """
     if data_dir is None:
         features, classes = _fetch("breast-w", f"give --data-dir, a folder with {BREAST_CANCER} of UCI")
@@ -39,9 +43,11 @@ def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]
 
 
 def mnist(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Handwritten digits: images (count, 784) with pixels from 0 to 255, and the digits that they are.
+    """Handwritten digits: images (count, 784) with pixels from 0 to 255, and the digits that they
+    are.
 
-    The 10,000 of the test part from `data_dir`, in the original files; if it is None, all 70,000 of OpenML's `mnist_784`.
+    The 10,000 of the test part from `data_dir`, in the original files; if it is None, all 70,000
+    of OpenML's `mnist_784`.
 
     Raises DataError if there are no such files, or if they cannot be fetched.
     """
@@ -53,7 +59,9 @@ def mnist(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_idx(path: Path) -> np.ndarray:
-    """Bytes in the IDX format: two zeros, a type, the number of axes, their lengths as big-endian integers, then the numbers."""
+    """Bytes in the IDX format: two zeros, a type, the number of axes, their lengths as big-endian
+    integers, then the numbers.
+    """
     if not path.is_file():
         raise DataError(f"data_dir must have the file {path.parent.name}/{path.name}; there is none.")
     content = gzip.decompress(path.read_bytes())
@@ -63,7 +71,9 @@ def _read_idx(path: Path) -> np.ndarray:
 
 
 def stratified_parts(labels: np.ndarray, num_parts: int, generator: np.random.Generator) -> np.ndarray:
-    """The part of each row, 0 to `num_parts` - 1: rows shuffled in their class are dealt round, so parts are equal to a row."""
+    """The part of each row, 0 to `num_parts` - 1: rows shuffled in their class are dealt round, so
+    parts are equal to a row.
+    """
     order = np.concatenate(
         [generator.permutation(np.flatnonzero(labels == one)) for one in np.unique(labels)]
     )

@@ -1,6 +1,8 @@
-"""One self-contained HTML page of what experiments found: nothing beside it, and nothing from the network.
+"""One self-contained HTML page of what experiments found: nothing beside it, and nothing from the
+network.
 
-python -m experiments.report DIR        # of the results that lie in a folder, without running anything
+python -m experiments.report DIR        # of the results that lie in a folder, without running
+anything
 """
 
 import argparse

@@ -1,34 +1,40 @@
-"""How much do SGAIS's settings matter? Six studies of the published algorithm, each of which varies one setting.
+"""How much do SGAIS's settings matter? Six studies of the published algorithm, each of which
+varies one setting.
 
     python -m experiments.sensitivity                              # 25 minutes of one core
     python -m experiments.sensitivity --quick --out somewhere      # half a minute a study
     evidentia reproduce sensitivity-chunk-size
 
-The published algorithm (`ev.SGAIS.published()`: 10 particles, chunks and mini-batches of 500 rows, 20 SGHMC steps at each
-annealing step, learning rate 0.1/n, friction 0.2, target ESS 5) runs on simulated rows of a linear regression with five features,
-whose evidence is known exactly. One setting goes up to ten times below and above its published value, as far as it can; the
-others stay. Shown against it: the error of the log evidence, the time and the number of annealing steps, as means over seeds
-with their standard deviation, and beside them `ev.SGAIS()`, which is one line as it does not depend on the study.
+The published algorithm (`ev.SGAIS.published()`: 10 particles, chunks and mini-batches of 500 rows,
+20 SGHMC steps at each annealing step, learning rate 0.1/n, friction 0.2, target ESS 5) runs on
+simulated rows of a linear regression with five features, whose evidence is known exactly. One
+setting goes up to ten times below and above its published value, as far as it can; the others
+stay. Shown against it: the error of the log evidence, the time and the number of annealing steps,
+as means over seeds with their standard deviation, and beside them `ev.SGAIS()`, which is one line
+as it does not depend on the study.
 
-  particles   with a target ESS of half of them, and not under five: of two the ESS cannot fall below one;
-  target ESS  of the ten particles;
-  time        of the processor, which other programs do not slow down, for all seeds but the first, which compiles;
-  noise       of the gradient beside that which the kernel adds, in the last ten moves (`diagnostics["gradient_noise_share"]`).
+  particles   with a target ESS of half of them, and not under five: of two the ESS cannot fall
+  below one; target ESS  of the ten particles; time        of the processor, which other programs
+  do not slow down, for all seeds but the first, which compiles; noise       of the gradient beside
+  that which the kernel adds, in the last ten moves (`diagnostics["gradient_noise_share"]`).
 
-Which model, rows and values the papers' figures have, which figure is which study, and their words are not at hand. The claims
-are our reading: published settings were shown not to matter much. We take that as an error under 0.5% of the log evidence up to
-ten times from the published value, five times what the paper has with it on 10⁶ rows (0.1%); and more moves, particles,
-temperatures or gradient rows, and smaller chunks, take time. A study differs if the mean error at a value is beyond 0.5% by more
-than two standard errors, or the time does not grow, or fall, from one end of the range to the other. The learning rate's
-effect on time is not judged: at hand is only that for the mixture 1.0 in place of 0.1 is 17 times faster (83 against 4.9
-times as fast as nested sampling). The full form has 10⁵ rows: with 10⁶ it would take four hours.
+Which model, rows and values the papers' figures have, which figure is which study, and their words
+are not at hand. The claims are our reading: published settings were shown not to matter much. We
+take that as an error under 0.5% of the log evidence up to ten times from the published value, five
+times what the paper has with it on 10⁶ rows (0.1%); and more moves, particles, temperatures or
+gradient rows, and smaller chunks, take time. A study differs if the mean error at a value is
+beyond 0.5% by more than two standard errors, or the time does not grow, or fall, from one end of
+the range to the other. The learning rate's effect on time is not judged: at hand is only that for
+the mixture 1.0 in place of 0.1 is 17 times faster (83 against 4.9 times as fast as nested
+sampling). The full form has 10⁵ rows: with 10⁶ it would take four hours.
 
-What we find: chunk size, target ESS and the numbers of moves and particles matter little. Once the noise of the gradient
-dominates, the error grows as that does: with the learning rate and with one over the mini-batch size, beyond 0.5% at one end of
-each. `ev.SGAIS()` has no such noise, nor such an error.
+What we find: chunk size, target ESS and the numbers of moves and particles matter little. Once the
+    noise of the gradient
+dominates, the error grows as that does: with the learning rate and with one over the mini-batch
+size, beyond 0.5% at one end of each. `ev.SGAIS()` has no such noise, nor such an error.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Figures 6 to 8 and A2 to A4, and Algorithm 1 for the settings; Cameron
-(2020), MSc thesis, Stellenbosch, Figures 5.9 to 5.14.
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Figures 6 to 8 and A2 to A4, and
+Algorithm 1 for the settings; Cameron (2020), MSc thesis, Stellenbosch, Figures 5.9 to 5.14.
 """
 
 import time
@@ -170,7 +176,9 @@ def standard_error(values):
 
 
 def judge(study, record):
-    """Agrees if no value has too large an error, two standard errors allowed for, and the time grows or falls as it should."""
+    """Agrees if no value has too large an error, two standard errors allowed for, and the time
+    grows or falls as it should.
+    """
     values, runs, size = record["values"], record["runs"], abs(record["log_evidence"])
     errors = np.array([mean(run["error"]) for run in runs]) / size
     allowed = ALLOWED + 2 * np.array([standard_error(run["error"]) for run in runs]) / size

@@ -1,15 +1,19 @@
-"""The simplest estimators on the simplest of problems, where they fail; and bounds from both sides, which do not.
+"""The simplest estimators on the simplest of problems, where they fail; and bounds from both
+sides, which do not.
 
-A hundred observations y_i ~ N(2, 1); the model is y_i ~ N(m, 1) with m ~ N(0, 1), whose posterior is exact. On the same
-observations, again and again:
+A hundred observations y_i ~ N(2, 1); the model is y_i ~ N(m, 1) with m ~ N(0, 1), whose posterior
+is exact. On the same observations, again and again:
 
-  - prior sampling with ten draws from the prior, and the harmonic mean with ten draws from the posterior: histograms of the
-    log evidence. The thesis speaks of two orders of magnitude that the harmonic mean is too high;
-  - annealed importance sampling with ten particles, from the prior to the posterior and from an exact draw of the posterior
-    backwards (`ev.sandwich`), with 1, 2, 4, … temperatures λ_k = (k/K)³. With K = 1 these *are* prior sampling and the
-    harmonic mean: the temperatures between bring them together, one from below and one from above.
+  - prior sampling with ten draws from the prior, and the harmonic mean with ten draws from the
+    posterior: histograms of the log evidence. The thesis speaks of two orders of magnitude that
+    the harmonic mean is too high;
+  - annealed importance sampling with ten particles, from the prior to the posterior and from an
+    exact draw of the posterior backwards (`ev.sandwich`), with 1, 2, 4, … temperatures λ_k =
+    (k/K)³. With K = 1 these *are* prior sampling and the harmonic mean: the temperatures between
+    bring them together, one from below and one from above.
 
-Full: 2,000 repeats of the first, 100 of the bounds with up to 64 temperatures. What the thesis' Figure 3.3 shows in detail is
+Full: 2,000 repeats of the first, 100 of the bounds with up to 64 temperatures. What the thesis'
+    Figure 3.3 shows in detail is
 not at hand: the third panel is ours.
 
 Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3, Figures 3.1 to 3.3.
@@ -85,7 +89,9 @@ def repeat(y: np.ndarray, repeats: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def summarise(errors: np.ndarray, axis: tuple[float, float]) -> dict:
-    """Quantiles, means and shares of errors in nats; and a histogram, whose first and last bars have what lies beyond."""
+    """Quantiles, means and shares of errors in nats; and a histogram, whose first and last bars
+    have what lies beyond.
+    """
     low, median, high = np.quantile(errors, [0.1, 0.5, 0.9])
     counts, _ = np.histogram(np.clip(errors, *axis), NUM_BINS, axis)
     return {
@@ -107,7 +113,8 @@ def summarise(errors: np.ndarray, axis: tuple[float, float]) -> dict:
 def enclose(y: np.ndarray, num_temperatures: int, repeats: int, seed: int) -> dict[str, dict[str, float]]:
     """Errors of the forward and the reverse estimate in nats: means and quantiles over repeats.
 
-    Data and an exact draw of their posterior are what simulating both from the model would have given.
+    Data and an exact draw of their posterior are what simulating both from the model would have
+    given.
     """
     schedule = np.linspace(0, 1, num_temperatures + 1) ** 3
     method = ev.AIS(num_particles=NUM_DRAWS, schedule=schedule)
@@ -211,11 +218,14 @@ def gap(forward: dict, reverse: dict, mean: str = "mean") -> tuple[float, float]
 
 
 def judge(record: Record) -> Verdict:
-    """Both fail, each on its side, beyond four standard errors of a share; bounds hold on average and close on the exact value."""
+    """Both fail, each on its side, beyond four standard errors of a share; bounds hold on average
+    and close on the exact value.
+    """
     prior, harmonic = record["estimators"]["prior sampling"], record["estimators"]["harmonic mean"]
     four_errors = 4 * np.sqrt(0.25 / record["repeats"])
     factor = harmonic["median_factor"]
-    # With one temperature the two sides are these estimators, of which there are many more repeats.
+    # With one temperature the two sides are these estimators, of which there are many more
+    # repeats.
     gap_without, error_without = gap(forward=prior, reverse=harmonic, mean="mean_error")
     count, sides = list(record["bounds"].items())[-1]
     gap_at_end, error_at_end = gap(**sides)
@@ -228,7 +238,8 @@ def judge(record: Record) -> Verdict:
         prior["share_too_low"] > 0.5 + four_errors
         and prior["share_more_than_5_nats_too_low"] > 0.5
         and harmonic["share_too_low"] < 0.5 - four_errors
-        # Within one order of magnitude of the published two: it depends on the data, 24 to 50 on some others.
+        # Within one order of magnitude of the published two: it depends on the data, 24 to 50 on
+        # some others.
         and PUBLISHED_FACTOR / 10 < factor < PUBLISHED_FACTOR * 10
         and holds
         and gap_without - gap_at_end > 4 * np.hypot(error_without, error_at_end)

@@ -1,4 +1,6 @@
-"""What all tests share: the CPU, a cache of compiled programs, repeatable property tests, real data, no empty run."""
+"""What all tests share: the CPU, a cache of compiled programs, repeatable property tests, real
+data, no empty run.
+"""
 
 import gc
 import os
@@ -10,17 +12,20 @@ from hypothesis import settings
 MOST_MEMORY = 900_000_000  # bytes, at the end of a module
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-# Before anything imports JAX or matplotlib; the workers of pytest-xdist and the commands that tests run inherit it.
+# Before anything imports JAX or matplotlib; the workers of pytest-xdist and the commands that
+# tests run inherit it.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA tells at length what it thinks of cached programs
-# Compilation is two thirds of a first run; the next ones take the programs from here (`make clean` removes them).
+# Compilation is two thirds of a first run; the next ones take the programs from here (`make clean`
+# removes them).
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Commands under test leave that folder, and the one of the person who runs the tests, alone.
 os.environ["EVIDENTIA_COMPILATION_CACHE"] = "off"
 
-# The first example of a property compiles, so no deadline; the same examples in every run, so no surprises.
+# The first example of a property compiles, so no deadline; the same examples in every run, so no
+# surprises.
 settings.register_profile("evidentia", deadline=None, derandomize=True, max_examples=30, database=None)
 settings.load_profile("evidentia")
 
@@ -36,7 +41,9 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def _bounded_memory():
-    """Hundreds of tests compile gigabytes of programs: a worker lets them go before they fill a small machine."""
+    """Hundreds of tests compile gigabytes of programs: a worker lets them go before they fill a
+    small machine.
+    """
     yield
     memory = Path("/proc/self/statm")  # in pages; the second number is what is resident
     if not memory.exists() or int(memory.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:

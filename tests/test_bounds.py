@@ -1,4 +1,6 @@
-"""Bounds of the log evidence of simulated data: the exact value lies between, the gap shows bad mixing, errors."""
+"""Bounds of the log evidence of simulated data: the exact value lies between, the gap shows bad
+mixing, errors.
+"""
 
 import numpy as np
 import numpyro.distributions as dist
@@ -15,8 +17,8 @@ ROUGH = ev.AIS(target_ess=0.7, kernel=ev.kernels.HMC(num_trajectories=1, num_ste
 
 @pytest.mark.parametrize("method", [ev.AIS(), ev.SMC(), ev.SGAIS()], ids=lambda m: type(m).__name__)
 def test_the_exact_value_lies_between(method):
-    # 95 of 100 seeds are asked for; benchmarks/sandwich.py runs them. Four of four happen by chance at any coverage
-    # above 0.3 once in a hundred: what fails here is far off.
+    # 95 of 100 seeds are asked for; benchmarks/sandwich.py runs them. Four of four happen by
+    # chance at any coverage above 0.3 once in a hundred: what fails here is far off.
     for seed in range(4):
         found = ev.sandwich(LINEAR, 200, method=method, seed=seed)
         assert found.lower < found.exact < found.upper, found
@@ -27,7 +29,8 @@ def test_a_gap_shows_what_the_standard_error_does_not():
     fine = ev.sandwich(MORE, 100, seed=0)
     assert min(found.gap for found in rough) > 5 > 2 > fine.gap
     assert max(found.forward.standard_error for found in rough) < 1.5
-    # Over 30 seeds the forward estimate was 1.5 too low and the reverse one 12 too high on average.
+    # Over 30 seeds the forward estimate was 1.5 too low and the reverse one 12 too high on
+    # average.
     assert np.mean([found.forward.log_evidence - found.exact for found in rough]) < 0
     assert np.mean([found.reverse.log_evidence - found.exact for found in rough]) > 5
 

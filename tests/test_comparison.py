@@ -32,7 +32,9 @@ def test_prior_probabilities_multiply_and_need_not_sum_to_one():
 
 
 def test_probability_errors_agree_with_simulation():
-    """Errors small enough for the first order: 4 standard errors of a standard deviation from 40,000 draws."""
+    """Errors small enough for the first order: 4 standard errors of a standard deviation from
+    40,000 draws.
+    """
     comparison = ev.compare(
         {name: make_evidence(e.log_evidence, e.standard_error / 10) for name, e in THREE.items()}
     )
@@ -126,7 +128,8 @@ def test_prior_probabilities_must_be_positive(bad):
 
 
 def test_errors_that_are_not_known_stay_unknown():
-    # Laplace's approximation as it stands has no standard error: NaN, and None once it has been JSON.
+    # Laplace's approximation as it stands has no standard error: NaN, and None once it has been
+    # JSON.
     known, unknown = make_evidence(-10.0, 0.1), make_evidence(-12.0, math.nan)
     for given in (unknown, json.loads(json.dumps(unknown.to_dict(), allow_nan=False))):
         comparison = ev.compare({"known": known, "unknown": given})

@@ -1,4 +1,6 @@
-"""The cache of compiled programs: filled by one process, read by the next, and used only where it is wanted."""
+"""The cache of compiled programs: filled by one process, read by the next, and used only where it
+is wanted.
+"""
 
 import json
 import os
@@ -107,7 +109,9 @@ def test_the_default_on_macos(home, monkeypatch):
 
 @pytest.mark.parametrize("name", ["file", "file/below", "/proc/evidentia"])
 def test_a_folder_that_cannot_be_written_gets_one_message(tmp_path, configuration, name):
-    """A file, a folder below a file, and one that not even root can make; JAX's configuration stays as it was."""
+    """A file, a folder below a file, and one that not even root can make; JAX's configuration
+    stays as it was.
+    """
     (tmp_path / "file").write_text("")
     with pytest.raises(
         ev.ConfigurationError, match="folder must be one that can be written to; got "
@@ -128,7 +132,8 @@ def test_a_user_without_a_home_gets_the_same_message(monkeypatch, home):
     assert jax.config.jax_compilation_cache_dir is None
 
 
-# Commands --------------------------------------------------------------------------------------------------------
+# Commands
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -195,7 +200,9 @@ def test_a_command_that_loads_compiled_programs_says_nothing(tmp_path):
 
 
 def test_a_command_says_nothing_of_a_damaged_program(tmp_path):
-    """As a run leaves it that was killed while it wrote, or met a full disk: JAX warns and compiles."""
+    """As a run leaves it that was killed while it wrote, or met a full disk: JAX warns and
+    compiles.
+    """
     folder = ev.use_compilation_cache(tmp_path)
     compile_one()
     for program in folder.glob("*-cache"):

@@ -1,4 +1,6 @@
-"""README.md and the site: every block of code runs, commands exist, links lead somewhere, the reference has every name."""
+"""README.md and the site: every block of code runs, commands exist, links lead somewhere, the
+reference has every name.
+"""
 
 import os
 import pydoc
@@ -59,7 +61,9 @@ def pages_with_examples() -> list[str]:
 
 @pytest.fixture
 def folder_of_a_reader(tmp_path, monkeypatch):
-    """A folder to work in, with the file that grows; compiled programs stay where the other tests have them."""
+    """A folder to work in, with the file that grows; compiled programs stay where the other tests
+    have them.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sensor.csv").write_text("pressure,flow\n1.0,0.2\n1.1,0.3\n")
     kept = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
@@ -74,7 +78,8 @@ def folder_of_a_reader(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", pages_with_examples())
 def test_examples_run(page, folder_of_a_reader, capsys):
-    """The blocks of a page, one after the other as a reader runs them, on 600 rows in place of thousands.
+    """The blocks of a page, one after the other as a reader runs them, on 600 rows in place of
+    thousands.
 
     A block marked text is what the one above it prints.
     """
@@ -99,7 +104,9 @@ def test_every_block_is_of_a_kind_that_is_tested():
 
 @pytest.mark.parametrize("page", [*pages_with("sh"), "CONTRIBUTING.md"])
 def test_commands_exist(page):
-    """Subcommands and options of evidentia are parsed; the targets of make and the scripts are there."""
+    """Subcommands and options of evidentia are parsed; the targets of make and the scripts are
+    there.
+    """
     targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), flags=re.MULTILINE)
     for block in blocks(page, "sh"):
         for command in re.split(r"[\n|]", block.code):
@@ -118,7 +125,9 @@ def test_commands_exist(page):
 
 
 def parse(words: list[str]) -> None:
-    """Fails for words that the command line does not take; a synopsis, with …, needs only a subcommand that exists."""
+    """Fails for words that the command line does not take; a synopsis, with …, needs only a
+    subcommand that exists.
+    """
     group = typer.main.get_command(app)
     if words[0].startswith("-"):
         assert words[0] in {name for parameter in group.params for name in parameter.opts}

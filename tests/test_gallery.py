@@ -1,4 +1,6 @@
-"""The gallery: pages are what `make gallery` makes of the scripts, scripts keep to the public interface, and they run."""
+"""The gallery: pages are what `make gallery` makes of the scripts, scripts keep to the public
+interface, and they run.
+"""
 
 import ast
 import bz2
@@ -25,7 +27,9 @@ every_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: scr
 
 
 def cells(script: Path) -> list[tuple[str, str]]:
-    """The cells of a script in the percent format: what stands behind `# %%`, and the text, of Markdown without `# `."""
+    """The cells of a script in the percent format: what stands behind `# %%`, and the text, of
+    Markdown without `# `.
+    """
     _, *parts = re.split(r"^# %%(.*)\n", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
     for kind, text in zip(parts[::2], parts[1::2], strict=True):
@@ -51,7 +55,9 @@ def test_there_are_six_examples_with_a_page_each():
 
 @every_script
 def test_page_holds_the_script_as_it_stands(script):
-    """Prose and code, to the letter; only what was printed, the pictures and the last line come from running it."""
+    """Prose and code, to the letter; only what was printed, the pictures and the last line come
+    from running it.
+    """
     page, _, footer = page_of(script).rpartition("\n---\n")
     assert f"`gallery/{script.name}`" in footer
     page = re.sub(r"^```text\n.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
@@ -94,7 +100,9 @@ def test_script_uses_public_names_only(script):
 
 @every_script
 def test_script_reads_like_an_article(script):
-    """A title, the question first, a section on what could mislead, and prose before every run of code cells."""
+    """A title, the question first, a section on what could mislead, and prose before every run of
+    code cells.
+    """
     prose = [text for kind, text in cells(script) if kind == "[markdown]"]
     assert re.match(r"# .+\n\n\*\*The question\.\*\*", prose[0])
     assert sum("## What could mislead here" in text for text in prose) == 1
@@ -110,7 +118,8 @@ def test_index_lists_every_page():
         assert navigation.count(f"gallery/{script.stem}.md") == 1
 
 
-# Where the data come from: a folder, or else the origin. The first code cell of a script reads them.
+# Where the data come from: a folder, or else the origin. The first code cell of a script reads
+# them.
 
 SERIES = {
     "series": [{"raw": [2.0, 2.5, 2.0, 3.0, 3.5, 3.0]}],
@@ -204,7 +213,9 @@ def test_breast_cancer_table_is_the_same_from_folder_and_origin(tmp_path, monkey
 @pytest.mark.gallery
 @every_script
 def test_script_runs(script, request, monkeypatch, capsys):
-    """As a plain script. What it prints is not compared: another machine or version may change a last digit."""
+    """As a plain script. What it prints is not compared: another machine or version may change a
+    last digit.
+    """
     code = script.read_text(encoding="utf-8")
     if "EVIDENTIA_DATA" in code:
         monkeypatch.setenv("EVIDENTIA_DATA", str(request.getfixturevalue("shared_data")))

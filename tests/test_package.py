@@ -1,4 +1,6 @@
-"""The package as others get it: the wheel, what an import changes, and documentation of every public name."""
+"""The package as others get it: the wheel, what an import changes, and documentation of every
+public name.
+"""
 
 import ast
 import email
@@ -104,7 +106,9 @@ def test_every_import_is_a_declared_dependency(wheel):
 
 @pytest.mark.network
 def test_wheel_runs_in_an_empty_environment(wheel, tmp_path):
-    """With its declared dependencies and nothing else; half a minute, so `make test-oldest` runs it and not `make test`."""
+    """With its declared dependencies and nothing else; half a minute, so `make test-oldest` runs
+    it and not `make test`.
+    """
     run(sys.executable, "-m", "venv", tmp_path / "empty")
     python = tmp_path / "empty" / "bin" / "python"
     constraints = REPOSITORY / "constraints.txt"
@@ -120,7 +124,9 @@ def test_wheel_runs_in_an_empty_environment(wheel, tmp_path):
 
 
 def test_import_changes_no_global_state():
-    """JAX's configuration, logging, matplotlib, warnings, random numbers and the environment stay as they were."""
+    """JAX's configuration, logging, matplotlib, warnings, random numbers and the environment stay
+    as they were.
+    """
     script = """
         import logging, os, signal, sys, warnings
 
@@ -226,7 +232,9 @@ def test_every_algorithm_says_its_source():
 
 
 def test_what_checks_its_arguments_says_what_it_raises():
-    """Found by the statements `raise` and by the checks of `fields.py`, in functions and in what makes objects."""
+    """Found by the statements `raise` and by the checks of `fields.py`, in functions and in what
+    makes objects.
+    """
     missing = []
     for name, thing in public_names().items():
         own = vars(thing) if inspect.isclass(thing) else {"": thing}

@@ -127,7 +127,8 @@ def test_pareto_shape_of_pareto_weights(shape):
         uniform = np.random.default_rng(seed).uniform(size=4000)
         log_weights = np.append(-shape * np.log(uniform), -np.inf)
         found.append(weights.pareto_shape(log_weights))
-    # The fit to the largest 3√4000 = 190 weights has a standard error of about (1 + k)/√190, and draws k towards 1/2.
+    # The fit to the largest 3√4000 = 190 weights has a standard error of about (1 + k)/√190, and
+    # draws k towards 1/2.
     assert np.mean(found) == pytest.approx(
         shape, abs=4.5 * (1 + shape) / np.sqrt(190 * 20) + 10 / 200 * abs(0.5 - shape)
     )

@@ -6,7 +6,8 @@ model = ev.models.softmax_regression(num_features=10, num_classes=4)
 evidence = ev.estimate(model, {"x": x, "y": y})
 evidence.log_evidence, evidence.standard_error
 
-Names are loaded when they are first used, so that the import takes no time, and a command loads only what it needs.
+Names are loaded when they are first used, so that the import takes no time, and a command loads
+only what it needs.
 """
 
 from importlib import import_module

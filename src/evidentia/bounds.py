@@ -46,8 +46,10 @@ class Sandwich:
     Attributes:
         lower: bound from below, the forward estimate less a quantile of its error.
         upper: bound from above, the reverse estimate and the same quantile of its error.
-        forward: from the prior to the posterior, the logarithm of an unbiased estimate of Z; too low on average.
-        reverse: from the posterior to the prior, that of an unbiased estimate of 1/Z; too high on average.
+        forward: from the prior to the posterior, the logarithm of an unbiased estimate of Z; too
+            low on average.
+        reverse: from the posterior to the prior, that of an unbiased estimate of 1/Z; too high on
+            average.
         confidence: that the bounds were asked to have.
         exact: the exact log evidence, if the model has it.
         params: the parameters that the data were simulated with.
@@ -122,28 +124,34 @@ def sandwich(
     confidence: float = 0.99,
     progress: bool | Callable[[Update], None] = False,
 ) -> Sandwich:
-    """Bound the log evidence of simulated data from both sides: a check of a method on data like yours.
+    """Bound the log evidence of simulated data from both sides: a check of a method on data like
+    yours.
 
-    Parameters are drawn from the prior, and data given them: the parameters are then an exact draw of the posterior of the
-    data. A forward run of the method gives an unbiased estimate of the evidence, and so a log evidence that is too low on
-    average; a reverse run from the exact draw gives one that is too high on average. Where particles do not mix, the two
-    differ: the gap reveals an error that no single run can. A result for simulated data need not hold for real data, whose
-    posterior may have another shape.
+    Parameters are drawn from the prior, and data given them: the parameters are then an exact draw
+    of the posterior of the data. A forward run of the method gives an unbiased estimate of the
+    evidence, and so a log evidence that is too low on average; a reverse run from the exact draw
+    gives one that is too high on average. Where particles do not mix, the two
+    differ: the gap reveals an error that no single run can. A result for simulated data need not
+    hold for real data, whose posterior may have another shape.
 
-    `lower` and `upper` lie beyond the two estimates by the Gaussian quantile of `confidence`, in units of their standard
-    errors. Without it an estimate that is good to 0.01 nats would lie on the wrong side every other time. The particles of
-    the reverse run all come from one exact draw: where modes are separate it sees one of them, and its standard error is too
-    small; the estimate is still too high on average.
+    `lower` and `upper` lie beyond the two estimates by the Gaussian quantile of `confidence`, in
+    units of their standard errors. Without it an estimate that is good to 0.01 nats would lie on
+    the wrong side every other time. The particles of the reverse run all come from one exact draw:
+    where modes are separate it sees one of them, and its standard error is too small; the estimate
+    is still too high on average.
 
     Args:
         model: a prior and a pointwise log-likelihood.
-        data: the number of observations, for a model that can simulate (the built-in ones can); or a function of a seed that
-            returns data and the parameters, drawn from the prior, that they were simulated with.
-        method: `AIS()` if not given, `SMC` or `SGAIS`. The annealed path of `SGAIS` is taken, without drawing anew; with its
-            stochastic gradients the bounds hold up to the bias of the moves.
+        data: the number of observations, for a model that can simulate (the built-in ones can); or
+            a function of a seed that returns data and the parameters, drawn from the prior, that
+            they were simulated with.
+        method: `AIS()` if not given, `SMC` or `SGAIS`. The annealed path of `SGAIS` is taken,
+            without drawing anew; with its stochastic gradients the bounds hold up to the bias of
+            the moves.
         seed: of the data and of both runs.
         confidence: between 0 and 1.
-        progress: True for a bar on standard error, or a function that is called with an `Update` after each step.
+        progress: True for a bar on standard error, or a function that is called with an `Update`
+            after each step.
 
     Returns:
         Both estimates, the bounds and the gap.
@@ -231,7 +239,9 @@ class _Teller:
 
 
 def _side(estimate: Estimate | None) -> Side:
-    """The logarithm of the unbiased estimate itself: bounds must not have the correction for its bias."""
+    """The logarithm of the unbiased estimate itself: bounds must not have the correction for its
+    bias.
+    """
     assert estimate is not None  # a path has one after each step
     return Side(estimate.raw, estimate.standard_error)
 

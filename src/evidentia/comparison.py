@@ -1,4 +1,6 @@
-"""`compare`: models by their evidence, with log Bayes factors, model probabilities and their errors."""
+"""`compare`: models by their evidence, with log Bayes factors, model probabilities and their
+errors.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Models in the order of their log evidence, the best first. Every column is an array in that order.
+    """Models in the order of their log evidence, the best first. Every column is an array in that
+    order.
 
     Attributes:
         names: the models' names.
@@ -80,7 +83,9 @@ class Comparison:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the best model leads the next by at least two standard errors; not if these are not known."""
+        """Whether the best model leads the next by at least two standard errors; not if these are
+        not known.
+        """
         return len(self.names) == 1 or -self.log_bayes_factor[1] >= 2 * self.log_bayes_factor_error[1]
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -104,7 +109,8 @@ class Comparison:
         return text.html_table(*self.cells())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it: the number of observations, and per model a dictionary of its numbers.
+        """As JSON can hold it: the number of observations, and per model a dictionary of its
+        numbers.
 
         Errors that are not known become None.
         """
@@ -139,23 +145,24 @@ def compare(
 ) -> Comparison:
     """Compare models by their evidence on the same data.
 
-    With prior probabilities πᵢ the probability of model i given the data is πᵢ Ẑᵢ / Σ πⱼ Ẑⱼ. The estimates are taken
-    as independent; to first order in their errors sⱼ (the delta method)
+    With prior probabilities πᵢ the probability of model i given the data is πᵢ Ẑᵢ / Σ πⱼ Ẑⱼ. The
+    estimates are taken as independent; to first order in their errors sⱼ (the delta method)
 
         Var p̂ᵢ = p̂ᵢ² ((1 - p̂ᵢ)² sᵢ² + Σ_{j≠i} p̂ⱼ² sⱼ²),
 
-    never more than pᵢ (1 - pᵢ), the variance of a yes or no. Once errors exceed about one nat, look at the log Bayes
-    factor and its error instead. Where one standard error is not known (NaN, or None in a dictionary), as that of Laplace's
-    approximation, neither are those of the probabilities, nor of the log Bayes factors that rest on it.
+    never more than pᵢ (1 - pᵢ), the variance of a yes or no. Once errors exceed about one nat,
+    look at the log Bayes factor and its error instead. Where one standard error is not known (NaN,
+    or None in a dictionary), as that of Laplace's approximation, neither are those of the
+    probabilities, nor of the log Bayes factors that rest on it.
 
     Args:
         evidences: the models' evidence by name, each an `Evidence` or what its `to_dict` returned.
-        prior_probabilities: the models' probabilities before the data, by the same names; equal if not given. They
-            are divided by their sum.
+        prior_probabilities: the models' probabilities before the data, by the same names; equal if
+            not given. They are divided by their sum.
 
     Raises:
-        ConfigurationError: if there is nothing to compare, the numbers of observations differ, or the prior
-            probabilities do not fit.
+        ConfigurationError: if there is nothing to compare, the numbers of observations differ, or
+            the prior probabilities do not fit.
 
     Example:
         >>> ev.compare({"linear": evidence_a, "student-t": evidence_b})  # doctest: +SKIP
@@ -192,7 +199,8 @@ def plot_comparison(
     prior_probabilities: Mapping[str, float] | None = None,
     axes: Sequence[Axes] | None = None,
 ) -> tuple[Axes, Axes]:
-    """Log Bayes factors against the best model, and model probabilities, as functions of the number of observations.
+    """Log Bayes factors against the best model, and model probabilities, as functions of the
+    number of observations.
 
     Args:
         evidences: at least two, by name, on the same data.

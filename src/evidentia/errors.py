@@ -1,7 +1,7 @@
 """Exceptions, warnings, and the checks of arguments that raise them.
 
-Every message names the argument, what was given and what is needed. This is the lowest room: it imports nothing of
-evidentia.
+Every message names the argument, what was given and what is needed. This is the lowest room: it
+imports nothing of evidentia.
 """
 
 import sys
@@ -15,10 +15,12 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class EvidentiaError(Exception):
-    """Base of every error that evidentia raises on purpose; the command line turns it into one message.
+    """Base of every error that evidentia raises on purpose; the command line turns it into one
+    message.
 
     Attributes:
-        evidence: the `Evidence` of the rows taken in before the error, if `estimate` was interrupted halfway; else None.
+        evidence: the `Evidence` of the rows taken in before the error, if `estimate` was
+            interrupted halfway; else None.
     """
 
     evidence: Any = None
@@ -33,22 +35,26 @@ class ModelError(EvidentiaError, ValueError):
 
 
 class ConfigurationError(EvidentiaError, ValueError):
-    """A field of a method, or another argument that is neither data nor model, has an impossible value."""
+    """A field of a method, or another argument that is neither data nor model, has an impossible
+    value.
+    """
 
 
 class EstimationError(EvidentiaError, RuntimeError):
     """The estimator cannot go on: for example, every particle has a log-likelihood of -inf or NaN.
 
     Attributes:
-        fit: the `LatentFit` of the steps before the error, if a method for latent variables was interrupted halfway;
-            else None.
+        fit: the `LatentFit` of the steps before the error, if a method for latent variables was
+            interrupted halfway; else None.
     """
 
     fit: Any = None
 
 
 class CheckpointError(EvidentiaError, RuntimeError):
-    """A checkpoint cannot be written or read: it is damaged, in use by another process, or of another model."""
+    """A checkpoint cannot be written or read: it is damaged, in use by another process, or of
+    another model.
+    """
 
 
 class EvidenceWarning(UserWarning):
@@ -56,7 +62,9 @@ class EvidenceWarning(UserWarning):
 
 
 class DiagnosticWarning(EvidenceWarning):
-    """A diagnostic suggests that a log evidence or its standard error is wrong; the message says what to do."""
+    """A diagnostic suggests that a log evidence or its standard error is wrong; the message says
+    what to do.
+    """
 
 
 def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> None:
@@ -69,7 +77,9 @@ def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> 
 
 
 def attempt(what: str, function: Callable[[], Any]) -> Any:
-    """Call a function of the user's; an exception of its own becomes a ModelError that says what failed."""
+    """Call a function of the user's; an exception of its own becomes a ModelError that says what
+    failed.
+    """
     try:
         return function()
     except EvidentiaError:

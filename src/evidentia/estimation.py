@@ -1,4 +1,6 @@
-"""`estimate`: one call from a model and data to the log evidence. A thin shell around a run of a method."""
+"""`estimate`: one call from a model and data to the log evidence. A thin shell around a run of a
+method.
+"""
 
 import math
 import time
@@ -51,25 +53,29 @@ def estimate(
 
     Args:
         model: a prior and a pointwise log-likelihood.
-        data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis (NumPy, JAX, pandas,
-            Polars, Arrow). The built-in regressions take `{"x": (n, features), "y": (n,)}`. Or a source, as `read_parquet`
-            returns: it is read once, row after row, by an `Online`, and may be larger than memory.
-        method: the configuration of a method; `SGAIS()` if not given, which is the one for a source.
+        data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis
+            (NumPy, JAX, pandas, Polars, Arrow). The built-in regressions take `{"x": (n,
+            features), "y": (n,)}`. Or a source, as `read_parquet` returns: it is read once, row
+            after row, by an `Online`, and may be larger than memory.
+        method: the configuration of a method; `SGAIS()` if not given, which is the one for a
+            source.
         seed: the same seed gives the same numbers on the same machine.
-        target_standard_error: in nats. If a run's standard error is larger, another run follows with as many more particles
-            as that takes, up to `MAX_PARTICLES`; if that is not enough, an EvidenceWarning says so.
-        progress: True for a bar on standard error, or a function that is called with an `Update` after each chunk, or after
-            each step of a method that takes all rows at once.
+        target_standard_error: in nats. If a run's standard error is larger, another run follows
+            with as many more particles as that takes, up to `MAX_PARTICLES`; if that is not
+            enough, an EvidenceWarning says so.
+        progress: True for a bar on standard error, or a function that is called with an `Update`
+            after each chunk, or after each step of a method that takes all rows at once.
 
     Returns:
-        The log evidence with its standard error, its trajectory over the data, and the posterior. After Ctrl-C, the result so
-        far with `completed=False`; if there is none, as for `AIS` before its end, the KeyboardInterrupt propagates.
+        The log evidence with its standard error, its trajectory over the data, and the posterior.
+        After Ctrl-C, the result so far with `completed=False`; if there is none, as for `AIS`
+        before its end, the KeyboardInterrupt propagates.
 
     Raises:
         DataError, ModelError: what cannot be used, and what is needed instead.
         ConfigurationError: an invalid method, seed or target.
-        EstimationError: the log-likelihood is NaN at a particle, or -inf at all. The `evidence` of an error halfway, in the
-            data of a source too, is the result for the rows before.
+        EstimationError: the log-likelihood is NaN at a particle, or -inf at all. The `evidence` of
+            an error halfway, in the data of a source too, is the result for the rows before.
 
     Example:
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
@@ -129,7 +135,9 @@ def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Metho
 
 
 def _drive(run: _Run, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
-    """The result of a run, and what its reader should know; nothing computed is lost when it is interrupted."""
+    """The result of a run, and what its reader should know; nothing computed is lost when it is
+    interrupted.
+    """
     try:
         for update in run.updates():
             report(update)
@@ -156,7 +164,9 @@ class _ArrayRun:
         self._last: Snapshot | None = None  # the newest with an estimate
 
     def updates(self) -> Iterator[Update]:
-        """An update after each snapshot; of several for the same rows the trajectory keeps the newest."""
+        """An update after each snapshot; of several for the same rows the trajectory keeps the
+        newest.
+        """
         num_steps = 0
         for snapshot in self._method.run(self._bound, self._rows, jax.random.key(self._seed)):
             num_steps += snapshot.num_steps
@@ -271,7 +281,9 @@ def _check(model: Any, method: Any, seed: Any, target: float | None) -> None:
 
 
 def _more_particles(evidence: Evidence, target: float | None) -> int | None:
-    """The number of particles that would reach the target, as the standard error falls as its root; None if no more."""
+    """The number of particles that would reach the target, as the standard error falls as its
+    root; None if no more.
+    """
     if target is None or not evidence.standard_error > target:  # nor where it is unknown
         return None
     wanted = math.ceil(1.2 * evidence.method.num_particles * (evidence.standard_error / target) ** 2)

@@ -112,11 +112,13 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
-    """The log evidence log p(D) of a model with its standard error, trajectory, posterior and diagnostics.
+    """The log evidence log p(D) of a model with its standard error, trajectory, posterior and
+    diagnostics.
 
     Attributes:
         log_evidence: estimate of log p(D), in nats.
-        standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if it is unknown, shown as "± ?".
+        standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if it is
+            unknown, shown as "± ?".
         num_observations: rows of the data.
         trajectory: the estimate after each update.
         posterior: constrained parameters by name, each (particles, ...).
@@ -127,8 +129,8 @@ class Evidence:
         seconds: duration of the run, compilation included.
         completed: False if the run was stopped before the end of the data.
         diagnostics: further numbers and words from the method or the caller, by name.
-        signs: diagnostics that suggest that the log evidence or its standard error is wrong: a sentence each, by a short
-            name. `estimate` issues them as DiagnosticWarnings.
+        signs: diagnostics that suggest that the log evidence or its standard error is wrong: a
+            sentence each, by a short name. `estimate` issues them as DiagnosticWarnings.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -180,7 +182,8 @@ class Evidence:
         return text.html_table(("Evidence", self.model_name), rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Log evidence per observation against the number of observations, with a band of two standard errors.
+        """Log evidence per observation against the number of observations, with a band of two
+        standard errors.
 
         `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
         """
@@ -196,7 +199,8 @@ class Evidence:
 
         Args:
             names: which parameters, in which order; all if not given.
-            limit: draw no more than that many scalars, the first ones; the label says if some are left out.
+            limit: draw no more than that many scalars, the first ones; the label says if some are
+                left out.
             ax: axes to draw into; a new pyplot figure of fitting height if not given.
 
         Returns:
@@ -215,12 +219,14 @@ class Evidence:
         return draw_posterior(summarise(chosen, self.log_weights, (0.05, 0.25, 0.5, 0.75, 0.95)), limit, ax)
 
     def to_arviz(self) -> arviz.InferenceData:
-        """The posterior for ArviZ: one chain of equally weighted draws, so that `arviz.summary` and plots are right.
+        """The posterior for ArviZ: one chain of equally weighted draws, so that `arviz.summary`
+        and plots are right.
 
-        The particles are resampled once (systematically, with the run's seed): each occurs in proportion to its
-        weight, and exactly once if all weights are equal. `sample_stats` says which `particle` a draw is and the
-        `log_weight` that it had; the attributes hold the log evidence, its standard error and the run's settings.
-        The draws are independent particles and not a Markov chain: r-hat says nothing here.
+        The particles are resampled once (systematically, with the run's seed): each occurs in
+        proportion to its weight, and exactly once if all weights are equal. `sample_stats` says
+        which `particle` a draw is and the `log_weight` that it had; the attributes hold the log
+        evidence, its standard error and the run's settings. The draws are independent particles
+        and not a Markov chain: r-hat says nothing here.
         """
         import arviz
 
@@ -242,9 +248,11 @@ class Evidence:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """A summary that JSON can hold: no particles, but mean, deviation and 90% interval of every parameter.
+        """A summary that JSON can hold: no particles, but mean, deviation and 90% interval of
+        every parameter.
 
-        Numbers that are not finite become None. `evidentia.compare` takes such a dictionary in place of the evidence.
+        Numbers that are not finite become None. `evidentia.compare` takes such a dictionary in
+        place of the evidence.
         """
         parameters = {
             name: {"mean": mean, "standard_deviation": deviation, "quantile_05": low, "quantile_95": high}

@@ -1,8 +1,9 @@
-"""Log weights, of particles and of models: effective sample size, the next temperature, resampling, evidence increments.
+"""Log weights, of particles and of models: effective sample size, the next temperature,
+resampling, evidence increments.
 
-All functions take log weights as float64 NumPy vectors on the host: there are a few hundred of them, and float32 loses
-the answer when increments of 10⁶ rows are added up. Weights need not be normalised unless a function says so.
-A log weight of -inf is a particle of weight zero.
+All functions take log weights as float64 NumPy vectors on the host: there are a few hundred of
+them, and float32 loses the answer when increments of 10⁶ rows are added up. Weights need not be
+normalised unless a function says so. A log weight of -inf is a particle of weight zero.
 """
 
 from functools import partial
@@ -35,14 +36,17 @@ def normalise(log_weights: LogWeights) -> LogWeights:
 
 
 def ess(log_weights: LogWeights) -> float:
-    """Effective sample size (Σ w)² / Σ w², between 1 and the number of particles; 0 if every weight is zero."""
+    """Effective sample size (Σ w)² / Σ w², between 1 and the number of particles; 0 if every
+    weight is zero.
+    """
     if np.max(log_weights) == -np.inf:
         return 0.0
     return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
 
 
 def relative_variance(log_weights: LogWeights) -> float:
-    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its logarithm, in nats².
+    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its
+    logarithm, in nats².
 
     NaN if every weight is zero.
     """
@@ -52,30 +56,35 @@ def relative_variance(log_weights: LogWeights) -> float:
 
 
 def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"]) -> float:
-    """`relative_variance` where particles with the same ancestor count as one: Σ (F_a - 1/M)², F_a a family's weight.
+    """`relative_variance` where particles with the same ancestor count as one: Σ (F_a - 1/M)², F_a
+    a family's weight.
 
-    Particles that descend from one ancestor by resampling and short moves are similar, so that errors of one stretch recur in
-    the next. Source: Chan and Lai (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley
-    (2018), Biometrika 105, section 3.
+    Particles that descend from one ancestor by resampling and short moves are similar, so that
+    errors of one stretch recur in the next. Source: Chan and Lai (2013), Annals of Statistics 41,
+    Eq. 2.15; Lee and Whiteley (2018), Biometrika 105, section 3.
     """
     families = np.bincount(ancestors, np.exp(normalise(log_weights)), len(log_weights))
     return float(np.sum(families**2) - 1 / len(log_weights))
 
 
 def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:
-    """log Σ W exp(increments) under normalised weights W: the increment of the log evidence by a reweighting, in nats."""
+    """log Σ W exp(increments) under normalised weights W: the increment of the log evidence by a
+    reweighting, in nats.
+    """
     return log_sum_exp(log_weights + increments) - log_sum_exp(log_weights)
 
 
 def next_temperature(
     log_weights: LogWeights, log_likelihoods: LogWeights, temperature: float, target: float
 ) -> float:
-    """The temperature λ' in (λ, 1] at which reweighting by L^(λ' - λ) leaves the effective sample size at `target`.
+    """The temperature λ' in (λ, 1] at which reweighting by L^(λ' - λ) leaves the effective sample
+    size at `target`.
 
-    `target` is a number of particles. Returns 1.0 if the whole step keeps at least that many; otherwise λ' by
-    bisection. Particles with a log-likelihood of -inf are lost at any step, so where fewer than `target` survive, the
-    step is chosen to keep nine tenths of the survivors, or the fraction that `target` is of all particles if that is more.
-    Source: SGAIS, Algorithm 1, line "find Δ such that ESS(Δ) = ESS*".
+    `target` is a number of particles. Returns 1.0 if the whole step keeps at least that many;
+    otherwise λ' by bisection. Particles with a log-likelihood of -inf are lost at any step, so
+    where fewer than `target` survive, the step is chosen to keep nine tenths of the survivors, or
+    the fraction that `target` is of all particles if that is more. Source: SGAIS, Algorithm 1,
+    line "find Δ such that ESS(Δ) = ESS*".
     """
 
     def ess_after(step: float) -> float:
@@ -101,9 +110,11 @@ def resample(
 ) -> Int[Array, " count"]:
     """`count` ancestors, by default as many as particles, drawn by one of the `SCHEMES`.
 
-    Particle i occurs count Wᵢ times on average under each; systematically ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉ times.
+    Particle i occurs count Wᵢ times on average under each; systematically ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉
+    times.
 
-    Source: Carpenter, Clifford, Fearnhead (1999); Douc, Cappé (2005), a comparison; the schemes are BlackJAX's.
+    Source: Carpenter, Clifford, Fearnhead (1999); Douc, Cappé (2005), a comparison; the schemes
+        are BlackJAX's.
     """
     weights = np.asarray(np.exp(normalise(log_weights)), np.float32)
     return _resample(key, weights, count or len(weights), scheme)
@@ -115,12 +126,14 @@ def _resample(key, weights, count, scheme):
 
 
 def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
-    """Shape k of the generalised Pareto distribution that fits the largest importance weights (ArviZ's fit).
+    """Shape k of the generalised Pareto distribution that fits the largest importance weights
+    (ArviZ's fit).
 
-    The weights have a finite variance for k < 1/2. Up to k = 0.7 their mean still settles with feasible numbers of draws.
-    Weights of zero do not count.
+    The weights have a finite variance for k < 1/2. Up to k = 0.7 their mean still settles with
+    feasible numbers of draws. Weights of zero do not count.
 
-    Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), Journal of Machine Learning Research 25(72), sections 2.3 and 3.
+    Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), Journal of Machine Learning Research
+        25(72), sections 2.3 and 3.
     """
     from arviz import psislw  # it loads much
 
@@ -133,7 +146,9 @@ def model_probabilities(
     standard_error: Float[ndarray, " models"],
     prior: Float[ndarray, " models"],
 ) -> tuple[Float[ndarray, " models"], Float[ndarray, " models"]]:
-    """The models' probabilities and their errors to first order; the equations are in `evidentia.compare`."""
+    """The models' probabilities and their errors to first order; the equations are in
+    `evidentia.compare`.
+    """
     probability = prior * np.exp(log_evidence - log_evidence.max())
     probability /= probability.sum()
     jacobian = probability[:, None] * (np.eye(len(probability)) - probability)

@@ -16,7 +16,8 @@ def test_candidates_are_what_they_say():
     np.testing.assert_array_equal(missing.data["x"], full.data["x"][:, :8])
     np.testing.assert_array_equal(noise.data["x"][:, :10], full.data["x"])
     assert {id(each.data["y"]) for each in (full, missing, noise)} == {id(full.data["y"])}
-    # Noise: independent of the features and the labels, so correlations are of the order 1/sqrt(rows).
+    # Noise: independent of the features and the labels, so correlations are of the order
+    # 1/sqrt(rows).
     together = np.column_stack([noise.data["x"], np.eye(4)[full.data["y"]]])
     correlations = np.corrcoef(together.T)[10:15, [*range(10), *range(15, 19)]]
     assert np.abs(correlations).max() < 5 / np.sqrt(1000)

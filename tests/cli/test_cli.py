@@ -1,4 +1,6 @@
-"""The command line: right numbers from files, one clear message for every mistake, and nothing lost after Ctrl-C."""
+"""The command line: right numbers from files, one clear message for every mistake, and nothing
+lost after Ctrl-C.
+"""
 
 import json
 import math
@@ -33,7 +35,9 @@ def run(capsys, monkeypatch):
 
 @pytest.fixture(scope="session")
 def linear(tmp_path_factory):
-    """A Parquet file of a linear regression, with features far from standard, and the data as they were."""
+    """A Parquet file of a linear regression, with features far from standard, and the data as they
+    were.
+    """
     data, _ = ev.models.linear_regression(2).simulate(500, seed=1)
     x = data["x"].astype(np.float64)
     path = tmp_path_factory.mktemp("linear") / "linear.parquet"
@@ -216,7 +220,8 @@ def test_real_data(run, shared_data):
     assert guess < evidence["log_evidence_per_observation"] < 0  # better than the share of each class alone
 
 
-# Comparing results -----------------------------------------------------------------------------------------------
+# Comparing results
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -275,7 +280,8 @@ def test_compare_refuses_what_is_no_result(run, tmp_path, results):
     assert "have the same names" in err
 
 
-# Mistakes --------------------------------------------------------------------------------------------------------
+# Mistakes
+# --------------------------------------------------------------------------------------------------------
 
 TABLES = {
     "good": {"x": [0.5, 1.5, 2.5], "label": [0, 1, 2], "real": [0.5, 1.0, 2.0], "signed": [-1, 1, 1]},
@@ -431,7 +437,9 @@ def test_models_that_are_none(run, linear, own, name, message):
     ],
 )
 def test_likelihoods_that_are_none(run, linear, tmp_path, likelihood, message):
-    """A scalar, a name that the prior does not know, a constant, NaN; the messages are those of the Python interface."""
+    """A scalar, a name that the prior does not know, a constant, NaN; the messages are those of
+    the Python interface.
+    """
     path = tmp_path / "own.py"
     path.write_text(
         "import jax.numpy as jnp, evidentia as ev, numpyro.distributions as dist\n"
@@ -482,7 +490,8 @@ def test_completion_of_the_shell(run, monkeypatch):
         assert run() == (0, f"{wanted}\n", "")
 
 
-# Stopping --------------------------------------------------------------------------------------------------------
+# Stopping
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

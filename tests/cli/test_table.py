@@ -1,4 +1,6 @@
-"""A file becomes the data of a model: numbers as they were written, in float32 and in random order."""
+"""A file becomes the data of a model: numbers as they were written, in float32 and in random
+order.
+"""
 
 import decimal
 

@@ -1,4 +1,6 @@
-"""However rows are cut into batches, and whichever were dropped, chunks hold all of them once and know where they end."""
+"""However rows are cut into batches, and whichever were dropped, chunks hold all of them once and
+know where they end.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""The progress display: what it shows on a terminal of 80 columns, and that it is silent elsewhere."""
+"""The progress display: what it shows on a terminal of 80 columns, and that it is silent
+elsewhere.
+"""
 
 import io
 from functools import partial
@@ -68,7 +70,9 @@ def test_time_left(seconds, left):
 
 
 def test_time_left_is_not_guessed_from_the_first_rows():
-    """They cost compilation, and annealing from the prior: 7 seconds for 500 rows, where the whole run takes 9."""
+    """They cost compilation, and annealing from the prior: 7 seconds for 500 rows, where the whole
+    run takes 9.
+    """
 
     def given():
         for rows, seconds in ((500, 7.0), (1000, 7.9), (200_000, 8.0), (600_000, 8.5), (1_000_000, 9.0)):

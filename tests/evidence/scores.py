@@ -1,4 +1,6 @@
-"""Runs over windows of the same arrays, so that all numbers of rows share their compiled programs; and how far off they are."""
+"""Runs over windows of the same arrays, so that all numbers of rows share their compiled programs;
+and how far off they are.
+"""
 
 import warnings
 
@@ -11,7 +13,9 @@ from evidentia.posterior.rows import Window
 
 
 def run(method, model, data, num_rows=None, seed=0):
-    """The last snapshot of a run over the first rows of the data, all if not given; it warns as `estimate` does."""
+    """The last snapshot of a run over the first rows of the data, all if not given; it warns as
+    `estimate` does.
+    """
     arrays = as_arrays(data)
     rows = Window(on_device(arrays), 0, len(data["y"]) if num_rows is None else num_rows)
     *_, last = method.run(model.bind(arrays), rows, jax.random.key(seed))

@@ -68,7 +68,9 @@ def test_the_posterior_is_that_of_the_model():
 
 
 def test_draws_that_the_data_rule_out_from_the_start_are_no_boundary_that_moves_crossed():
-    """y = 0 with a mean that must be above -0.5: 31% of the prior is impossible, and no warning blames the moves."""
+    """y = 0 with a mean that must be above -0.5: 31% of the prior is impossible, and no warning
+    blames the moves.
+    """
     model = ev.Model(
         {"m": dist.Normal(0, 1)},
         lambda params, batch: jnp.where(
@@ -161,9 +163,10 @@ def test_impossible_fields_are_refused(make, message):
 def test_components_that_are_put_in_order_cost_nothing():
     """On 20 rows three components overlap, and particles change their order all the time.
 
-    The truth is from prior sampling: ten times 400,000 draws, with a standard error of 0.008. Three runs: 0.13 is three
-    standard errors of their mean; it was 0.27 high as long as moves might leave the order. The effective sample size falls
-    to 13% of the particles in one of the runs, which AIS says.
+    The truth is from prior sampling: ten times 400,000 draws, with a standard error of 0.008.
+    Three runs: 0.13 is three standard errors of their mean; it was 0.27 high as long as moves
+    might leave the order. The effective sample size falls to 13% of the particles in one of the
+    runs, which AIS says.
     """
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     data, _ = model.simulate(20, 5)

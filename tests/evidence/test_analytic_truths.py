@@ -1,8 +1,10 @@
-"""The default estimator against exact evidences: conjugate models, each written by hand and in NumPyro.
+"""The default estimator against exact evidences: conjugate models, each written by hand and in
+NumPyro.
 
-Tolerances come from the reported standard errors alone. Over the seeds of one case the errors, in units of their
-standard errors, must average to less than 4 / √seeds and none may exceed 4.5 (each happens by chance once in 10⁴
-cases), so both a bias and a standard error that is too small are found.
+Tolerances come from the reported standard errors alone. Over the seeds of one case the errors, in
+units of their standard errors, must average to less than 4 / √seeds and none may exceed 4.5 (each
+happens by chance once in 10⁴ cases), so both a bias and a standard error that is too small are
+found.
 """
 
 from dataclasses import dataclass
@@ -93,7 +95,8 @@ def normal_inverse_gamma_case():
         with numpyro.plate("observations", y.shape[0]):
             numpyro.sample("y", dist.Normal(mean, jnp.sqrt(variance)), obs=y)
 
-    # By hand, with the mean in units of the standard deviation, so that the priors are independent.
+    # By hand, with the mean in units of the standard deviation, so that the priors are
+    # independent.
     explicit = ev.Model(
         prior={"variance": dist.InverseGamma(3.0, 2.0), "scaled_mean": dist.Normal(0.0, 2.0)},
         log_likelihood=lambda params, batch: dist.Normal(
@@ -125,8 +128,9 @@ CASES = {
 }
 
 
-# Real parameters, one in an interval with counts as data, a scale; and a prior that is hierarchical, in NumPyro's form
-# (that both forms have the same densities is in test_model). Numbers of rows share their programs.
+# Real parameters, one in an interval with counts as data, a scale; and a prior that is
+# hierarchical, in NumPyro's form (that both forms have the same densities is in test_model).
+# Numbers of rows share their programs.
 @pytest.mark.parametrize(
     ("name", "form", "sizes"),
     [

@@ -1,4 +1,6 @@
-"""The harmonic mean: right where the likelihood is nearly flat, far too high elsewhere, and always said to be."""
+"""The harmonic mean: right where the likelihood is nearly flat, far too high elsewhere, and always
+said to be.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +76,8 @@ def test_far_too_high_and_said_so_each_time():
     data, _ = model.simulate(1000, 0)
     with pytest.warns(ev.DiagnosticWarning, match=r"variance is infinite.*far too high.*Use SGAIS\(\)"):
         evidence = ev.estimate(model, data, method=METHOD)
-    # Measured over twenty seeds: 10.6 to 12.3 nats too high, with a standard error of 0.16 to 0.72.
+    # Measured over twenty seeds: 10.6 to 12.3 nats too high, with a standard error of 0.16 to
+    # 0.72.
     assert evidence.log_evidence - model.exact_log_evidence(data) > 8
     assert evidence.num_particles == 2000 and evidence.ess == pytest.approx(2000)
 

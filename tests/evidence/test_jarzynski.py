@@ -1,4 +1,6 @@
-"""JALA: right on average for any step size, on a path of potentials, as an estimator, and as the move of SMC."""
+"""JALA: right on average for any step size, on a path of potentials, as an estimator, and as the
+move of SMC.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,6 @@
-"""Laplace's approximation: exact with importance sampling, its own error without, and what it cannot do."""
+"""Laplace's approximation: exact with importance sampling, its own error without, and what it
+cannot do.
+"""
 
 import math
 
@@ -55,7 +57,8 @@ def test_as_it_stands_it_is_exact_for_a_gaussian_and_its_error_is_not_known():
 
 
 def test_as_it_stands_its_error_falls_as_one_over_the_rows():
-    # The next term for the rate of counts, from Stirling's series: 1/12 (1/(2 + Σy)), with Σy near 3 n.
+    # The next term for the rate of counts, from Stirling's series: 1/12 (1/(2 + Σy)), with Σy near
+    # 3 n.
     case = CASES["gamma-poisson"]
     data = case.simulate(np.random.default_rng(0), 300)
     for size in (5, 300):
@@ -87,7 +90,8 @@ def test_interchangeable_components_are_counted_once_each_order():
 
 
 def test_two_modes_are_found_and_counted():
-    # The sign of m is not known: two modes of the same height at -1 and 1, and twice the evidence of one.
+    # The sign of m is not known: two modes of the same height at -1 and 1, and twice the evidence
+    # of one.
     one = ev.Model({"m": dist.Normal(0, 1)}, lambda p, y: dist.Normal(p["m"], 1.0).log_prob(y))
     two = ev.Model({"m": dist.Normal(0, 1)}, lambda p, y: dist.Normal(jnp.abs(p["m"]), 1.0).log_prob(y))
     y = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)

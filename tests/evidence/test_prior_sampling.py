@@ -1,4 +1,6 @@
-"""Prior sampling: unbiased, honest where the posterior is near the prior, and loud where it is not."""
+"""Prior sampling: unbiased, honest where the posterior is near the prior, and loud where it is
+not.
+"""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,6 @@
-"""The sequential estimator: its chunks, exact evidences, the hybrid, the published settings, and what is refused."""
+"""The sequential estimator: its chunks, exact evidences, the hybrid, the published settings, and
+what is refused.
+"""
 
 import jax
 import numpy as np
@@ -36,7 +38,9 @@ def test_chunks_are_those_of_the_paper():
 
 
 def test_published_settings_lag_behind():
-    """Ten particles without weights from the prior: what is wrong with it is told in the docstring."""
+    """Ten particles without weights from the prior: what is wrong with it is told in the
+    docstring.
+    """
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(1000, 0)
     with pytest.warns(ev.DiagnosticWarning):

@@ -1,4 +1,6 @@
-"""SGAIS: the published algorithm's real error, the default's accuracy on the way, its configuration and its errors."""
+"""SGAIS: the published algorithm's real error, the default's accuracy on the way, its
+configuration and its errors.
+"""
 
 from dataclasses import replace
 
@@ -23,7 +25,8 @@ def first_rows(data, n):
 
 
 def test_published_settings_have_the_published_error():
-    # The paper reports an error of 0.1% of log Z; measured, it is 1.7e-3 nats a row below the exact value.
+    # The paper reports an error of 0.1% of log Z; measured, it is 1.7e-3 nats a row below the
+    # exact value.
     model, data = linear_problem(100_000, 5)
     with pytest.warns(ev.DiagnosticWarning):
         evidence = ev.estimate(model, data, method=ev.SGAIS.published())
@@ -87,7 +90,8 @@ def test_the_same_seed_repeats_and_another_differs():
     assert first == again != other
 
 
-# The path alone (with the default kernel and control variates it is in `test_without_refresh_…`), without the exact moves and the importance sampling that would hide what a kernel does.
+# The path alone (with the default kernel and control variates it is in `test_without_refresh_…`),
+# without the exact moves and the importance sampling that would hide what a kernel does.
 PATH = ev.SGAIS(refresh=False, exact_kernel=None, chunk_size=20)
 
 
@@ -103,7 +107,8 @@ def test_every_gradient_and_kernel_can_be_combined(gradient, kernel):
     model, data = linear_problem(1000)
     exact = model.exact_log_evidence(data)
     evidence = ev.estimate(model, data, method=replace(PATH, gradient=gradient, kernel=kernel))
-    # Moves without Metropolis' correction leave a bias: over ten seeds -0.11 to 0.02 nats, with SGNHT 0.34.
+    # Moves without Metropolis' correction leave a bias: over ten seeds -0.11 to 0.02 nats, with
+    # SGNHT 0.34.
     assert abs(evidence.log_evidence - exact) < 0.5 + 4.5 * evidence.standard_error
 
 
@@ -113,14 +118,17 @@ def uniform_below(params, batch):
 
 
 def normal_unless_far(params, batch):
-    """y ~ N(m, 1), but impossible for m > 2: about one particle in forty drawn from an N(0, 1) prior."""
+    """y ~ N(m, 1), but impossible for m > 2: about one particle in forty drawn from an N(0, 1)
+    prior.
+    """
     return jnp.where(params["m"] < 2, dist.Normal(params["m"], 1.0).log_prob(batch["y"]), -jnp.inf)
 
 
 def test_minus_infinity_at_some_particles_is_weight_zero():
     model = ev.Model(prior={"m": dist.Normal(0.0, 1.0)}, log_likelihood=normal_unless_far)
     y = np.random.default_rng(0).normal(-1, 1, size=100).astype(np.float32)
-    # The posterior, of width 0.1 about -1, does not reach 2: the evidence is that of the conjugate normal model.
+    # The posterior, of width 0.1 about -1, does not reach 2: the evidence is that of the conjugate
+    # normal model.
     total, n = y.astype(float).sum(), len(y)
     exact = (
         -0.5 * n * np.log(2 * np.pi) - 0.5 * np.log(n + 1) - 0.5 * (y.astype(float) @ y - total**2 / (n + 1))

@@ -1,4 +1,6 @@
-"""The experiment on breast cancer in small: predictions, one method's runs beside the exact answer, and the verdict."""
+"""The experiment on breast cancer in small: predictions, one method's runs beside the exact
+answer, and the verdict.
+"""
 
 from types import SimpleNamespace
 

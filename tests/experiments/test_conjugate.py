@@ -1,4 +1,6 @@
-"""The exact models: their evidence against a sum over a grid, and one row against another way of cutting."""
+"""The exact models: their evidence against a sum over a grid, and one row against another way of
+cutting.
+"""
 
 import math
 

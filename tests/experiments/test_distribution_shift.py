@@ -55,7 +55,8 @@ def test_the_changes_are_found_and_the_shuffled_rows_raise_no_alarm(record):
         for kind in ("alarms", "density_alarms"):
             assert entry[kind]["found"] >= 1
             assert entry[kind]["shuffled"] == 0
-        # The evidence of an exact model does not depend on the order of the rows; their sums are rounded.
+        # The evidence of an exact model does not depend on the order of the rows; their sums are
+        # rounded.
         assert abs(entry["difference"]) < 1e-3
 
 

@@ -48,7 +48,9 @@ def test_the_verdict_sees_a_biased_evidence():
 
 
 def exact(bias=0.0):
-    """A hundred repeats with Gaussian errors, of which the mean of Ẑ/Z is 1 but for a bias of the log evidence."""
+    """A hundred repeats with Gaussian errors, of which the mean of Ẑ/Z is 1 but for a bias of the
+    log evidence.
+    """
     errors = np.random.default_rng(0).normal(-0.005 + bias, 0.1, (100, 2))
     return found(
         "gaussian",

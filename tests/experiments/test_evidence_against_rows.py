@@ -1,4 +1,6 @@
-"""The papers' estimators against the number of rows: the reference, the cap on time, and the verdict."""
+"""The papers' estimators against the number of rows: the reference, the cap on time, and the
+verdict.
+"""
 
 import copy
 import json
@@ -21,7 +23,9 @@ TRUTH = -1_420_000.0
 
 
 class Noisy:
-    """An estimator that knows the exact evidence, and adds a normal error with the standard deviation that it reports."""
+    """An estimator that knows the exact evidence, and adds a normal error with the standard
+    deviation that it reports.
+    """
 
     def run(self, model, rows, key):
         first = {name: value[rows.start : rows.stop] for name, value in rows.arrays.items()}

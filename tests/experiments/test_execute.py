@@ -1,4 +1,6 @@
-"""What is written and shown of an experiment, what is remembered of one that was broken off, and the page of all."""
+"""What is written and shown of an experiment, what is remembered of one that was broken off, and
+the page of all.
+"""
 
 import json
 import re
@@ -159,7 +161,9 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_the_page_in_a_browser(tmp_path, experiments):
-    """Nothing is wrong in the console; after a click on its head the table is sorted; nothing is wider than a phone."""
+    """Nothing is wrong in the console; after a click on its head the table is sorted; nothing is
+    wider than a phone.
+    """
     outcome = execute(toy(run=lambda settings: {"values": [3.0, 10.0, 2.0]}), tmp_path)
     path = write_report(tmp_path, [outcome], {})
     script = """<script>

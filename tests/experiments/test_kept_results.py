@@ -1,4 +1,6 @@
-"""Results that are kept in the repository can still be read, judged and told apart, and say where they come from."""
+"""Results that are kept in the repository can still be read, judged and told apart, and say where
+they come from.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Kernels on a correlated Gaussian: the law that each one keeps, its path step by step, the verdict."""
+"""Kernels on a correlated Gaussian: the law that each one keeps, its path step by step, the
+verdict.
+"""
 
 import copy
 from dataclasses import replace
@@ -40,7 +42,8 @@ def test_short_steps_and_long_moves_keep_the_target():
 
 
 def test_noise_in_the_gradient_widens_the_law(monkeypatch):
-    # The noise of a step grows from 2αη to 2αη + η², and the covariance by the same factor, 1 + η / 2α.
+    # The noise of a step grows from 2αη to 2αη + η², and the covariance by the same factor, 1 + η
+    # / 2α.
     kernel = SGHMC(0.01, 0.5, 10_000)
     noisy = experiment.expected_covariance(kernel)
     monkeypatch.setattr(experiment, "GRADIENT_NOISE", 0.0)
@@ -54,7 +57,8 @@ def test_a_path_leads_where_the_move_does():
         # The start, and every second step but what was refused.
         assert places[0] == pytest.approx(experiment.START, abs=1e-4)
         assert 0.8 * experiment.NUM_SHOWN / 2 < len(places) <= experiment.NUM_SHOWN / 2 + 1
-        # Four steps of at most 0.3 with a velocity below three standard deviations: no jump to another trajectory.
+        # Four steps of at most 0.3 with a velocity below three standard deviations: no jump to
+        # another trajectory.
         assert np.max(np.linalg.norm(np.diff(places, axis=0), axis=1)) < 4 * 0.3 * 3
 
 

@@ -1,4 +1,6 @@
-"""The appendix' comparison in small: nested sampling and annealed importance sampling agree on the mixture."""
+"""The appendix' comparison in small: nested sampling and annealed importance sampling agree on the
+mixture.
+"""
 
 import copy
 

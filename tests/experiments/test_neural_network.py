@@ -57,7 +57,9 @@ def test_one_method_learns_what_is_easy(drawn, monkeypatch):
 
 
 def test_a_run_of_all_methods_is_a_record_of_numbers(drawn, monkeypatch):
-    """Methods without weights have no effective sample size: it is absent, not NaN, which is no JSON."""
+    """Methods without weights have no effective sample size: it is absent, not NaN, which is no
+    JSON.
+    """
     monkeypatch.setattr(experiment, "mnist", lambda data_dir: drawn)
     monkeypatch.setattr(experiment, "QUICK", {"4 or 9": SETTING})
     found = experiment.run(Settings(quick=True))
@@ -85,7 +87,9 @@ def test_the_verdict_compares_the_methods():
 
 @pytest.mark.parametrize("shift, is_alike", [(0.0, True), (5.0, False)])
 def test_methods_that_are_said_to_be_alike_are_compared_repeat_by_repeat(shift, is_alike):
-    """Ten repeats that differ by 1 ± 1 or so: a shift of 5 points is far beyond what Student's t allows."""
+    """Ten repeats that differ by 1 ± 1 or so: a shift of 5 points is far beyond what Student's t
+    allows.
+    """
     found = record(PGD=2.0, **{"JALA-EM": 9.0, "JALA-EM, adaptive": 9.0, "SOUL": 9.0})
     methods = found["2, 4, 7 or 9, 40 units"]["methods"]
     noise = np.random.default_rng(0).standard_normal(10)

@@ -1,4 +1,6 @@
-"""The order of a polynomial in small: exact evidence, least squares, candidates in one program, and what the verdict says."""
+"""The order of a polynomial in small: exact evidence, least squares, candidates in one program,
+and what the verdict says.
+"""
 
 import copy
 
@@ -67,7 +69,9 @@ def test_the_log_joint_is_that_of_the_rows_and_blind_to_powers_that_a_candidate_
 
 
 def test_jala_em_knows_the_evidence_of_every_candidate_on_its_way():
-    """Few steps of 50 particles: the mean over repeats of the log evidence is right within its spread."""
+    """Few steps of 50 particles: the mean over repeats of the log evidence is right within its
+    spread.
+    """
     data = experiment.summarise(*experiment.simulate(4, 100, 12, seed=1))
     theta, log_evidence = experiment.fit(data, seed=0, num_steps=20)
     fits = slice(3, None)  # those that have the powers of the data

@@ -1,4 +1,6 @@
-"""The studies of SGAIS's settings in small: each varies one setting, errors are against the exact evidence, verdicts can differ."""
+"""The studies of SGAIS's settings in small: each varies one setting, errors are against the exact
+evidence, verdicts can differ.
+"""
 
 import numpy as np
 import pytest
@@ -52,7 +54,9 @@ def test_a_tiny_study_measures_against_the_exact_evidence():
 
 
 def made_up(errors, seconds):
-    """A record with log Z = -1000, five values and these errors; standard errors of 0.5 nats, or 0.05% of log Z."""
+    """A record with log Z = -1000, five values and these errors; standard errors of 0.5 nats, or
+    0.05% of log Z.
+    """
     runs = [
         {
             "error": [error - 1, error, error + 1, error],

@@ -41,7 +41,9 @@ def gumbel_gradient(key, positions):  # of -x - e^{-x}, the log density of -log 
 
 
 def assert_keeps_a_skewed_target(kernel, bias_of_mean, bias_of_variance):
-    """The moments of a Gumbel variable, to four standard errors and the bias that discretisation may add."""
+    """The moments of a Gumbel variable, to four standard errors and the bias that discretisation
+    may add.
+    """
     start = -jnp.log(jax.random.exponential(jax.random.key(1), (NUM_PARTICLES, 1)))
     moved = np.asarray(moved_along(kernel, jax.random.key(0), start, gumbel_gradient, scale(1)), np.float64)
     four_errors = 4 / np.sqrt(NUM_PARTICLES)
@@ -57,7 +59,9 @@ def assert_keeps_a_skewed_target(kernel, bias_of_mean, bias_of_variance):
 
 
 def assert_follows_the_number_of_rows(kernel):
-    """The posterior of 10⁶ rows is that of one row, 1000 times narrower, and so is the path of a particle."""
+    """The posterior of 10⁶ rows is that of one row, 1000 times narrower, and so is the path of a
+    particle.
+    """
     start = jax.random.normal(jax.random.key(1), (100, 2))
     one = moved_along(kernel, jax.random.key(0), start, lambda key, x: -x, scale(1))
     million = moved_along(kernel, jax.random.key(0), start / 1e3, lambda key, x: -1e6 * x, scale(10**6))

@@ -1,4 +1,6 @@
-"""The moves of nested sampling: each keeps a prior inside a contour, whose moments are known exactly."""
+"""The moves of nested sampling: each keeps a prior inside a contour, whose moments are known
+exactly.
+"""
 
 from functools import partial
 
@@ -72,7 +74,8 @@ def test_the_published_steps_keep_the_prior_to_their_discretisation():
     points, _ = moved(ReflectingSGHMC(num_steps=200, learning_rate=1e-3), 0.5, start)
     squares = np.sum(np.asarray(points.positions, np.float64) ** 2, axis=1)
     mean = 3 * chi2.cdf(0.25, 5) / chi2.cdf(0.25, 3)
-    # Noise of 2αη against friction of α widens velocities by 1/(1 - α/2): 5% of a force that varies by 12% in the ball.
+    # Noise of 2αη against friction of α widens velocities by 1/(1 - α/2): 5% of a force that
+    # varies by 12% in the ball.
     assert np.mean(squares) == pytest.approx(mean, rel=0.01)
 
 
@@ -88,7 +91,8 @@ def test_with_the_gradient_alone_a_gaussian_is_kept_to_the_discretisation():
 
 
 def test_a_reflection_goes_back_where_it_came_from():
-    # Along a line, at a wall at 1: from 0.9 with velocity 0.2 to 1.1, outside; turned there, back to 0.9.
+    # Along a line, at a wall at 1: from 0.9 with velocity 0.2 to 1.1, outside; turned there, back
+    # to 0.9.
     region = ball(1.0)._replace(log_density=lambda key, positions: (jnp.zeros(len(positions)), 0 * positions))
     start = jnp.tile(jnp.asarray([[0.9, 0.0, 0.0]]), (200, 1))
     points = Points(start, region.log_likelihood(start), jnp.ones(200))
@@ -116,7 +120,8 @@ def test_labels_put_points_on_a_plateau_into_an_order():
             jax.random.key(0), points
         )
         assert np.all(there.positions != start)
-        # New labels are uniform above that of the contour, 1/2: their mean is 3/4 to four of its standard errors.
+        # New labels are uniform above that of the contour, 1/2: their mean is 3/4 to four of its
+        # standard errors.
         assert np.all(there.labels > 0.5)
         assert np.mean(there.labels) == pytest.approx(0.75, abs=4 * 0.5 / np.sqrt(12 * 2000))
 

@@ -1,4 +1,6 @@
-"""HMC: exact on a Gaussian, on a skewed target and on one with a sharp and a wide part; what is refused."""
+"""HMC: exact on a Gaussian, on a skewed target and on one with a sharp and a wide part; what is
+refused.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,6 @@
-"""MALA and the random walk: exact on a Gaussian reached from elsewhere and on a skewed target; what is refused."""
+"""MALA and the random walk: exact on a Gaussian reached from elsewhere and on a skewed target;
+what is refused.
+"""
 
 import jax
 import jax.numpy as jnp

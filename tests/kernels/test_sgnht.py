@@ -21,17 +21,19 @@ def moved(kernel, start, gradient):
 
 
 def stationary_variance(noise):
-    """1 - ξ̄/2, with ξ̄ (2 - ξ̄) = 2A + `noise`, the variance of the noise of a kick in units of η.
+    """1 - ξ̄/2, with ξ̄ (2 - ξ̄) = 2A + `noise`, the variance of the noise of a kick in units of
+    η.
 
-    Terms left out: ξ varies around ξ̄ by √(learning_rate / d), which gives back less than `learning_rate`.
+    Terms left out: ξ varies around ξ̄ by √(learning_rate / d), which gives back less than
+        `learning_rate`.
     """
     friction = 1 - np.sqrt(1 - 2 * DIFFUSION - noise)
     return 1 - friction / 2
 
 
 def test_first_step_is_the_equation():
-    # θ moves by (1 - A) v, the noise of the gradient, here of variance 1/η, and N(0, 2Aη), independent. Later
-    # the thermostat makes up for whatever is wrong with them.
+    # θ moves by (1 - A) v, the noise of the gradient, here of variance 1/η, and N(0, 2Aη),
+    # independent. Later the thermostat makes up for whatever is wrong with them.
     kernel = SGNHT(RATE, diffusion=0.4, num_steps=1)
     start = jnp.zeros((targets.NUM_PARTICLES, 1))
 
@@ -50,17 +52,17 @@ def test_reaches_a_gaussian_from_elsewhere():
 
 
 def test_keeps_a_skewed_target():
-    # E x U'(x) is about 1 - ξ̄/2 instead of 1, as at a temperature T of 1 - A/2. At T, x is -log of a gamma
-    # variable of shape and rate 1/T, whose mean changes by π²/6 - 1 times T - 1, whose variance by -ψ''(1) =
-    # 2.4 times. Measured on 200,000 particles, the biases are smaller.
+    # E x U'(x) is about 1 - ξ̄/2 instead of 1, as at a temperature T of 1 - A/2. At T, x is -log
+    # of a gamma variable of shape and rate 1/T, whose mean changes by π²/6 - 1 times T - 1, whose
+    # variance by -ψ''(1) = 2.4 times. Measured on 200,000 particles, the biases are smaller.
     kernel = SGNHT(0.01, diffusion=0.05, num_steps=400)
     targets.assert_keeps_a_skewed_target(kernel, 0.025 * (np.pi**2 / 6 - 1), 0.025 * 2.4)
 
 
 def test_absorbs_noise_that_sghmc_does_not():
-    # The noise of the gradient adds 0.1 η to the variance of the velocities in a step, as much as the 2 A η
-    # of the diffusion, which gives SGHMC twice the variance. Every other particle has exact gradients: each
-    # has a thermostat of its own.
+    # The noise of the gradient adds 0.1 η to the variance of the velocities in a step, as much as
+    # the 2 A η of the diffusion, which gives SGHMC twice the variance. Every other particle has
+    # exact gradients: each has a thermostat of its own.
     noise = 2 * DIFFUSION
     noisy = jnp.arange(SHAPE[0]) % 2 == 1
 

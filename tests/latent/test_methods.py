@@ -1,4 +1,6 @@
-"""Every method against the exact maximiser, and JALA-EM against the exact log evidence, on Gaussian latent variables."""
+"""Every method against the exact maximiser, and JALA-EM against the exact log evidence, on
+Gaussian latent variables.
+"""
 
 import jax
 import numpy as np
@@ -26,7 +28,9 @@ def fits(method, num_steps, seeds, **more):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
-    """Langevin steps have exact means on a Gaussian, so θ is right on average over the second half of its way."""
+    """Langevin steps have exact means on a Gaussian, so θ is right on average over the second half
+    of its way.
+    """
     method, num_steps = METHODS[name]
     found = np.array(
         [fit.trajectory.theta[num_steps // 2 :].mean() for fit in fits(method, num_steps, range(6))]
@@ -35,7 +39,9 @@ def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
 
 
 def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
-    """h is 0.8 times the posterior variance: plain Langevin particles come out wider by a factor 1 / (1 - 0.4)."""
+    """h is 0.8 times the posterior variance: plain Langevin particles come out wider by a factor 1
+    / (1 - 0.4).
+    """
     method = JALAEM(num_particles=400, step_size=0.4, optimizer=optax.adam(0.05))
     found = fits(method, 40, range(12))
     errors = np.array(
@@ -61,14 +67,17 @@ def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
         np.abs(fit.trajectory.log_evidence - exact_log_evidence(fit.trajectory.theta)).max()
         for fit in (plain, tame)
     ]
-    # Resampled below a half, of which a step may take a tenth for θ and about as much for the particles.
+    # Resampled below a half, of which a step may take a tenth for θ and about as much for the
+    # particles.
     assert np.median(plain.trajectory.ess) < 0.05 and tame.trajectory.ess.min() > 0.2
     assert errors[0] > 50 and errors[1] < 0.5 and abs(tame.trajectory.theta[30:].mean() - MAXIMISER) < 0.2
 
 
 @pytest.mark.parametrize("target_ess", [None, 0.8])
 def test_particles_that_leave_where_there_is_a_density_are_lost_alone(target_ess):
-    """Steps from near zero lead below it, where log x is no number; a model should not be written so, but one may be."""
+    """Steps from near zero lead below it, where log x is no number; a model should not be written
+    so, but one may be.
+    """
 
     def log_joint(
         theta, x

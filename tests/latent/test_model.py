@@ -21,19 +21,23 @@ def groups(y):
 
 
 def test_a_numpyro_function_with_named_parameters_ends_at_the_exact_maximiser():
-    """y ~ N(centre, scale² + 1): the maximiser is the mean of y, and its variance less one; priors of parameters do not count."""
+    """y ~ N(centre, scale² + 1): the maximiser is the mean of y, and its variance less one; priors
+    of parameters do not count.
+    """
     y = np.random.default_rng(2).normal(1.0, 2.0, 30).astype(np.float32)
     model = LatentModel.from_numpyro(groups, ["scale", "centre"])
     method = JALAEM(num_particles=200, step_size=0.03, optimizer=optax.adam(0.008))
     fit = method.fit(model, {"scale": 1.0, "centre": 0.0}, data={"y": y}, num_steps=400)
     settled = {name: values[200:].mean() for name, values in fit.trajectory.theta.items()}
-    # The standard deviations of θ given 30 rows are 0.4 and 0.3: the climb ends far closer to the maximiser than that.
+    # The standard deviations of θ given 30 rows are 0.4 and 0.3: the climb ends far closer to the
+    # maximiser than that.
     assert settled["centre"] == pytest.approx(y.mean(), abs=0.1)
     assert settled["scale"] == pytest.approx(np.sqrt(y.var() - 1), abs=0.1)
     variances = fit.trajectory.theta["scale"].astype(float) ** 2 + 1
     squares = (y - fit.trajectory.theta["centre"][:, None]) ** 2
     exact = -0.5 * (squares.sum(1) / variances + 30 * np.log(2 * np.pi * variances))
-    # Over six seeds the largest error on the way was 0.1 to 0.43; with θ four times as fast it is 2.
+    # Over six seeds the largest error on the way was 0.1 to 0.43; with θ four times as fast it is
+    # 2.
     assert np.abs(fit.trajectory.log_evidence - exact).max() < 1.0 and fit.trajectory.ess.min() > 0.3
     assert fit.particles["effect"].shape == (200, 30)
 

@@ -1,4 +1,6 @@
-"""A model as densities on an unconstrained vector: true to NumPyro's distributions, and clear about what it cannot use."""
+"""A model as densities on an unconstrained vector: true to NumPyro's distributions, and clear
+about what it cannot use.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -34,14 +34,17 @@ def test_without_forgetting_they_are_the_posterior_probabilities():
     joint = {name: share * math.exp(whole[name].log_evidence) for name, share in joint.items()}
     for name, value in joint.items():
         assert update.probabilities[name] == pytest.approx(value / sum(joint.values()), rel=1e-9)
-    # The predictions of the average multiply to its evidence, the prior mean of the models' evidences.
+    # The predictions of the average multiply to its evidence, the prior mean of the models'
+    # evidences.
     assert update.log_evidence == pytest.approx(math.log(sum(joint.values())))
     assert averaged.num_observations == update.num_observations == 300 and update.batch_size == 20
     assert update.updates["sharp"].log_evidence == averaged.onlines["sharp"].log_evidence
 
 
 class Noisy(Gaussian):
-    """Says that its log evidence has an error, which grows with the rows since particles were `drawn_at`."""
+    """Says that its log evidence has an error, which grows with the rows since particles were
+    `drawn_at`.
+    """
 
     drawn_at = 0
 
@@ -72,7 +75,9 @@ def test_probabilities_and_their_errors_are_those_of_compare():
 
 
 def test_forgetting_is_per_row_and_falls_back_to_the_prior():
-    """After batches with log ratio r each: Σ α^(b (n - i)) r, whatever the prior; it is added to the log prior odds."""
+    """After batches with log ratio r each: Σ α^(b (n - i)) r, whatever the prior; it is added to
+    the log prior odds.
+    """
     forgetting, size, ratio = 0.99, 10, []
     averaged = ev.ModelAverage(pair(), {"vague": 0.9, "sharp": 0.1}, forgetting)
     for update in fed(averaged, rows(100), size):
@@ -84,7 +89,9 @@ def test_forgetting_is_per_row_and_falls_back_to_the_prior():
 
 @pytest.mark.parametrize("drawn_at", [0, 200], ids=["along the path", "drawn anew at the end"])
 def test_errors_with_forgetting_fade_too(drawn_at):
-    """An error of the log evidence that falls, as particles are drawn anew, takes none of that of the predictions."""
+    """An error of the log evidence that falls, as particles are drawn anew, takes none of that of
+    the predictions.
+    """
     averaged = ev.ModelAverage({"a": Noisy(rows=0.01), "b": Noisy(rows=0.02)}, forgetting=0.99)
     data = rows(200)
     averaged.update(data[:100])
@@ -119,7 +126,9 @@ def switching(count=40_000, period=10_000, seed=0):
 
 
 def test_with_forgetting_the_average_beats_each_model_where_the_best_one_changes():
-    """Measured: -72,890 nats for the average, -99,417 and -107,703 for the models, 10⁴ rows a turn."""
+    """Measured: -72,890 nats for the average, -99,417 and -107,703 for the models, 10⁴ rows a
+    turn.
+    """
     x, y = switching()
     averaged = ev.ModelAverage(
         {"first": LinearRegression([0]), "second": LinearRegression([1])}, forgetting=0.999
@@ -212,7 +221,8 @@ def test_random_predictions_draw_with_different_keys():
     found = averaged.predict(simulate, num_draws=2000)
     assert len(np.unique(found.draws)) > 1990
     assert found.mean == pytest.approx(found.draws.mean())
-    # The variance of a draw is that of the noise, one, plus that of w: four standard errors of a variance.
+    # The variance of a draw is that of the noise, one, plus that of w: four standard errors of a
+    # variance.
     same = averaged.predict(lambda params: params["w"][0], num_draws=2000)
     spread = same.draws.var()
     assert abs(found.draws.var() - 1 - spread) < 4 * (1 + spread) * math.sqrt(2 / 2000)

@@ -1,4 +1,6 @@
-"""The change detector around models whose evidence is exact; `experiments/false_alarms.py` has the longer simulations."""
+"""The change detector around models whose evidence is exact; `experiments/false_alarms.py` has the
+longer simulations.
+"""
 
 import math
 
@@ -20,10 +22,11 @@ def first_alarm(detector, rows, size):
 
 @pytest.mark.parametrize("name", ["prior", "fixed, centre", "Bernoulli", "Student t, tempering=0.5"])
 def test_the_average_run_length_is_at_least_one_over_the_rate(name):
-    """200 streams each, cut at 45 batches: the mean of the cut run lengths is at most the mean run length.
+    """200 streams each, cut at 45 batches: the mean of the cut run lengths is at most the mean run
+    length.
 
-    Measured on 400 streams cut at 200: 68, 58 and 54 batches against the 20 of the rate; with the wrong model and tempering
-    51, which is no theorem, and 18 without.
+    Measured on 400 streams cut at 200: 68, 58 and 54 batches against the 20 of the rate; with the
+    wrong model and tempering 51, which is no theorem, and 18 without.
     """
     found = experiment.false_alarms(name, rate=0.05, batch_size=1, horizon=45, num_streams=200)
     assert found["mean_run_length_cut_at_horizon"] - 3 * found["standard_error"] > found["needed"] == 20
@@ -52,7 +55,9 @@ def test_a_clear_change_is_found_within_one_batch():
 
 @pytest.mark.parametrize("batch_size", [1, 10])
 def test_the_interval_covers_the_change(batch_size):
-    """Of 95% intervals over 40 simulated changes, fewer than 32 cover with a probability of 1.3e-4 (binomial)."""
+    """Of 95% intervals over 40 simulated changes, fewer than 32 cover with a probability of 1.3e-4
+    (binomial).
+    """
     found = experiment.detection(2.0, batch_size, 1e-3, num_streams=40)
     assert found["num_missed"] == 0
     assert found["coverage_of_interval"] * (40 - found["num_before_the_change"]) >= 32

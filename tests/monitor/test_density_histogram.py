@@ -9,7 +9,9 @@ from experiments.conjugate import Gaussian
 
 
 def test_the_next_row_falls_into_each_bin_with_the_probability_that_is_said():
-    """Rows from a Cauchy under a Gaussian: the mean probability of what was seen is that said, four standard errors."""
+    """Rows from a Cauchy under a Gaussian: the mean probability of what was seen is that said,
+    four standard errors.
+    """
     generator, ratios = np.random.default_rng(0), []
     for _ in range(2000):
         rows = generator.standard_cauchy(31)
@@ -24,7 +26,9 @@ def test_the_next_row_falls_into_each_bin_with_the_probability_that_is_said():
 
 
 def test_no_more_false_alarms_than_the_rate_where_the_model_is_wrong():
-    """Measured: run lengths of 74 batches against the 20 of the rate, and 18 by the evidence of the wrong model."""
+    """Measured: run lengths of 74 batches against the 20 of the rate, and 18 by the evidence of
+    the wrong model.
+    """
     found = experiment.false_alarms("Student t, histogram", 0.05, 1, horizon=60, num_streams=200)
     assert found["mean_run_length_cut_at_horizon"] - 3 * found["standard_error"] > found["needed"] == 20
 

@@ -33,7 +33,9 @@ def test_the_value_is_the_sum_of_products_of_ratios():
 
 
 def test_an_alarm_says_where_how_sure_and_by_how_much():
-    """Going on loses 20 nats a batch from row 30 on; the threshold is log 10^12 = 27.6 nats, passed in the second."""
+    """Going on loses 20 nats a batch from row 30 on; the threshold is log 10^12 = 27.6 nats,
+    passed in the second.
+    """
     gains = {1: -5.0, 2: -3.0, 3: 20.0, 4: 20.0}
     state, infos = feed(
         ev.EDetector(1e-12), [-30.0] * 5, lambda n, j: -30.0 + gains[n] + (1.0 if j == 3 else 0.0)
@@ -42,7 +44,8 @@ def test_an_alarm_says_where_how_sure_and_by_how_much():
     change = infos[4].alarm
     assert change.row == 30 and change.num_observations == 50
     assert change.log_bayes_factor == pytest.approx(42.0)
-    # Beside 42 nats from row 30 stand 40 - 3 from row 20 and 20 from row 40: the interval reaches to both neighbours.
+    # Beside 42 nats from row 30 stand 40 - 3 from row 20 and 20 from row 40: the interval reaches
+    # to both neighbours.
     assert change.interval == (21, 39)
     assert infos[4].candidate == 2 and infos[4].kept == ()
     assert state.segment_start == 30 and state.num_observations == 50 and len(state.starts) == 0
@@ -59,7 +62,9 @@ def test_candidates_are_bounded_thin_out_with_age_and_include_the_leading_one():
 
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=40), st.integers(1, 6), st.sampled_from([1, 2, 3]))
 def test_fewer_candidates_never_raise_the_value(gains, max_candidates, every):
-    """Pathwise, so the guarantee survives; M of all candidates is a sum over j of exp(gains[j] + … + gains[n])."""
+    """Pathwise, so the guarantee survives; M of all candidates is a sum over j of exp(gains[j] + …
+    + gains[n]).
+    """
     _, infos = feed(ev.EDetector(1e-300, max_candidates, every), [0.0] * len(gains), lambda n, j: gains[n])
     for n, info in enumerate(infos):
         terms = [sum(gains[j : n + 1]) + math.log(every) for j in range(1, n + 1) if j % every == 0]
@@ -79,7 +84,8 @@ def test_tempering_and_monte_carlo_variance_take_off_evidence():
 
 
 def test_the_mean_value_stays_at_the_number_of_batches_under_noise_of_monte_carlo():
-    """Estimates with a log-normal error of mean one: without its variance taken off, Mₙ would outgrow n.
+    """Estimates with a log-normal error of mean one: without its variance taken off, Mₙ would
+    outgrow n.
 
     The standard error of the mean of 1,500 streams comes from the streams.
     """

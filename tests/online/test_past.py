@@ -1,4 +1,6 @@
-"""What is kept of the past stands for all of it: against sums over all rows, with a likelihood that is not quadratic."""
+"""What is kept of the past stands for all of it: against sums over all rows, with a likelihood
+that is not quadratic.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,9 @@ AWAY = np.array([3.0, -1.0, 2.0, 0.0, 1.0, -1.0], np.float32)
 
 @pytest.fixture(scope="module")
 def stream():
-    """The model, all rows on the device, and particles of a Gaussian near the posterior of all of them."""
+    """The model, all rows on the device, and particles of a Gaussian near the posterior of all of
+    them.
+    """
     data, params = MODEL.simulate(NUM_ROWS, 1)
     bound = MODEL.bind(data)
     true = np.asarray(bound.unconstrain({name: jnp.asarray(value) for name, value in params.items()}))
@@ -30,7 +34,9 @@ def stream():
 
 
 def followed(bound, data, positions, *, stop=NUM_ROWS, seed=0):
-    """The past after the stream; the particles come nearer to their place as rows come in, as a posterior does."""
+    """The past after the stream; the particles come nearer to their place as rows come in, as a
+    posterior does.
+    """
     past = pasts.StreamPast(reservoirs.empty(data, CAPACITY, seed))
     while (first := past.reservoir.num_observations) < stop:
         size = min(250, reservoirs.room(past.reservoir))
@@ -65,7 +71,9 @@ def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
 
 
 def test_the_standard_error_is_that_of_the_log_likelihood(stream):
-    """The mean squared error over its square is 1.15 ± 0.14 for 100 reservoirs; for 12, χ² allows a factor of 3 (0.1%)."""
+    """The mean squared error over its square is 1.15 ± 0.14 for 100 reservoirs; for 12, χ² allows
+    a factor of 3 (0.1%).
+    """
     bound, data, all_rows, positions = stream
     exact = all_rows.exact_log_likelihoods(bound, positions[:1])[0]
     ratios = []

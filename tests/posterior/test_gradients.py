@@ -36,7 +36,9 @@ def problem(request):
 
 
 def estimates(config, problem, num_draws):
-    """Draws of the estimator, (draws, particles, parameters), after the preparation that a move does."""
+    """Draws of the estimator, (draws, particles, parameters), after the preparation that a move
+    does.
+    """
     bound, _, target, positions = problem
     prepared = config.prepare(bound, None, target, positions.mean(0))
     expansion = prepared.expansion and prepared.expansion.narrowed()
@@ -72,7 +74,8 @@ def test_estimators_are_unbiased(config, problem):
     exact = estimates(FullBatch(), problem, 1)[0]
     draws = estimates(config, problem, 1000)
     standard_error = draws.std(0) / np.sqrt(len(draws))
-    # Four standard errors in each of a few dozen components; float32 sums of 3000 rows are good to 0.02.
+    # Four standard errors in each of a few dozen components; float32 sums of 3000 rows are good to
+    # 0.02.
     assert np.all(np.abs(draws.mean(0) - exact) < 4 * standard_error + 0.02)
 
 
@@ -146,7 +149,8 @@ def test_the_exact_gradient_is_taken_while_rows_are_few_or_noise_is_large(proble
     assert prepared.estimator == noisy
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
     assert prepared.estimator == ControlVariate(batch_size=512, exact_rows=0)
-    # Still noisy: a new centre first, then more rows about it, which are then too many to be worth it.
+    # Still noisy: a new centre first, then more rows about it, which are then too many to be worth
+    # it.
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
     assert prepared.estimator == ControlVariate(batch_size=512, exact_rows=0)
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])

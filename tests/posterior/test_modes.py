@@ -1,4 +1,6 @@
-"""Newton's method: the exact posterior of linear regression, and directions that only the prior informs."""
+"""Newton's method: the exact posterior of linear regression, and directions that only the prior
+informs.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +35,8 @@ def test_linear_regression_has_its_exact_posterior():
 
 
 def test_directions_that_only_the_prior_holds_keep_their_precision():
-    # Adding the same to the logits of all classes changes nothing: the prior's precision of one, beside 10⁹ for others.
+    # Adding the same to the logits of all classes changes nothing: the prior's precision of one,
+    # beside 10⁹ for others.
     model = ev.models.softmax_regression(num_features=2, num_classes=2)
     generator = np.random.default_rng(0)
     data = {"x": (255 * generator.random((50_000, 2))).astype(np.float32)}
@@ -46,7 +49,8 @@ def test_directions_that_only_the_prior_holds_keep_their_precision():
 
 
 def test_steps_that_overshoot_are_halved():
-    # Newton's step for -log cosh is -sinh θ cosh θ: from 3 it leads to -200 and, unhalved, off to infinity.
+    # Newton's step for -log cosh is -sinh θ cosh θ: from 3 it leads to -200 and, unhalved, off to
+    # infinity.
     model = ev.Model(
         prior={"m": dist.Normal(0, 100)},
         log_likelihood=lambda params, y: -jnp.log(jnp.cosh(params["m"])) + 0 * y,
@@ -57,7 +61,8 @@ def test_steps_that_overshoot_are_halved():
 
 
 def test_no_mode_where_the_curvature_is_not_definite():
-    # Two modes at -1 and 1: started between them, where the density is lowest, Newton's method has no way down.
+    # Two modes at -1 and 1: started between them, where the density is lowest, Newton's method has
+    # no way down.
     model = ev.Model(
         prior={"m": dist.Normal(0, 10)},
         log_likelihood=lambda params, y: -((params["m"] ** 2 - 1) ** 2) + 0 * y,

@@ -1,4 +1,6 @@
-"""Interchangeable components: relabelling keeps what particles represent, and a density counts every copy of its mode."""
+"""Interchangeable components: relabelling keeps what particles represent, and a density counts
+every copy of its mode.
+"""
 
 from functools import partial
 
@@ -55,8 +57,8 @@ def test_relabelling_brings_the_copies_of_a_mode_together(bound):
 
 
 def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
-    # Near the mode, with copies far away, it is one part in 3!; and it has the same density (per volume of the constrained
-    # parameters) at every copy.
+    # Near the mode, with copies far away, it is one part in 3!; and it has the same density (per
+    # volume of the constrained parameters) at every copy.
     positions = bound.unconstrain(
         {
             "weights": jnp.array([0.2, 0.3, 0.5]),

@@ -1,8 +1,9 @@
-"""Checkpoints: a folder that always holds a whole state, whatever happens while a newer one is written.
+"""Checkpoints: a folder that always holds a whole state, whatever happens while a newer one is
+written.
 
-A checkpoint is one file: a line of JSON (format, versions, SHA-256 of what follows, a few words for people) and the arrays
-and their skeleton (`packing`) in NumPy's format. It is written beside the present one, synced to the disk, and renamed; the
-one before stays as `checkpoint.previous`.
+A checkpoint is one file: a line of JSON (format, versions, SHA-256 of what follows, a few words
+for people) and the arrays and their skeleton (`packing`) in NumPy's format. It is written beside
+the present one, synced to the disk, and renamed; the one before stays as `checkpoint.previous`.
 """
 
 import hashlib
@@ -40,7 +41,8 @@ class CheckpointFolder:
     """A folder of checkpoints that this process alone writes to, as a context.
 
     Raises:
-        CheckpointError: another process holds the folder, which the message names; the folder cannot be made or written to.
+        CheckpointError: another process holds the folder, which the message names; the folder
+            cannot be made or written to.
 
     Example:
         >>> with CheckpointFolder("run") as folder:  # doctest: +SKIP
@@ -80,7 +82,8 @@ class CheckpointFolder:
     def write(self, content: Any, summary: Mapping[str, Any]) -> None:
         """Make `content` the present checkpoint. `summary` is a few words and numbers about it.
 
-        Raises CheckpointError if that fails, for example on a full disk: then the one before is still there, and read.
+        Raises CheckpointError if that fails, for example on a full disk: then the one before is
+            still there, and read.
         """
         data = _encoded(content, dict(summary))
         new = self.path / WRITTEN
@@ -130,7 +133,8 @@ def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple
     """The content of the newest checkpoint of a folder, and its header.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or of a newer format. The message says whether the one before is whole.
+        CheckpointError: there is none, it is damaged, or of a newer format. The message says
+            whether the one before is whole.
     """
     folder = Path(folder).expanduser()
     # Between two renames the newest is the previous one.

@@ -12,14 +12,16 @@ from evidentia.errors import CheckpointError
 
 
 class Journal:
-    """A file of lines of JSON that goes on, after a crash, from where a checkpoint knows it to have been.
+    """A file of lines of JSON that goes on, after a crash, from where a checkpoint knows it to
+    have been.
 
     Lines that cannot be written, as on a full disk, are kept and tried again with the next ones.
 
     Args:
         path: the file.
-        lengths: what `commit` returned at the checkpoint: the bytes of this file then, and of others that the runs before
-            wrote, each by the SHA-256 of its first line. The file is cut to its own. If none were written, it begins anew.
+        lengths: what `commit` returned at the checkpoint: the bytes of this file then, and of
+            others that the runs before wrote, each by the SHA-256 of its first line. The file is
+            cut to its own. If none were written, it begins anew.
 
     Raises:
         CheckpointError: the file cannot be written to, or is none of those.
@@ -59,7 +61,9 @@ class Journal:
             self._write()
 
     def commit(self) -> dict[str, int]:
-        """See to it that all lines are on the disk; the lengths, for a checkpoint. Raises CheckpointError."""
+        """See to it that all lines are on the disk; the lengths, for a checkpoint. Raises
+        CheckpointError.
+        """
         self._write(sync=True)
         if self._name:
             self._lengths[self._name] = self._length
@@ -91,7 +95,9 @@ def _first_line(file: BinaryIO) -> bytes:
 
 
 def _name(first_line: bytes) -> str:
-    """By which a journal is known again in any folder; the seconds of a batch tell apart even runs that are alike."""
+    """By which a journal is known again in any folder; the seconds of a batch tell apart even runs
+    that are alike.
+    """
     return hashlib.sha256(first_line).hexdigest()
 
 

@@ -1,7 +1,9 @@
-"""Nested records to a JSON skeleton with a list of arrays, and back: bit for bit, and without running any code that a file names.
+"""Nested records to a JSON skeleton with a list of arrays, and back: bit for bit, and without
+running any code that a file names.
 
-What can be packed: None, booleans, numbers, strings, lists, tuples, dictionaries with string keys, arrays (NumPy's and JAX's), JAX
-random keys, and instances of the named tuples and data classes that the reader is told of.
+What can be packed: None, booleans, numbers, strings, lists, tuples, dictionaries with string keys,
+arrays (NumPy's and JAX's), JAX random keys, and instances of the named tuples and data classes
+that the reader is told of.
 """
 
 import dataclasses
@@ -18,7 +20,8 @@ class UnknownRecordError(LookupError):
 
 
 def pack(value: Any, arrays: list[np.ndarray]) -> Any:
-    """What JSON can hold of a value; its arrays are appended to `arrays`, and named by their place there.
+    """What JSON can hold of a value; its arrays are appended to `arrays`, and named by their place
+    there.
 
     Example:
         >>> pack((1.5, np.zeros(3)), arrays := [])
@@ -48,7 +51,9 @@ def pack(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, type] | None = None) -> Any:
-    """The value that was packed; `records` are the classes of its named tuples and data classes, by name."""
+    """The value that was packed; `records` are the classes of its named tuples and data classes,
+    by name.
+    """
     if not isinstance(skeleton, dict):
         return skeleton
     match skeleton:

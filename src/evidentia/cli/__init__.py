@@ -1,7 +1,8 @@
-"""The command line: `evidentia demo | estimate | compare | stream | reproduce`, thin shells around the Python interface.
+"""The command line: `evidentia demo | estimate | compare | stream | reproduce`, thin shells around
+the Python interface.
 
-The modules of the commands declare options and import JAX and the rest only when they run, so that help and completion come at
-once.
+The modules of the commands declare options and import JAX and the rest only when they run, so that
+help and completion come at once.
 """
 
 import os
@@ -43,7 +44,8 @@ def _options(
 ) -> None:
     """Bayesian model evidence, online and at scale.
 
-    The log evidence log p(data) of a model, with its standard error, from tables of up to millions of rows.
+    The log evidence log p(data) of a model, with its standard error, from tables of up to millions
+    of rows.
     """
 
 
@@ -54,13 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after the program's name; those of the process if not given.
 
     Returns:
-        0; 2 for a mistake in the command, the data or the model, after one message on stderr; 130 after Ctrl-C.
+        0; 2 for a mistake in the command, the data or the model, after one message on stderr; 130
+        after Ctrl-C.
 
     Example:
         >>> main(["estimate", "table.parquet", "--model", "softmax", "--target", "label"])  # doctest: +SKIP
         0
     """
-    # JAX 0.9 logs false alarms when it loads programs of the compilation cache (openxla/xla#44565); errors are exceptions anyway.
+    # JAX 0.9 logs false alarms when it loads programs of the compilation cache
+    # (openxla/xla#44565); errors are exceptions anyway.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         app(args=arguments, prog_name="evidentia")

@@ -27,10 +27,11 @@ class Candidate:
 
 
 def candidates(num_observations: int = 1_000_000, seed: int = 0) -> list[Candidate]:
-    """Simulate rows of 4 classes from a softmax regression on 10 features, and three models that might explain them.
+    """Simulate rows of 4 classes from a softmax regression on 10 features, and three models that
+    might explain them.
 
-    The first model has the 10 features, the second lacks the last two, the third has five more that are noise. So the
-    first is true, and the evidence should say so.
+    The first model has the 10 features, the second lacks the last two, the third has five more
+    that are noise. So the first is true, and the evidence should say so.
 
     Example:
         >>> [candidate.name for candidate in candidates(100)]

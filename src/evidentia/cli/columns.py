@@ -8,7 +8,9 @@ from evidentia.errors import ConfigurationError, DataError
 
 
 def split_features(given: str | None) -> list[str] | None:
-    """The names given to `--features`, separated by commas. Raises ConfigurationError for an empty one."""
+    """The names given to `--features`, separated by commas. Raises ConfigurationError for an empty
+    one.
+    """
     if given is None:
         return None
     names = [name.strip() for name in given.split(",")]
@@ -20,7 +22,8 @@ def split_features(given: str | None) -> list[str] | None:
 def arrays_of(
     where: Any, names: Sequence[str], target: str | None, features: Sequence[str] | None
 ) -> dict[str, str | list[str]]:
-    """The columns of each array, of all the names in a file: features as x and the target as y, or all columns as y.
+    """The columns of each array, of all the names in a file: features as x and the target as y, or
+    all columns as y.
 
     All columns but the target are features if none are named. Errors call the file `where`.
 
@@ -45,7 +48,9 @@ def arrays_of(
 def types_of(
     names: Sequence[str], target: str | None, models: Sequence[str]
 ) -> dict[str, type[int] | type[float]]:
-    """Types of the columns, which the first rows need not show: features are real, the target is what the models need."""
+    """Types of the columns, which the first rows need not show: features are real, the target is
+    what the models need.
+    """
     types: dict[str, type[int] | type[float]] = {name: float for name in names if name != target}
     if target is not None and "softmax" in models:
         types[target] = int

@@ -61,7 +61,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _named(runs: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """All evidences by name: that of the model where all differ, else with the folder's name before it."""
+    """All evidences by name: that of the model where all differ, else with the folder's name
+    before it.
+    """
     runs = list(runs)
     _check_same_data(runs)
     pairs = [(path, name, evidence) for path, run in runs for name, evidence in run["evidences"].items()]
@@ -87,7 +89,9 @@ def _place(path: Path) -> str:
 
 
 def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
-    """Models are only comparable on the same observations; what they are given to explain them may differ."""
+    """Models are only comparable on the same observations; what they are given to explain them may
+    differ.
+    """
     data = {path: run.get("data") or {} for path, run in runs}
     marks = {path: about.get("observations_sha256") for path, about in data.items()}
     if len({mark for mark in marks.values() if mark}) > 1:

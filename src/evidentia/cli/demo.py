@@ -55,7 +55,8 @@ def command(
     )
     output.show_line(f"{TITLE} {simulated}.")
     evidences, stopped = estimate_each(made, method=method, seed=seed, quiet=quiet, plain=True)
-    # Models that saw all rows are compared; one that was stopped cannot be, and gets a folder of its own.
+    # Models that saw all rows are compared; one that was stopped cannot be, and gets a folder of
+    # its own.
     groups = {
         out: {name: found for name, found in evidences.items() if found.completed},
         out / "stopped": {name: found for name, found in evidences.items() if not found.completed},

@@ -1,4 +1,6 @@
-"""What `--model` names: a built-in model fitted to the shape of a table, or a user's own from a Python file."""
+"""What `--model` names: a built-in model fitted to the shape of a table, or a user's own from a
+Python file.
+"""
 
 import importlib.util
 import traceback
@@ -19,7 +21,8 @@ OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": (
 
 
 def check_names(names: Sequence[str], target: str | None, options: Mapping[str, Any]) -> None:
-    """Complain, before a file is read, about models' names, their target and options that are not their own.
+    """Complain, before a file is read, about models' names, their target and options that are not
+    their own.
 
     Args:
         names: what `--model` was given.
@@ -74,7 +77,9 @@ def model_for(name: str, table: Table, options: Mapping[str, Any]) -> tuple[Mode
 
 
 def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Model:
-    """The model of that name for so many features. Raises ModelError for a file that holds no such model."""
+    """The model of that name for so many features. Raises ModelError for a file that holds no such
+    model.
+    """
     given = {key: options[key] for key in OPTIONS.get(name, ()) if options[key] is not None}
     if name == "linear":
         return models.linear_regression(num_features, **given)
@@ -86,7 +91,8 @@ def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Mod
 
 
 def load_model(name: str) -> Model:
-    """A model from `path/to/file.py:name`, where the name is an `evidentia.Model` or a NumPyro function.
+    """A model from `path/to/file.py:name`, where the name is an `evidentia.Model` or a NumPyro
+    function.
 
     Raises:
         ModelError: no such file or name, the file's own error, or a thing that is no model.

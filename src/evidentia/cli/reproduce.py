@@ -79,7 +79,9 @@ def command(
 
 
 def _room(module: str) -> ModuleType:
-    """A module of the experiments, which stand beside src/ in the repository and in the package where it is installed."""
+    """A module of the experiments, which stand beside src/ in the repository and in the package
+    where it is installed.
+    """
     package = Path(__file__).resolve().parents[1]
     for root in (package / "_repository", package.parents[1]):
         if (root / "experiments" / "catalogue.py").is_file():

@@ -18,7 +18,9 @@ from evidentia.result import Evidence
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Evidences by name, with notes in sentences and what `--json` says of the data; `more` are entries of its own."""
+    """Evidences by name, with notes in sentences and what `--json` says of the data; `more` are
+    entries of its own.
+    """
 
     title: str
     evidences: Mapping[str, Evidence]
@@ -36,7 +38,9 @@ class Results:
         return results_dict(self.evidences, self.comparison, **self._about())
 
     def write(self, folder: Path) -> None:
-        """Write numbers, pictures and the page. Raises ConfigurationError if the folder cannot be written to."""
+        """Write numbers, pictures and the page. Raises ConfigurationError if the folder cannot be
+        written to.
+        """
         try:
             write_results(folder, self.evidences, self.comparison, **self._about())
         except OSError as error:

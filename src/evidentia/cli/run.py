@@ -1,4 +1,6 @@
-"""One model after the other: estimates with progress, and what remains of them when something stops the run."""
+"""One model after the other: estimates with progress, and what remains of them when something
+stops the run.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -30,8 +32,9 @@ def estimate_each(
         plain: show progress as plain lines where stderr is not a terminal.
 
     Returns:
-        The evidences by name, and what stopped the run, Ctrl-C or an EvidentiaError, or None. The evidence of the model
-        that was stopped is for the rows before that, with `completed=False`, or missing if there were none.
+        The evidences by name, and what stopped the run, Ctrl-C or an EvidentiaError, or None. The
+        evidence of the model that was stopped is for the rows before that, with `completed=False`,
+        or missing if there were none.
     """
     evidences: dict[str, Evidence] = {}
     for candidate in candidates:
@@ -62,8 +65,8 @@ def _progress(name: str, quiet: bool, plain: bool) -> AbstractContextManager[Lis
 def keep_compiled_programs(folder: str | None) -> None:
     """Use the compilation cache in the folder that `--compilation-cache` names, or do not.
 
-    Without it a command is slower and nothing else, so a folder that cannot be used, or a program there that
-    cannot be read, is no reason for a message.
+    Without it a command is slower and nothing else, so a folder that cannot be used, or a program
+    there that cannot be read, is no reason for a message.
     """
     if folder == "off" or (not folder and jax.config.values["jax_compilation_cache_dir"]):
         return  # a cache that the user has set for JAX stays

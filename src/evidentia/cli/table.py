@@ -1,4 +1,6 @@
-"""From files to the data of one model: a table in memory, or a source for files that are too large or too many."""
+"""From files to the data of one model: a table in memory, or a source for files that are too large
+or too many.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -56,12 +58,15 @@ class Table:
 
     Attributes:
         name: of the files.
-        features: names of the feature columns, in the order of the columns of `x` (of `y` without a target).
+        features: names of the feature columns, in the order of the columns of `x` (of `y` without
+            a target).
         target: name of the target column, or None.
-        data: `{"x": (rows, features), "y": (rows,)}` with a target, else `{"y": (rows, features)}`; or a source of these.
+        data: `{"x": (rows, features), "y": (rows,)}` with a target, else `{"y": (rows,
+            features)}`; or a source of these.
         standardisation: of the features; None if they are as in the file.
         shuffle_seed: seed of the random order of the rows; None for the order of the file.
-        fingerprint: of the observations in the order of the file, by which results of the same data are recognised.
+        fingerprint: of the observations in the order of the file, by which results of the same
+            data are recognised.
     """
 
     name: str
@@ -133,8 +138,8 @@ def read_table(
 ) -> Table:
     """The data of a model in memory.
 
-    The evidence does not depend on the order of the rows, but the work does: in a file that is sorted by class the
-    posterior moves far whenever a new class begins. So rows can be shuffled.
+    The evidence does not depend on the order of the rows, but the work does: in a file that is
+    sorted by class the posterior moves far whenever a new class begins. So rows can be shuffled.
 
     Raises:
         DataError, ConfigurationError: what is wrong with the file or its columns.

@@ -14,8 +14,9 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bo
     """Data as NumPy arrays: float32 for real numbers, int32 for integers and booleans.
 
     Args:
-        data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from names to arrays, with
-            observations on the leading axis. An array is anything that NumPy can read: NumPy, JAX, pandas, Polars, Arrow.
+        data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from
+            names to arrays, with observations on the leading axis. An array is anything that NumPy
+            can read: NumPy, JAX, pandas, Polars, Arrow.
         name: what errors call `data`.
         min_rows: the fewest rows: two for a whole data set, none for a batch of a stream.
         allow_nan: leave NaN, the mark of a missing value, where they are.
@@ -24,7 +25,8 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bo
         An array, a tuple or a dict of arrays, in the structure of `data`.
 
     Raises:
-        DataError: for too few rows, different lengths, values that are not numbers, NaN or infinities.
+        DataError: for too few rows, different lengths, values that are not numbers, NaN or
+            infinities.
 
     Example:
         >>> as_arrays({"y": [1, 2, 3]})
@@ -50,7 +52,9 @@ def num_rows(arrays: Any) -> int:
 
 
 def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
-    """The function of each array, and of those at its place in `others`, in the structure and order of `arrays`."""
+    """The function of each array, and of those at its place in `others`, in the structure and
+    order of `arrays`.
+    """
     if isinstance(arrays, Mapping):
         return {name: function(array, *(other[name] for other in others)) for name, array in arrays.items()}
     if isinstance(arrays, tuple):
@@ -61,7 +65,8 @@ def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
 def on_device(arrays: Any) -> Any:
     """The arrays, which all windows of them share, on JAX's default device.
 
-    Their last row is repeated up to a round number of rows, so that data of about the same size share compiled programs.
+    Their last row is repeated up to a round number of rows, so that data of about the same size
+    share compiled programs.
     """
     rows = num_rows(arrays)
     return jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf, _round_up(rows))), arrays)
@@ -70,13 +75,16 @@ def on_device(arrays: Any) -> Any:
 def with_rows(array: np.ndarray, count: int) -> np.ndarray:
     """The array with its last row repeated up to `count` rows.
 
-    A row that only fills must be one that the model can have: a mask hides its log-likelihood, but not a gradient of NaN.
+    A row that only fills must be one that the model can have: a mask hides its log-likelihood, but
+        not a gradient of NaN.
     """
     return np.concatenate([array, np.repeat(array[-1:], count - len(array), axis=0)])
 
 
 def check_alike(arrays: Any, template: Any, name: str) -> None:
-    """Raise DataError unless arrays have the structure, shapes after the row axis and dtypes of the template."""
+    """Raise DataError unless arrays have the structure, shapes after the row axis and dtypes of
+    the template.
+    """
     given, needed = _described(arrays), _described(template)
     if given != needed:
         raise DataError(
@@ -96,7 +104,9 @@ def _described(arrays: Any) -> str:
 
 
 def _round_up(rows: int) -> int:
-    """A power of two; from 4,096 on one of eight sizes between two of them, so that at most an eighth is waste."""
+    """A power of two; from 4,096 on one of eight sizes between two of them, so that at most an
+    eighth is waste.
+    """
     power = 1 << max(5, (rows - 1).bit_length())
     step = power if power <= 4096 else power // 16
     return -(-rows // step) * step
@@ -134,7 +144,9 @@ def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
 
 
 def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
-    """The array in 32 bits; DataError if a value lies outside the range of `dtype`, float32 or int32."""
+    """The array in 32 bits; DataError if a value lies outside the range of `dtype`, float32 or
+    int32.
+    """
     info = np.iinfo(dtype) if dtype is np.int32 else np.finfo(dtype)
     if array.size and array.dtype != dtype:
         low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)  # these pass over NaN

@@ -1,4 +1,6 @@
-"""Waiting for what comes when it comes: a followed file, a pipe. The wait can be given up, and does not block other work."""
+"""Waiting for what comes when it comes: a followed file, a pipe. The wait can be given up, and
+does not block other work.
+"""
 
 import os
 import queue
@@ -15,8 +17,9 @@ TICK = 0.2  # seconds between two looks
 def arriving(items: Iterator[Item], depth: int = 2) -> Generator[Item | None, None, None]:
     """The same items in the same order, made on a thread, and None whenever none came for a while.
 
-    What `items` raises is raised where its item would have come. At most `depth` are made before they are asked for. When the
-    reader stops early, the thread ends with the item on which it is working; it never keeps a process from ending.
+    What `items` raises is raised where its item would have come. At most `depth` are made before
+    they are asked for. When the reader stops early, the thread ends with the item on which it is
+    working; it never keeps a process from ending.
 
     Example:
         >>> list(item for item in arriving(iter([1, 2, 3])) if item is not None)
@@ -63,7 +66,9 @@ def _make(items: Iterator[Item], made: queue.Queue, abandoned: threading.Event) 
 
 
 def stoppable(descriptor: int, stop: Callable[[], bool]) -> BufferedReader:
-    """The file, pipe or socket of a descriptor for reading, which ends once `stop` says so, even where nothing comes."""
+    """The file, pipe or socket of a descriptor for reading, which ends once `stop` says so, even
+    where nothing comes.
+    """
     return BufferedReader(_Stoppable(descriptor, stop))
 
 
@@ -79,7 +84,8 @@ class _Stoppable(RawIOBase):
 
     def readinto(self, buffer) -> int:
         while not self._stop():
-            # Elsewhere only sockets can be waited for; there a read that blocks is left to its thread.
+            # Elsewhere only sockets can be waited for; there a read that blocks is left to its
+            # thread.
             if os.name == "posix" and not select.select([self._descriptor], [], [], TICK)[0]:
                 continue
             read = os.read(self._descriptor, len(buffer))

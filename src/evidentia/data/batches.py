@@ -14,8 +14,9 @@ from evidentia.errors import ConfigurationError, check_count
 class Batch(NamedTuple):
     """Rows that were read from a source one after the other, without those that were dropped.
 
-    Positions in a source count rows as they are read, dropped or not: a reader that has used the batches b₁ to b_k, whole,
-    goes on with `source.batches(skip=b₁.num_read + … + b_k.num_read)`, and no row is lost or comes twice.
+    Positions in a source count rows as they are read, dropped or not: a reader that has used the
+    batches b₁ to b_k, whole, goes on with `source.batches(skip=b₁.num_read + … + b_k.num_read)`,
+    and no row is lost or comes twice.
 
     Attributes:
         arrays: NumPy arrays, float32 or int32, in the structure of the source; may have no rows.
@@ -38,9 +39,11 @@ class Batch(NamedTuple):
         return self.num_read - self.num_rows
 
     def part(self, start: int, stop: int) -> "Batch":
-        """The rows `start <= row < stop` of `arrays`, as views, with the dropped rows that stood after each of them.
+        """The rows `start <= row < stop` of `arrays`, as views, with the dropped rows that stood
+        after each of them.
 
-        Those before the first row belong to it; so parts side by side have read what the whole has.
+        Those before the first row belong to it; so parts side by side have read what the whole
+        has.
         """
         arrays = map_arrays(lambda leaf: leaf[start:stop], self.arrays)
         if self.indices is None:
@@ -51,18 +54,21 @@ class Batch(NamedTuple):
 
 
 def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: int = 0) -> Iterator[Batch]:
-    """Cut batches of any size into chunks of the size wanted, in order; no row is lost or comes twice.
+    """Cut batches of any size into chunks of the size wanted, in order; no row is lost or comes
+    twice.
 
-    A chunk is given out as soon as its last row is there. Rows are copied only where a chunk takes them from several batches.
+    A chunk is given out as soon as its last row is there. Rows are copied only where a chunk takes
+    them from several batches.
 
     Args:
         batches: of any size, none included.
-        size: rows in a chunk, or a function that gives them from the number of rows that went before it.
+        size: rows in a chunk, or a function that gives them from the number of rows that went
+            before it.
         start: the number of rows that went before the first one.
 
     Returns:
-        Chunks of `size` rows; the last may have fewer. If rows were dropped after the last that was kept, a batch without
-        rows counts them at the end.
+        Chunks of `size` rows; the last may have fewer. If rows were dropped after the last that
+        was kept, a batch without rows counts them at the end.
 
     Raises:
         ConfigurationError: a size that is not a positive integer.

@@ -1,4 +1,6 @@
-"""Checks of CSV and Parquet files and of their columns, with errors that name the file and the column."""
+"""Checks of CSV and Parquet files and of their columns, with errors that name the file and the
+column.
+"""
 
 import difflib
 import os
@@ -27,7 +29,9 @@ def near_columns(name: str, known: Sequence[str]) -> str:
 
 
 def check_content(path: Path, kind: str) -> None:
-    """Raise DataError unless the first bytes of a file are those of its kind, ".csv" or ".parquet"."""
+    """Raise DataError unless the first bytes of a file are those of its kind, ".csv" or
+    ".parquet".
+    """
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
@@ -81,7 +85,9 @@ def is_number(kind: pa.DataType) -> bool:
 def type_problem(
     name: str, kind: pa.DataType, values: pa.Table | Mapping[str, pa.ChunkedArray] | None = None
 ) -> str:
-    """What is wrong with a column of this type, with examples from `values` if it is text, or an empty string."""
+    """What is wrong with a column of this type, with examples from `values` if it is text, or an
+    empty string.
+    """
     kind = _value_type(kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return f"{name!r} holds text{'' if values is None else _examples(values[name])}"

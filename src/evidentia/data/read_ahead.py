@@ -12,8 +12,8 @@ _END = object()
 def read_ahead(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
     """The same items in the same order, at most `depth` of them made before they are asked for.
 
-    What `items` raises is raised where its item would have come. When the reader stops early, `items` is closed after the
-    item on which the thread is working.
+    What `items` raises is raised where its item would have come. When the reader stops early,
+    `items` is closed after the item on which the thread is working.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="evidentia-read-ahead")
     try:

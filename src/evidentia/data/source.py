@@ -11,11 +11,15 @@ Missing = Literal["error", "drop"]
 
 @runtime_checkable
 class Source(Protocol):
-    """Observations in an order that is the same at every reading; holds none of them (but in-memory arrays)."""
+    """Observations in an order that is the same at every reading; holds none of them (but
+    in-memory arrays).
+    """
 
     @property
     def num_rows(self) -> int | None:
-        """The rows to read, those with missing values included; None where only reading them all would tell."""
+        """The rows to read, those with missing values included; None where only reading them all
+        would tell.
+        """
         ...
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
@@ -25,13 +29,16 @@ class Source(Protocol):
             skip: rows to pass over, counted as they are read: with those that have missing values.
 
         Raises:
-            DataError: what is wrong with which rows, or there are fewer than `skip`. The batches before stand.
+            DataError: what is wrong with which rows, or there are fewer than `skip`. The batches
+                before stand.
         """
         ...
 
 
 def check_missing(missing: Any) -> None:
-    """Raise ConfigurationError unless `missing` is a word that says what to do with missing values."""
+    """Raise ConfigurationError unless `missing` is a word that says what to do with missing
+    values.
+    """
     if missing not in get_args(Missing):
         raise ConfigurationError(f"missing must be 'error' or 'drop'; got {missing!r}.")
 

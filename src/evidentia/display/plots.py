@@ -1,4 +1,6 @@
-"""Pictures of evidence. Each function draws into given axes, or into a new pyplot figure, and returns the axes."""
+"""Pictures of evidence. Each function draws into given axes, or into a new pyplot figure, and
+returns the axes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ LINE_STYLES = ("-", "--", "-.", ":")
 
 
 def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes:
-    """Log evidence per observation against the number of observations, with a band of two standard errors.
+    """Log evidence per observation against the number of observations, with a band of two standard
+    errors.
 
     Args:
         trajectory: an `evidentia.Trajectory`.
@@ -48,10 +51,12 @@ def draw_comparison(
     prior_probability: Float[np.ndarray, " models"],
     axes: Sequence[Axes] | None = None,
 ) -> tuple[Axes, Axes]:
-    """Log Bayes factor of each model against the first, and model probability, against the number of observations.
+    """Log Bayes factor of each model against the first, and model probability, against the number
+    of observations.
 
-    Bands are two standard errors. The log Bayes factors are on a scale that is linear from -1 to 1 and logarithmic beyond
-    once they exceed 20 nats. Only numbers of observations at which every trajectory has an entry are shown.
+    Bands are two standard errors. The log Bayes factors are on a scale that is linear from -1 to 1
+    and logarithmic beyond once they exceed 20 nats. Only numbers of observations at which every
+    trajectory has an entry are shown.
 
     Args:
         trajectories: `evidentia.Trajectory` by name, of the same data, the best model first.
@@ -93,7 +98,8 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
 
     Args:
         summaries: with the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95.
-        limit: draw no more than that many scalars, the first ones; the label says if some are left out.
+        limit: draw no more than that many scalars, the first ones; the label says if some are left
+            out.
         ax: axes to draw into; a new pyplot figure of fitting height if not given.
     """
     total, summaries = len(summaries), summaries[:limit]
@@ -114,7 +120,8 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
 
 
 def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
-    """The forward and the reverse estimate with two standard errors, the bounds, and the exact value if it is known.
+    """The forward and the reverse estimate with two standard errors, the bounds, and the exact
+    value if it is known.
 
     Values are in nats from the middle of the bounds, which the label of the axis gives.
 

@@ -19,7 +19,8 @@ MOST_SECONDS = 1e6  # over which the speed is averaged, and of time left that ar
 
 @dataclass(frozen=True)
 class Update:
-    """The state of an estimation after a chunk, or after a step of a method that uses all rows at once.
+    """The state of an estimation after a chunk, or after a step of a method that uses all rows at
+    once.
 
     Attributes:
         num_observations: rows that the estimate is for; zero as long as there is no estimate.
@@ -28,7 +29,8 @@ class Update:
         standard_error: of `log_evidence`, in nats.
         num_annealing_steps: annealing steps (a nested sampler's iterations) since the start.
         seconds: since the start.
-        share_done: of the work, between 0 and 1, for a method that uses all rows at once; else None.
+        share_done: of the work, between 0 and 1, for a method that uses all rows at once; else
+            None.
     """
 
     num_observations: int
@@ -52,7 +54,8 @@ Listener = Callable[[Update], None]
 
 @contextmanager
 def progress_bar(description: str, console: Console | None = None) -> Iterator[Listener]:
-    """A live line on stderr with rows, log evidence per row, annealing steps, rows per second and time left.
+    """A live line on stderr with rows, log evidence per row, annealing steps, rows per second and
+    time left.
 
     Silent where the console is not a terminal: see `plain_lines` for that.
 
@@ -89,7 +92,9 @@ def reporter(progress: bool | Listener, name: str) -> AbstractContextManager[Lis
 
 @contextmanager
 def plain_lines(description: str, console: Console | None = None, every: float = 5.0) -> Iterator[Listener]:
-    """The numbers of `progress_bar` as plain lines, at most one every `every` seconds and one for the last row."""
+    """The numbers of `progress_bar` as plain lines, at most one every `every` seconds and one for
+    the last row.
+    """
     console = console or Console(stderr=True)
     # Never started: it draws nothing, but measures the speed.
     progress = Progress(console=console, speed_estimate_period=MOST_SECONDS)
@@ -160,7 +165,9 @@ def _rows_per_second(update: Update, task: Task) -> str:
 
 
 def _time_left(update: Update, task: Task) -> str:
-    """The time that the run took once it is over; before, the time left, where there is a basis for an estimate."""
+    """The time that the run took once it is over; before, the time left, where there is a basis
+    for an estimate.
+    """
     if update.share >= 1 or update.total_observations is None:
         return f"{update.seconds:.1f} s"
     # The first rows cost compilation, and annealing from the prior.

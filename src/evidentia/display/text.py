@@ -1,11 +1,14 @@
-"""Numbers and tables as people read them, the same on the terminal, in notebooks and in the report."""
+"""Numbers and tables as people read them, the same on the terminal, in notebooks and in the
+report.
+"""
 
 import math
 from collections.abc import Sequence
 
 
 def with_error(value: float, error: float) -> str:
-    """An estimate with its error, cut to two significant digits of the error; '± ?' where the error is not known (NaN).
+    """An estimate with its error, cut to two significant digits of the error; '± ?' where the
+    error is not known (NaN).
 
     Example:
         >>> with_error(-1234567.891, 0.1234), with_error(-31.41592, math.nan)
@@ -18,14 +21,17 @@ def with_error(value: float, error: float) -> str:
 
 
 def decimals(error: float) -> int:
-    """Decimal places that show two significant digits of an error: from 0 to 4, and 2 where it says nothing."""
+    """Decimal places that show two significant digits of an error: from 0 to 4, and 2 where it
+    says nothing.
+    """
     if not math.isfinite(error) or error <= 0:
         return 2
     return min(max(1 - math.floor(math.log10(error)), 0), 4)
 
 
 def probability(value: float, error: float) -> str:
-    """A probability with its error; '> 0.999' or '< 0.001' near the ends, where the log Bayes factor says more.
+    """A probability with its error; '> 0.999' or '< 0.001' near the ends, where the log Bayes
+    factor says more.
 
     Example:
         >>> probability(0.731, 0.042)

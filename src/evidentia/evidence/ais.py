@@ -1,4 +1,6 @@
-"""Annealed importance sampling: from the prior to the posterior over temperatures, all rows at every step."""
+"""Annealed importance sampling: from the prior to the posterior over temperatures, all rows at
+every step.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,8 @@ def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
 def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " temperatures"]:
     """Temperatures close together near 0 and near 1, the more so the larger `delta` (δ).
 
-        λ_k = (s_k - s_0) / (s_K - s_0),    s_k = 1 / (1 + exp(-δ (2k/K - 1))),    k = 0, …, K = `num_steps`
+        λ_k = (s_k - s_0) / (s_K - s_0),    s_k = 1 / (1 + exp(-δ (2k/K - 1))),    k = 0, …, K =
+        `num_steps`
 
     Raises:
         ConfigurationError: fewer than one step, or a δ that is not positive.
@@ -60,24 +63,29 @@ def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " tem
 class AIS:
     """Annealed importance sampling.
 
-    Each particle walks alone from the prior to the posterior along the geometric path p(θ) p(D | θ)^λ. At the temperatures
-    0 = λ₀ < λ₁ < … < λ_K = 1 it gains weight, and it is moved by a kernel that leaves the new target invariant:
+    Each particle walks alone from the prior to the posterior along the geometric path p(θ) p(D |
+    θ)^λ. At the temperatures 0 = λ₀ < λ₁ < … < λ_K = 1 it gains weight, and it is moved by a
+    kernel that leaves the new target invariant:
 
         log wᵢ ← log wᵢ + (λ_k - λ_{k-1}) log p(D | θᵢ),        Ẑ = mean of the wᵢ.
 
-    Every move sees every row, so this is for thousands of rows, not millions. With Metropolis' correction and a fixed
-    schedule Ẑ is unbiased; taking step sizes and temperatures from the particles adds a bias that falls as one over their
-    number. Particles are never resampled: where the posterior is far from the prior, many temperatures are needed.
-    `log_evidence` is corrected for the bias -variance/2 of the logarithm. `AIS.published()` has the settings of the
-    comparison with SGAIS.
+    Every move sees every row, so this is for thousands of rows, not millions. With Metropolis'
+    correction and a fixed schedule Ẑ is unbiased; taking step sizes and temperatures from the
+    particles adds a bias that falls as one over their number. Particles are never resampled: where
+    the posterior is far from the prior, many temperatures are needed. `log_evidence` is corrected
+    for the bias -variance/2 of the logarithm. `AIS.published()` has the settings of the comparison
+    with SGAIS.
 
     Attributes:
         num_particles: particles M, independent but for the step sizes.
-        target_ess: effective sample size that one step leaves, as a fraction of the particles: it chooses the temperatures.
-            The work grows as 1/√(1 - `target_ess`), and the variance of the log weights falls as its root.
-        schedule: temperatures from 0 to 1 instead: `ev.linear_schedule(K)`, `ev.sigmoid_schedule(K)` or your own.
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for its errors; or `SGHMC` or
-            another without Metropolis' correction, which is then given the exact gradient.
+        target_ess: effective sample size that one step leaves, as a fraction of the particles: it
+            chooses the temperatures. The work grows as 1/√(1 - `target_ess`), and the variance of
+            the log weights falls as its root.
+        schedule: temperatures from 0 to 1 instead: `ev.linear_schedule(K)`,
+            `ev.sigmoid_schedule(K)` or your own.
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for
+            its errors; or `SGHMC` or another without Metropolis' correction, which is then given
+            the exact gradient.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -85,8 +93,8 @@ class AIS:
     Example:
         >>> ev.estimate(model, data, method=ev.AIS(schedule=ev.sigmoid_schedule(200)))  # doctest: +SKIP
 
-    Source: Neal (2001), Statistics and Computing 11, 125; the adaptive temperatures and `published()` are those of Cameron,
-    Eggers, Kroon (2019), Entropy 21(11), 1109, section 3.
+    Source: Neal (2001), Statistics and Computing 11, 125; the adaptive temperatures and
+    `published()` are those of Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 3.
     """
 
     num_particles: int = 512
@@ -103,7 +111,9 @@ class AIS:
 
     @classmethod
     def published(cls) -> "AIS":
-        """As in the 2019 paper: 10 particles, an ESS of 5 after a step, 20 SGHMC steps with the exact gradient."""
+        """As in the 2019 paper: 10 particles, an ESS of 5 after a step, 20 SGHMC steps with the
+        exact gradient.
+        """
         return cls(num_particles=10, target_ess=0.5, kernel=SGHMC())
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
@@ -113,7 +123,9 @@ class AIS:
     def walk(
         self, model: BoundModel, rows: Window, population: Population, *, is_reverse: bool = False
     ) -> Iterator[Snapshot]:
-        """A snapshot after each temperature; in reverse from the posterior to the prior, with an estimate of 1/Z."""
+        """A snapshot after each temperature; in reverse from the posterior to the prior, with an
+        estimate of 1/Z.
+        """
         settings = PathSettings(self.target_ess, self.kernel)
         nothing, stops = rows.part(0, 0), self._stops(is_reverse)
         temperatures, infos = [], []
@@ -160,7 +172,9 @@ def _diagnose(infos: Sequence[StepInfo]) -> Diagnosis:
 
 
 def _checked(schedule: Sequence[float] | np.ndarray) -> tuple[float, ...]:
-    """Temperatures as a tuple, so that configurations can be compared; ConfigurationError if they are no schedule."""
+    """Temperatures as a tuple, so that configurations can be compared; ConfigurationError if they
+    are no schedule.
+    """
     values = np.asarray(schedule, np.float64)
     rises = values.ndim == 1 and len(values) > 1 and bool(np.all(np.diff(values) > 0))
     if not rises or values[0] != 0.0 or values[-1] != 1.0:

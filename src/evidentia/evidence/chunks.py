@@ -1,8 +1,9 @@
 """The loop over chunks, for rows in memory and for streams alike.
 
-A chunked method has a state and a pure `update`, which takes in one chunk along the annealed path. What is kept of the rows
-before it is a `Past`: for rows in memory all of them (`Held`), for a stream a reservoir and sums. `advance` takes in the next
-chunk and, where that is due, lets a method draw its particles anew from all rows seen.
+A chunked method has a state and a pure `update`, which takes in one chunk along the annealed path.
+What is kept of the rows before it is a `Past`: for rows in memory all of them (`Held`), for a
+stream a reservoir and sums. `advance` takes in the next chunk and, where that is due, lets a
+method draw its particles anew from all rows seen.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class ChunkInfo(NamedTuple):
 
 
 class ChunkedMethod(Protocol):
-    """A method that takes in rows chunk by chunk; its state is all that it needs of the rows before, beside these rows.
+    """A method that takes in rows chunk by chunk; its state is all that it needs of the rows
+    before, beside these rows.
 
     A state has `population` and `num_observations`, an info has `steps`.
     """
@@ -92,7 +94,9 @@ class RedrawingMethod(ChunkedMethod, Protocol):
         ...
 
     def redraw(self, model: BoundModel, state: PathState, rows: Window) -> tuple[PathState, ChunkInfo] | None:
-        """The state with particles drawn anew, for all of `rows`; None if the approximation is not good enough."""
+        """The state with particles drawn anew, for all of `rows`; None if the approximation is not
+        good enough.
+        """
         ...
 
 
@@ -105,7 +109,9 @@ class Past(Protocol):
         ...
 
     def stage(self: P, stop: int) -> tuple[P, Window]:
-        """The next chunk, which follows the window in the same arrays and reaches up to row `stop` at most."""
+        """The next chunk, which follows the window in the same arrays and reaches up to row `stop`
+        at most.
+        """
         ...
 
     def absorb(self: P, model: BoundModel, chunk: Window, population: Population) -> P:
@@ -161,7 +167,8 @@ def advance(
 def redraw(
     method: RedrawingMethod, model: BoundModel, state: PathState, past: P, info: Any = None
 ) -> tuple[PathState, P, Any]:
-    """State, past and info with particles drawn anew from the past, if that is more certain than the path.
+    """State, past and info with particles drawn anew from the past, if that is more certain than
+    the path.
 
     `info` is that of the chunk just taken in, if there was one.
     """
@@ -199,9 +206,11 @@ def over_chunks(
 def _leap(
     method: RedrawingMethod, model: BoundModel, state: PathState, rows: Window
 ) -> tuple[PathState, ChunkInfo | None]:
-    """State and info with particles drawn anew for rows that the path has not taken in; no info if that failed.
+    """State and info with particles drawn anew for rows that the path has not taken in; no info if
+    that failed.
 
-    With still more rows it may succeed. If it fails with all of them, the path goes on with the next ones.
+    With still more rows it may succeed. If it fails with all of them, the path goes on with the
+    next ones.
     """
     stop = method.next_stop(state, rows.size)
     found = method.redraw(model, state, rows.part(0, stop))
@@ -232,7 +241,9 @@ def _snapshot(method, model, rows, state, infos) -> Snapshot:
 
 
 def next_round_number(num_rows: int, smallest: int = 500) -> int:
-    """The first of 500 (or `smallest`), 1000, 2000, 5000, … that is larger: where trajectories can be compared."""
+    """The first of 500 (or `smallest`), 1000, 2000, 5000, … that is larger: where trajectories can
+    be compared.
+    """
     power = 10 ** max(0, len(str(num_rows)) - 1)
     return next(
         mark
@@ -242,10 +253,11 @@ def next_round_number(num_rows: int, smallest: int = 500) -> int:
 
 
 def next_stop(start: int, size: int, total: int, *, round_above: int | None = None) -> int:
-    """The number of rows up to which a chunk of `size` rows from `start` on reaches, where there are `total`.
+    """The number of rows up to which a chunk of `size` rows from `start` on reaches, where there
+    are `total`.
 
-    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2 or 5 times a power of
-    ten, so that the trajectories of different runs can be compared there.
+    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2
+    or 5 times a power of ten, so that the trajectories of different runs can be compared there.
     """
     stop = min(start + size, total)
     if round_above is not None and stop < total:

@@ -1,4 +1,6 @@
-"""The harmonic mean of the likelihood over the posterior: a popular estimator that should not be used."""
+"""The harmonic mean of the likelihood over the posterior: a popular estimator that should not be
+used.
+"""
 
 import math
 from collections.abc import Iterator
@@ -32,13 +34,15 @@ class HarmonicMean:
 
         θᵢ ~ p(θ | D),        1/Ẑ = (1/M) Σ 1 / p(D | θᵢ).
 
-    Consistent, but wrong with any feasible number of draws: most of the sum comes from regions of low likelihood, where the
-    posterior has no draws. So the log evidence is typically far too high, the more so the wider the prior, on which it hardly
-    depends. It is here because it is in use, for comparison. A DiagnosticWarning says so each time.
+    Consistent, but wrong with any feasible number of draws: most of the sum comes from regions of
+    low likelihood, where the posterior has no draws. So the log evidence is typically far too
+    high, the more so the wider the prior, on which it hardly depends. It is here because it is in
+    use, for comparison. A DiagnosticWarning says so each time.
 
-    Draws are exact where the model has `sample_posterior`; otherwise they come from four NUTS chains, tuned over 500 steps
-    each, and the standard error allows for the autocorrelation of 1 / p(D | θᵢ) (ArviZ's effective sample size). The bias of
-    the logarithm is not corrected, since that needs the variance.
+    Draws are exact where the model has `sample_posterior`; otherwise they come from four NUTS
+    chains, tuned over 500 steps each, and the standard error allows for the autocorrelation of 1 /
+    p(D | θᵢ) (ArviZ's effective sample size). The bias of the logarithm is not corrected, since
+    that needs the variance.
 
     Attributes:
         num_particles: draws M, rounded up to a multiple of four for Markov chains.
@@ -49,8 +53,9 @@ class HarmonicMean:
     Example:
         >>> ev.estimate(model, data, method=ev.HarmonicMean())  # doctest: +SKIP
 
-    Source: Newton and Raftery (1994), Journal of the Royal Statistical Society B 56, 3; Neal's comment there, and Neal
-    (2008), "The harmonic mean of the likelihood: worst Monte Carlo method ever"; Cameron (2020), MSc thesis, chapter 3.
+    Source: Newton and Raftery (1994), Journal of the Royal Statistical Society B 56, 3; Neal's
+    comment there, and Neal (2008), "The harmonic mean of the likelihood: worst Monte Carlo method
+    ever"; Cameron (2020), MSc thesis, chapter 3.
     """
 
     num_particles: int = 4000
@@ -61,7 +66,8 @@ class HarmonicMean:
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
 
-        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite wherever a chain could start.
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite
+        wherever a chain could start.
         """
         is_exact = model.sample_posterior is not None
         return self._independent(model, rows, key) if is_exact else self._chains(model, rows, key)
@@ -95,11 +101,13 @@ class HarmonicMean:
 def log_harmonic_mean(
     log_likelihoods: Float[np.ndarray, " draws"], ess: float | None = None
 ) -> tuple[float, float]:
-    """The estimate from the log-likelihoods of draws from the posterior and its standard error, in nats.
+    """The estimate from the log-likelihoods of draws from the posterior and its standard error, in
+    nats.
 
     Args:
         log_likelihoods: of the draws.
-        ess: how many independent draws these are worth for the mean of 1/L; their number if not given.
+        ess: how many independent draws these are worth for the mean of 1/L; their number if not
+            given.
 
     Example:
         >>> log_harmonic_mean(np.array([-3.0, -3.0]))

@@ -1,4 +1,6 @@
-"""The Jarzynski-adjusted Langevin algorithm: from the prior to the posterior by Langevin steps that weights correct."""
+"""The Jarzynski-adjusted Langevin algorithm: from the prior to the posterior by Langevin steps
+that weights correct.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -35,23 +37,26 @@ from evidentia.posterior.target import Target, log_target, tempered
 class Jarzynski:
     """The Jarzynski-adjusted Langevin algorithm (JALA).
 
-    Particles take Langevin steps while the target p(θ) p(D | θ)^λ moves from the prior to the posterior. The steps are never
-    rejected: each adds to the log weight a correction for its discretisation (`kernels.langevin`), so that Ẑ, the mean weight,
-    is right on average for any step size, at one gradient a step,
+    Particles take Langevin steps while the target p(θ) p(D | θ)^λ moves from the prior to the
+    posterior. The steps are never rejected: each adds to the log weight a correction for its
+    discretisation (`kernels.langevin`), so that Ẑ, the mean weight, is right on average for any
+    step size, at one gradient a step,
 
         log Ẑ = log Σ Wᵢ exp(ΔAᵢ), added up over stretches;
 
-    tuning on the particles themselves (temperatures, the scale of the steps) adds a bias of order 1/M. Every step looks at
-    every row: this is for thousands of rows. Steps that are too long cost effective sample size instead of bias, the more so
-    in many dimensions. Interchangeable components are not brought into the same order: for mixtures take `AIS` or `SMC`.
+    tuning on the particles themselves (temperatures, the scale of the steps) adds a bias of order
+    1/M. Every step looks at every row: this is for thousands of rows. Steps that are too long cost
+    effective sample size instead of bias, the more so in many dimensions. Interchangeable
+    components are not brought into the same order: for mixtures take `AIS` or `SMC`.
     `log_evidence` is corrected for the bias -variance/2 of the logarithm.
 
     Attributes:
         num_particles: particles M.
-        step_size: of the Langevin steps, h, in units of the particles' variance in every direction; in `sample` unscaled.
+        step_size: of the Langevin steps, h, in units of the particles' variance in every
+            direction; in `sample` unscaled.
         num_steps: steps of a stretch, over which the temperature rises evenly.
-        target_ess: effective sample size, as a fraction of the particles, that reweighting by a whole stretch at once would
-            leave: it chooses the temperatures.
+        target_ess: effective sample size, as a fraction of the particles, that reweighting by a
+            whole stretch at once would leave: it chooses the temperatures.
         ess_threshold: effective sample size below which particles are resampled, systematically.
 
     Raises:
@@ -60,7 +65,8 @@ class Jarzynski:
     Example:
         >>> ev.estimate(model, data, method=ev.Jarzynski(num_particles=1024))  # doctest: +SKIP
 
-    Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4, 14 and 15; Jarzynski (1997), Physical Review Letters 78, 2690.
+    Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4, 14 and 15; Jarzynski (1997), Physical
+        Review Letters 78, 2690.
     """
 
     num_particles: int = 512
@@ -82,7 +88,8 @@ class Jarzynski:
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each stretch, the last of them with the estimate.
 
-        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
+        particle or -inf at all.
         """
         population, done, infos = from_prior(model, key, self.num_particles), 0.0, []
         first = None
@@ -103,21 +110,24 @@ class Jarzynski:
     def sample(
         self, potential: Callable[[Any, Any], Any], particles: Any, *, num_steps: int, seed: int = 0
     ) -> PathSample:
-        """Samples of exp(-U_K), and log Z_k / Z_0 for k = 0, …, K = `num_steps`, from samples of exp(-U_0).
+        """Samples of exp(-U_K), and log Z_k / Z_0 for k = 0, …, K = `num_steps`, from samples of
+        exp(-U_0).
 
-        Steps have the size `step_size`; particles are resampled where their effective sample size falls below
-        `ess_threshold`. Neither `num_particles` nor `target_ess` matters.
+        Steps have the size `step_size`; particles are resampled where their effective sample size
+        falls below `ess_threshold`. Neither `num_particles` nor `target_ess` matters.
 
         Args:
-            potential: U_k(x) as a function (k, x) that JAX can trace; x is one particle, k an integer. It should be finite
-                everywhere: particles that step to where it is not are lost, and the estimate is too low by what they held.
+            potential: U_k(x) as a function (k, x) that JAX can trace; x is one particle, k an
+                integer. It should be finite everywhere: particles that step to where it is not are
+                lost, and the estimate is too low by what they held.
             particles: independent samples of exp(-U_0)/Z_0: a pytree of arrays (particles, …).
             num_steps: K.
             seed: the same seed gives the same numbers on the same machine.
 
         Raises:
             ConfigurationError: arrays with different numbers of particles, or an invalid seed.
-            EstimationError: the potential is not finite at a particle at the start, or at all of them later.
+            EstimationError: the potential is not finite at a particle at the start, or at all of
+                them later.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -144,7 +154,8 @@ class Jarzynski:
         stop = weights.next_temperature(even, deviations, done, self.target_ess * len(deviations))
         normalised = np.exp(weights.normalise(population.log_weights))
         on_host = np.asarray(population.positions, np.float64)
-        # The covariance of the moving particles would bias their weights: by 0.2 nats with 256 of them.
+        # The covariance of the moving particles would bias their weights: by 0.2 nats with 256 of
+        # them.
         target = tempered(rows.part(0, 0), rows, stop)
         precision = curvature(model, target, normalised @ on_host)
         scale = posterior_scale(on_host, normalised, precision, rows.size)

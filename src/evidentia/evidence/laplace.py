@@ -27,27 +27,31 @@ NEARLY_EVEN = 0.9  # effective share of the draws beyond which a heavy tail adds
 
 @dataclass(frozen=True)
 class Laplace:
-    """Importance sampling from Student t's about the posterior's modes, or Laplace's approximation itself.
+    """Importance sampling from Student t's about the posterior's modes, or Laplace's approximation
+    itself.
 
-    Modes θ̂ₖ of the posterior, with precisions Aₖ (the negative Hessians there, on the unconstrained scale, where the
-    prior's Jacobian counts), are found from likely draws of the prior. Laplace's approximation is the integral of the
-    Gaussians about them,
+    Modes θ̂ₖ of the posterior, with precisions Aₖ (the negative Hessians there, on the
+    unconstrained scale, where the prior's Jacobian counts), are found from likely draws of the
+    prior. Laplace's approximation is the integral of the Gaussians about them,
 
         Ẑ = Σₖ p(D | θ̂ₖ) p(θ̂ₖ) (2π)^(d/2) |Aₖ|^(-1/2),
 
-    times K! where K components are interchangeable. Its error is about 1/n for n rows where the posterior is becoming a
-    Gaussian, unknown elsewhere, and its standard error is NaN. Importance sampling takes Student t's of the same shape, q, as
-    the proposal and is exact to within its standard error,
+    times K! where K components are interchangeable. Its error is about 1/n for n rows where the
+    posterior is becoming a Gaussian, unknown elsewhere, and its standard error is NaN. Importance
+    sampling takes Student t's of the same shape, q, as the proposal and is exact to within its
+    standard error,
 
         θᵢ ~ q,        Ẑ = (1/M) Σ p(D | θᵢ) p(θᵢ) / q(θᵢ).
 
-    It cannot see a mode that no starting point led to. A DiagnosticWarning says where the weights are too uneven: the
-    posterior is far from Gaussians about its modes (skewed, on an edge, with many modes). `log_evidence` is corrected for
-    the bias -variance/2 of the logarithm of an unbiased estimate, as by `SGAIS`, unless the effective sample size is low.
-    The cheapest choice for models with one mode and some dozens of parameters, and a check of the other methods.
+    It cannot see a mode that no starting point led to. A DiagnosticWarning says where the weights
+    are too uneven: the posterior is far from Gaussians about its modes (skewed, on an edge, with
+    many modes). `log_evidence` is corrected for the bias -variance/2 of the logarithm of an
+    unbiased estimate, as by `SGAIS`, unless the effective sample size is low. The cheapest choice
+    for models with one mode and some dozens of parameters, and a check of the other methods.
 
     Attributes:
-        num_particles: draws M, of the Student t's, or of the Gaussians without importance sampling.
+        num_particles: draws M, of the Student t's, or of the Gaussians without importance
+            sampling.
         importance_sampling: False for Laplace's approximation itself.
 
     Raises:
@@ -56,8 +60,8 @@ class Laplace:
     Example:
         >>> ev.estimate(model, data, method=ev.Laplace())  # doctest: +SKIP
 
-    Source: Tierney and Kadane (1986), Journal of the American Statistical Association 81, 82; Geweke (1989), Econometrica
-    57, 1317 (importance sampling from a multivariate t).
+    Source: Tierney and Kadane (1986), Journal of the American Statistical Association 81, 82;
+    Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
     """
 
     num_particles: int = 1024
@@ -69,7 +73,8 @@ class Laplace:
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """A snapshot after each batch of draws, all of them for all `rows`.
 
-        Raises EstimationError if no mode is found, or if the log-likelihood is NaN or +inf at a draw.
+        Raises EstimationError if no mode is found, or if the log-likelihood is NaN or +inf at a
+        draw.
         """
         key_modes, key_draws = jax.random.split(key)
         modes = find_modes(model, rows, key_modes)

@@ -4,8 +4,9 @@ A method is a frozen configuration with `num_particles` and
 
     run(model, rows, key) -> iterator of Snapshot,
 
-which owns no data and no clock. `estimate` draws from the iterator, and so shows progress, keeps the last snapshot when it
-is interrupted, and makes the result. Methods that take rows in chunk by chunk share one loop (`chunks`).
+which owns no data and no clock. `estimate` draws from the iterator, and so shows progress, keeps
+the last snapshot when it is interrupted, and makes the result. Methods that take rows in chunk by
+chunk share one loop (`chunks`).
 """
 
 import math
@@ -22,8 +23,9 @@ from evidentia.posterior.rows import Window
 class Estimate(NamedTuple):
     """log Ẑ, the logarithm of an estimate of the evidence, as it was computed, and its variance.
 
-    If Ẑ itself is unbiased, log Ẑ is too low by half its variance on average (Jensen's inequality, to second order).
-    Estimates are added up and passed on raw; the correction is made here, once, where a person reads the result.
+    If Ẑ itself is unbiased, log Ẑ is too low by half its variance on average (Jensen's inequality,
+    to second order). Estimates are added up and passed on raw; the correction is made here, once,
+    where a person reads the result.
 
     Attributes:
         raw: log Ẑ in nats.
@@ -84,7 +86,9 @@ class Method(Protocol):
 
     @property
     def num_particles(self) -> int:
-        """Particles, draws or live points: the variance of the log evidence falls as one over their number."""
+        """Particles, draws or live points: the variance of the log evidence falls as one over
+        their number.
+        """
         ...
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:

@@ -25,14 +25,17 @@ class PriorSampling:
 
         θᵢ ~ p(θ),        Ẑ = (1/M) Σ p(D | θᵢ).
 
-    Unbiased, but useless where the posterior is much narrower than the prior, as for most data: M must be many times the
-    ratio of their volumes, which grows as n^(d/2) with n rows and d parameters. With fewer draws than that, none falls into
-    the posterior and the log evidence is far too low in nearly every run, balanced by rare runs in which it is far too high;
-    the standard error does not show this. A DiagnosticWarning says so where the effective sample size is under 100 draws or
-    the largest likelihoods have a Pareto shape above 0.7. A narrow region of high likelihood without draws goes unseen.
+    Unbiased, but useless where the posterior is much narrower than the prior, as for most data: M
+    must be many times the ratio of their volumes, which grows as n^(d/2) with n rows and d
+    parameters. With fewer draws than that, none falls into the posterior and the log evidence is
+    far too low in nearly every run, balanced by rare runs in which it is far too high; the
+    standard error does not show this. A DiagnosticWarning says so where the effective sample size
+    is under 100 draws or the largest likelihoods have a Pareto shape above 0.7. A narrow region of
+    high likelihood without draws goes unseen.
 
-    `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate, as by `SGAIS`, where
-    the effective sample size is 100 draws or more: below, the variance is not known.
+    `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate,
+    as by `SGAIS`, where the effective sample size is 100 draws or more: below, the variance is not
+    known.
 
     Attributes:
         num_particles: draws M. They are also the posterior, weighted by their likelihood.
@@ -43,8 +46,8 @@ class PriorSampling:
     Example:
         >>> ev.estimate(model, data, method=ev.PriorSampling(num_particles=1_000_000))  # doctest: +SKIP
 
-    Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3; Kass and Raftery (1995), Journal of the American
-    Statistical Association 90, section 4.2.
+    Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3; Kass and Raftery (1995), Journal
+    of the American Statistical Association 90, section 4.2.
     """
 
     num_particles: int = 10_000
@@ -71,7 +74,8 @@ class PriorSampling:
 
 
 def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[float, float]:
-    """The raw estimate from the log-likelihoods of draws from the prior, and its standard error, in nats.
+    """The raw estimate from the log-likelihoods of draws from the prior, and its standard error,
+    in nats.
 
     Example:
         >>> log_mean_likelihood(np.array([-3.0, -3.0, -3.0]))

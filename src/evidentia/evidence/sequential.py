@@ -1,4 +1,6 @@
-"""The sequential estimator: the log evidence as a sum of log predictive densities, without weights."""
+"""The sequential estimator: the log evidence as a sum of log predictive densities, without
+weights.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -37,23 +39,27 @@ class StartInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequential:
-    """The sequential estimator: particles follow the posterior, and predict each chunk before they see it.
+    """The sequential estimator: particles follow the posterior, and predict each chunk before they
+    see it.
 
         log Ẑ = Σ log p̂(yₙ | y_<n),        p̂(yₙ | y_<n) = mean over the particles of p(yₙ | θᵢ)
 
-    Chunks of 20 rows up to 80, of a quarter of the rows seen up to 2,000, then of 500. After each the particles are moved
-    under the posterior of all rows seen; they carry no weights, so what the moves fail to correct stays, and the estimate is
-    too low where they lag behind. `SGAIS` weighs them instead and needs far fewer moves; this is what it grew from.
+    Chunks of 20 rows up to 80, of a quarter of the rows seen up to 2,000, then of 500. After each
+    the particles are moved under the posterior of all rows seen; they carry no weights, so what
+    the moves fail to correct stays, and the estimate is too low where they lag behind. `SGAIS`
+    weighs them instead and needs far fewer moves; this is what it grew from.
 
     Attributes:
         num_particles: particles M.
-        num_moves: moves after each chunk, the first of them with step sizes from the weighted particles.
+        num_moves: moves after each chunk, the first of them with step sizes from the weighted
+            particles.
         kernel: the move along gradient estimates, as in `SGAIS`.
         gradient: the gradient, as in `SGAIS`.
         exact_kernel: the move where the gradient is exact; None for `kernel` always.
-        initial: a method for the first rows, from whose posterior the particles start; any of them. The published hybrid
-            takes `ev.NestedSampling()`. None for particles from the prior, whose mean likelihood of the first 20 rows is a
-            poor estimate with more than two or three parameters.
+        initial: a method for the first rows, from whose posterior the particles start; any of
+            them. The published hybrid takes `ev.NestedSampling()`. None for particles from the
+            prior, whose mean likelihood of the first 20 rows is a poor estimate with more than two
+            or three parameters.
         initial_rows: how many rows that is.
 
     Raises:
@@ -89,9 +95,11 @@ class Sequential:
 
     @classmethod
     def published(cls, initial: Method | None = None) -> "Sequential":
-        """With the settings of the MaxEnt paper: 10 particles, 20 SGHMC steps, mini-batches of 500 rows.
+        """With the settings of the MaxEnt paper: 10 particles, 20 SGHMC steps, mini-batches of 500
+        rows.
 
-        Without `initial` it begins with the prior; `initial=ev.NestedSampling.published()` gives the paper's hybrid.
+        Without `initial` it begins with the prior; `initial=ev.NestedSampling.published()` gives
+        the paper's hybrid.
         """
         return cls(
             num_particles=10,
@@ -121,9 +129,11 @@ class Sequential:
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
     ) -> tuple[PathState, ChunkInfo | StartInfo]:
-        """Predict a chunk, then move the particles with it; `past` holds the rows of earlier chunks.
+        """Predict a chunk, then move the particles with it; `past` holds the rows of earlier
+        chunks.
 
-        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
+        particle or -inf at all.
         """
         if state.num_observations == 0 and self.initial is not None:
             return self._begin(self.initial, model, state, chunk)
@@ -183,7 +193,8 @@ class Sequential:
             )
         chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
         estimate = last.estimate
-        # Later chunks add the logarithms of unbiased predictions: an estimate of another kind counts as it is read.
+        # Later chunks add the logarithms of unbiased predictions: an estimate of another kind
+        # counts as it is read.
         raw = estimate.raw if estimate.is_unbiased else estimate.log_evidence - 0.5 * estimate.variance
         population = Population(
             key, last.positions[chosen], np.zeros(self.num_particles), raw, estimate.variance

@@ -27,33 +27,44 @@ from evidentia.posterior.rows import Rows, Window
 class SGAIS:
     """Stochastic gradient annealed importance sampling.
 
-    Particles follow the posterior as the data arrive. Each chunk of rows is taken in by reweighting, at once or over a
-    path of temperatures 0 < λ₁ < … < 1 chosen so that the effective sample size does not fall below its target,
+    Particles follow the posterior as the data arrive. Each chunk of rows is taken in by
+    reweighting, at once or over a path of temperatures 0 < λ₁ < … < 1 chosen so that the effective
+    sample size does not fall below its target,
 
         wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ,
 
-    and the particles are moved by a kernel driven by mini-batch gradients, at a cost that does not grow with the data.
+    and the particles are moved by a kernel driven by mini-batch gradients, at a cost that does not
+    grow with the data.
 
-    The default is the best that we know. Weights are exact; particles are resampled (systematically) and moved only when
-    the ESS falls to its target: by Metropolised HMC while rows are few, then by preconditioned Langevin dynamics with
-    second-order control variates; chunks grow with the data. Where Student t's about the posterior's modes cover it, the
-    particles are drawn anew from these and weighted by all rows, at round numbers of rows (`refresh`), which removes the
-    errors of the path before. `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate.
-    `SGAIS.published()` is Algorithm 1 of the paper to the letter.
+    The default is the best that we know. Weights are exact; particles are resampled
+    (systematically) and moved only when the ESS falls to its target: by Metropolised HMC while
+    rows are few, then by preconditioned Langevin dynamics with second-order control variates;
+    chunks grow with the data. Where Student t's about the posterior's modes cover it, the
+    particles are drawn anew from these and weighted by all rows, at round numbers of rows
+    (`refresh`), which removes the errors of the path before. `log_evidence` is corrected for the
+    bias -variance/2 of the logarithm of an unbiased estimate. `SGAIS.published()` is Algorithm 1
+    of the paper to the letter.
 
     Attributes:
         num_particles: particles M. The variance of the log evidence falls as 1/M.
         chunk_size: rows in a chunk, at least.
-        chunk_growth: rows in a chunk as a fraction of the rows seen, once that is more than `chunk_size`.
-        target_ess: effective sample size, as a fraction of the particles, at which they are resampled and moved.
-        resample: resample before a move. Without it weights accumulate and every annealing step moves, as published.
-        refresh: draw the particles anew by importance sampling with all rows, from Student t's about the posterior's modes,
-            where these cover the posterior. In a stream they are weighted by the rows and sums that `Online` keeps.
+        chunk_growth: rows in a chunk as a fraction of the rows seen, once that is more than
+            `chunk_size`.
+        target_ess: effective sample size, as a fraction of the particles, at which they are
+            resampled and moved.
+        resample: resample before a move. Without it weights accumulate and every annealing step
+            moves, as published.
+        refresh: draw the particles anew by importance sampling with all rows, from Student t's
+            about the posterior's modes, where these cover the posterior. In a stream they are
+            weighted by the rows and sums that `Online` keeps.
         stochastic_gradient: False for exact gradients in the moves, whatever `gradient` is.
-        kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD`, `SGNHT` or one of your own (`kernels.Kernel`).
-        gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or `gradients.FullBatch`.
-        exact_kernel: the move instead of `kernel` where the gradient is exact, as `ControlVariate`'s is up to 4,096 rows:
-            Metropolis' correction makes it right for any shape of the posterior. None for `kernel` always.
+        kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD`, `SGNHT` or one of your own
+            (`kernels.Kernel`).
+        gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or
+            `gradients.FullBatch`.
+        exact_kernel: the move instead of `kernel` where the gradient is exact, as
+            `ControlVariate`'s is up to 4,096 rows: Metropolis' correction makes it right for any
+            shape of the posterior. None for `kernel` always.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -61,8 +72,9 @@ class SGAIS:
     Example:
         >>> ev.estimate(model, data, method=ev.SGAIS(num_particles=1024))  # doctest: +SKIP
 
-    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4 and Algorithm 1; Chopin (2002), Biometrika
-    89, 539 (iterated batch importance sampling: reweight, resample when degenerate, move).
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4 and Algorithm 1; Chopin
+    (2002), Biometrika 89, 539 (iterated batch importance sampling: reweight, resample when
+    degenerate, move).
     """
 
     num_particles: int = 512
@@ -96,10 +108,11 @@ class SGAIS:
 
     @classmethod
     def published(cls) -> "SGAIS":
-        """Algorithm 1 of the 2019 paper with its settings: 10 particles, chunks and mini-batches of 500.
+        """Algorithm 1 of the 2019 paper with its settings: 10 particles, chunks and mini-batches
+        of 500.
 
-        On 10⁶ rows it ends about 10⁻³ nats per row below the exact log evidence; its reported standard error, from
-        the weights of ten particles, does not see that bias.
+        On 10⁶ rows it ends about 10⁻³ nats per row below the exact log evidence; its reported
+        standard error, from the weights of ten particles, does not see that bias.
         """
         return cls(
             num_particles=10,
@@ -127,13 +140,15 @@ class SGAIS:
         return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """The number of rows up to which the next chunk reaches; growing chunks stop at round numbers."""
+        """The number of rows up to which the next chunk reaches; growing chunks stop at round
+        numbers.
+        """
         start, tried_at = state.num_observations, max(state.num_observations, state.tried_at)
         if state.proposal is None:
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
-            # Drawing anew costs a look at all rows. At round numbers, the last of them with a fifth of the rows, that makes
-            # 1.4 passes over the data in all.
+            # Drawing anew costs a look at all rows. At round numbers, the last of them with a
+            # fifth of the rows, that makes 1.4 passes over the data in all.
             size = max(self.chunk_size, 5 * tried_at - start)
         return next_stop(start, size, total, round_above=tried_at if self.chunk_growth > 0 else None)
 
@@ -142,7 +157,8 @@ class SGAIS:
     ) -> tuple[PathState, ChunkInfo]:
         """Take in a chunk along the annealed path; `past` holds the rows of earlier chunks.
 
-        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
+        particle or -inf at all.
         """
         population, steps = anneal(self.path, model, state.population, past, chunk)
         num_observations = state.num_observations + chunk.size
@@ -152,11 +168,14 @@ class SGAIS:
 
     def is_redraw_due(self, state: PathState) -> bool:
         """Whether a round number of rows has been reached since drawing anew was last tried."""
-        # A stream may stay below a chunk for long, where a mixture's particles can miss a mode: from 100 rows on.
+        # A stream may stay below a chunk for long, where a mixture's particles can miss a mode:
+        # from 100 rows on.
         return state.num_observations >= next_round_number(state.tried_at, smallest=100)
 
     def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
-        """The state with particles drawn anew from an approximation of the posterior of `rows`, if it is good enough."""
+        """The state with particles drawn anew from an approximation of the posterior of `rows`, if
+        it is good enough.
+        """
         num_observations = rows.num_observations
         growth = num_observations / max(1, state.num_observations)
         found = redraw(model, rows, state.population, state.proposal, growth)

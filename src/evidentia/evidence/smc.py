@@ -1,4 +1,6 @@
-"""Sequential importance resampling: rows one after the other, with moves that look at all rows seen."""
+"""Sequential importance resampling: rows one after the other, with moves that look at all rows
+seen.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,23 +26,25 @@ from evidentia.posterior.rows import Window
 class SMC:
     """Sequential Monte Carlo over the data: sequential importance resampling with moves.
 
-    Rows are taken in a few at a time. Particles gain the weight p(rows | θᵢ); when the effective sample size falls below its
-    target they are resampled and moved by a kernel that leaves the posterior of all rows seen invariant, so a move costs
-    as much as there are rows, and the whole run about N log N:
+    Rows are taken in a few at a time. Particles gain the weight p(rows | θᵢ); when the effective
+    sample size falls below its target they are resampled and moved by a kernel that leaves the
+    posterior of all rows seen invariant, so a move costs as much as there are rows, and the whole
+    run about N log N:
 
         wᵢ ← wᵢ p(yₙ | θᵢ),        log Ẑ ← log Ẑ + log Σ Wᵢ p(yₙ | θᵢ).
 
-    A chunk that would leave less than half the target is taken in over temperatures instead. Ẑ is unbiased except for what is
-    tuned on the particles themselves (step sizes, temperatures), of order 1/M; `log_evidence` is corrected for the bias
-    -variance/2 of the logarithm.
+    A chunk that would leave less than half the target is taken in over temperatures instead. Ẑ is
+    unbiased except for what is tuned on the particles themselves (step sizes, temperatures), of
+    order 1/M; `log_evidence` is corrected for the bias -variance/2 of the logarithm.
 
     Attributes:
         num_particles: particles M.
         chunk_size: rows taken in at a time. The published algorithm takes one.
-        target_ess: effective sample size, as a fraction of the particles, below which they are resampled and moved.
+        target_ess: effective sample size, as a fraction of the particles, below which they are
+            resampled and moved.
         resampling: the scheme, "systematic", "stratified", "residual" or "multinomial".
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for its errors; or one without
-            Metropolis' correction.
+        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for
+            its errors; or one without Metropolis' correction.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -48,8 +52,8 @@ class SMC:
     Example:
         >>> ev.estimate(model, data, method=ev.SMC(chunk_size=1, resampling="stratified"))  # doctest: +SKIP
 
-    Source: Cameron (2020), MSc thesis, Stellenbosch, Algorithm 7; Chopin (2002), Biometrika 89, 539; Del Moral, Doucet,
-    Jasra (2006), Journal of the Royal Statistical Society B 68, 411.
+    Source: Cameron (2020), MSc thesis, Stellenbosch, Algorithm 7; Chopin (2002), Biometrika 89,
+    539; Del Moral, Doucet, Jasra (2006), Journal of the Royal Statistical Society B 68, 411.
     """
 
     num_particles: int = 512
@@ -90,7 +94,8 @@ class SMC:
     ) -> tuple[PathState, ChunkInfo]:
         """Take in a chunk; `past` holds the rows of earlier chunks.
 
-        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+        Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
+        particle or -inf at all.
         """
         population, steps = anneal(self.path, model, state.population, past, chunk)
         state = PathState(population, state.num_observations + chunk.size)

@@ -1,7 +1,7 @@
 """Markov moves of the particles, one file each.
 
-`Kernel` is the protocol of all moves of the annealed path; `ConstrainedKernel` that of nested sampling, whose moves stay in
-a `Region` of high likelihood.
+`Kernel` is the protocol of all moves of the annealed path; `ConstrainedKernel` that of nested
+sampling, whose moves stay in a `Region` of high likelihood.
 """
 
 from evidentia.kernels.baoab import BAOAB

@@ -15,7 +15,8 @@ from evidentia.kernels.region import ConstrainedKernel, Points, Region, Values
 class ConstrainedWalk(ConstrainedKernel):
     """Metropolis' random walk on the prior, rejected at the likelihood contour.
 
-    `num_steps` times, with L Lᵀ the covariance of the live points and a length h that follows the share of steps taken,
+    `num_steps` times, with L Lᵀ the covariance of the live points and a length h that follows the
+    share of steps taken,
 
         θ' = θ + h L N(0, 1);      inside the contour: θ ← θ' with probability min(1, p(θ') / p(θ))
 
@@ -40,7 +41,9 @@ class ConstrainedWalk(ConstrainedKernel):
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """Points after `num_steps` steps, and twice the share of its steps that each has taken; `factor` is h L."""
+        """Points after `num_steps` steps, and twice the share of its steps that each has taken;
+        `factor` is h L.
+        """
 
         def log_density(key, positions) -> Values:
             values, _ = region.log_density(key, positions)

@@ -1,7 +1,8 @@
 """The protocol of a Markov move, which a kernel of your own implements too.
 
-A kernel is a small frozen data class. `move` is pure, and is compiled by its caller: it takes a key, the particles, the
-density to leave invariant and its scale, and returns the particles after the move. A kernel knows no data and no model.
+A kernel is a small frozen data class. `move` is pure, and is compiled by its caller: it takes a
+key, the particles, the density to leave invariant and its scale, and returns the particles after
+the move. A kernel knows no data and no model.
 """
 
 from collections.abc import Callable
@@ -22,8 +23,10 @@ class Density(NamedTuple):
     """The density that a move leaves invariant.
 
     Attributes:
-        log_density: the exact log density of one particle, in nats up to a constant, which `jax.grad` can differentiate.
-        gradient: `(key, positions) -> gradients`, an unbiased estimate of the gradient of the log density at every particle.
+        log_density: the exact log density of one particle, in nats up to a constant, which
+            `jax.grad` can differentiate.
+        gradient: `(key, positions) -> gradients`, an unbiased estimate of the gradient of the log
+            density at every particle.
     """
 
     log_density: LogDensity
@@ -31,7 +34,9 @@ class Density(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Particles after a move, and the increments of their log weights, in nats: zero if the move leaves the density as it is."""
+    """Particles after a move, and the increments of their log weights, in nats: zero if the move
+    leaves the density as it is.
+    """
 
     positions: Positions
     log_weights: Float[Array, " particles"] | float = 0.0
@@ -41,12 +46,15 @@ class Kernel(Protocol):
     """A Markov move.
 
     Attributes:
-        needs: which part of the `Density` it uses, "log_density" or "gradient". A method chooses its estimator of the
-            gradient accordingly, and passes exact densities only to kernels that need them.
-        is_scaled: whether its steps are measured in units of `scale.factor`. Particles of a mixture are then brought into the
-            same order of components before the move, so that their spread means something.
-        is_reweighting: whether it returns increments of the log weights. The scale is then taken from the curvature of the
-            density, since the covariance of the moving particles would bias their weights.
+        needs: which part of the `Density` it uses, "log_density" or "gradient". A method chooses
+            its estimator of the gradient accordingly, and passes exact densities only to kernels
+            that need them.
+        is_scaled: whether its steps are measured in units of `scale.factor`. Particles of a
+            mixture are then brought into the same order of components before the move, so that
+            their spread means something.
+        is_reweighting: whether it returns increments of the log weights. The scale is then taken
+            from the curvature of the density, since the covariance of the moving particles would
+            bias their weights.
 
     Example:
         >>> import blackjax
@@ -78,7 +86,8 @@ class GradientKernel(Kernel, Protocol):
     needs: ClassVar[Literal["log_density", "gradient"]] = "gradient"
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The variance that the gradient's noise adds in a step, as a share of the variance that the kernel adds itself.
+        """The variance that the gradient's noise adds in a step, as a share of the variance that
+        the kernel adds itself.
 
         `differences` are those of two estimates of the gradient at the same positions.
         """
@@ -86,7 +95,9 @@ class GradientKernel(Kernel, Protocol):
 
 
 def noise_variance(differences: Positions) -> Float[Array, ""]:
-    """Variance of the noise in one coordinate of a gradient, from the differences of two estimates at the same positions."""
+    """Variance of the noise in one coordinate of a gradient, from the differences of two estimates
+    at the same positions.
+    """
     return 0.5 * jnp.mean(differences**2)
 
 

@@ -1,15 +1,20 @@
-"""Langevin steps without Metropolis' correction, and the weights that correct for their discretisation.
+"""Langevin steps without Metropolis' correction, and the weights that correct for their
+discretisation.
 
-With step size h, a step under the log density ℓ_k = -U_k, in coordinates in which its covariance is about one,
+With step size h, a step under the log density ℓ_k = -U_k, in coordinates in which its covariance
+is about one,
 
     x' = x + h ∇ℓ_k(x) + √(2h) ξ,    ξ ~ N(0, 1),
 
-is followed by the increment of the log weight with which x' stands for the next log density ℓ_{k+1},
+is followed by the increment of the log weight with which x' stands for the next log density
+ℓ_{k+1},
 
-    ΔA = ℓ_{k+1}(x') - ℓ_k(x) - ½ (x' - x)·(∇ℓ_{k+1}(x') + ∇ℓ_k(x)) - (h/4) (|∇ℓ_{k+1}(x')|² - |∇ℓ_k(x)|²),
+    ΔA = ℓ_{k+1}(x') - ℓ_k(x) - ½ (x' - x)·(∇ℓ_{k+1}(x') + ∇ℓ_k(x)) - (h/4) (|∇ℓ_{k+1}(x')|² -
+    |∇ℓ_k(x)|²),
 
-the log of π_{k+1}(x') q_{k+1}(x | x') over π_k(x) q_k(x' | x), with q_k the law of a step. So weighted means, and the ratio
-of normalising constants exp(log mean A), are right on average for any h and any path of densities. One gradient a step.
+the log of π_{k+1}(x') q_{k+1}(x | x') over π_k(x) q_k(x' | x), with q_k the law of a step. So
+weighted means, and the ratio of normalising constants exp(log mean A), are right on average for
+any h and any path of densities. One gradient a step.
 
 Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4 (there -α_{k+1}(x', x) + α_k(x, x')).
 """
@@ -59,10 +64,12 @@ def log_weight_increment(
 
 @dataclass(frozen=True)
 class ULA(Kernel):
-    """`num_steps` Langevin steps in whitened coordinates; the particles' weights correct for their discretisation.
+    """`num_steps` Langevin steps in whitened coordinates; the particles' weights correct for their
+    discretisation.
 
-    The step size is h = ½ `step_size`² d^(-1/3), with d the number of parameters: `step_size` means the same as in `MALA`,
-    which rejects steps where this reweights. Long steps cost effective sample size, not bias.
+    The step size is h = ½ `step_size`² d^(-1/3), with d the number of parameters: `step_size`
+    means the same as in `MALA`, which rejects steps where this reweights. Long steps cost
+    effective sample size, not bias.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -95,10 +102,12 @@ def walk(
     factor: Float[Array, "parameters parameters"],
     step_size: Array | float,
 ) -> Moved:
-    """Positions after steps along a path of log densities, and the sums of the increments of their log weights.
+    """Positions after steps along a path of log densities, and the sums of the increments of their
+    log weights.
 
-    `log_density(k, x)` is the log density of one particle before step k = 0, 1, …, and after the last, k = `num_steps`. Steps
-    are taken in coordinates q from the particle's position, θ = θ₀ + L q with L the `factor`.
+    `log_density(k, x)` is the log density of one particle before step k = 0, 1, …, and after the
+    last, k = `num_steps`. Steps are taken in coordinates q from the particle's position, θ = θ₀ +
+    L q with L the `factor`.
     """
 
     def begin(step, origin):
@@ -118,6 +127,7 @@ def walk(
     carry = positions, start, jnp.zeros_like(start.log_density)
     gained: Array
     positions, _, gained = jax.lax.fori_loop(0, num_steps, one, carry)
-    # A particle that leaves the support has weight zero from then on; its position no longer matters.
+    # A particle that leaves the support has weight zero from then on; its position no longer
+    # matters.
     is_lost = ~jnp.isfinite(gained) | ~jnp.isfinite(positions).all(1)
     return Moved(jnp.where(is_lost[:, None], origins, positions), jnp.where(is_lost, -jnp.inf, gained))

@@ -17,14 +17,15 @@ class MALA(Kernel):
 
         q' = q + (h²/2) ∇ log π(L q) + h ξ,    ξ ~ N(0, 1),    h = `step_size` d^(-1/6),
 
-    accepted with the Metropolis-Hastings probability; d is the number of parameters. On a Gaussian, h = 1.65 d^(-1/6)
-    accepts 57% of the steps; the default is shorter, for densities that are not Gaussian.
+    accepted with the Metropolis-Hastings probability; d is the number of parameters. On a
+    Gaussian, h = 1.65 d^(-1/6) accepts 57% of the steps; the default is shorter, for densities
+    that are not Gaussian.
 
     Raises:
         ConfigurationError: a field that is out of range.
 
-    Source: Roberts, Tweedie (1996), Bernoulli 2, 341; Roberts, Rosenthal (1998), Journal of the Royal Statistical Society
-    B 60, 255 (the step size); the kernel is BlackJAX's.
+    Source: Roberts, Tweedie (1996), Bernoulli 2, 341; Roberts, Rosenthal (1998), Journal of the
+    Royal Statistical Society B 60, 255 (the step size); the kernel is BlackJAX's.
     """
 
     step_size: float = 1.0

@@ -1,7 +1,8 @@
 """Whitened steps from where each particle is: what kernels with Metropolis' correction share.
 
-A proposal's steps are taken in coordinates q, θ = θ₀ + L q, with θ₀ the particle's position and L Lᵀ the covariance of the
-density (`Scale.factor`). Far from zero, differences of whitened coordinates themselves would lose their digits.
+A proposal's steps are taken in coordinates q, θ = θ₀ + L q, with θ₀ the particle's position and L
+Lᵀ the covariance of the density (`Scale.factor`). Far from zero, differences of whitened
+coordinates themselves would lose their digits.
 """
 
 from collections.abc import Callable
@@ -27,8 +28,8 @@ def whitened(
 ) -> Positions:
     """Positions after `num_moves` moves of a BlackJAX kernel in whitened coordinates.
 
-    `init(position, log_density)` makes a state, and `state, info = step(key, state, log_density)` moves it. The density is
-    taken as zero where it is NaN.
+    `init(position, log_density)` makes a state, and `state, info = step(key, state, log_density)`
+    moves it. The density is taken as zero where it is NaN.
     """
 
     def density_from(origin, shift):

@@ -18,13 +18,14 @@ class RandomWalk(Kernel):
 
         q' = q + `step_size` d^(-1/2) ξ,    ξ ~ N(0, 1),
 
-    accepted with Metropolis' probability; d is the number of parameters. It decorrelates in about d steps.
+    accepted with Metropolis' probability; d is the number of parameters. It decorrelates in about
+    d steps.
 
     Raises:
         ConfigurationError: a field that is out of range.
 
-    Source: Metropolis et al. (1953), Journal of Chemical Physics 21, 1087; Roberts, Gelman, Gilks (1997), Annals of
-    Applied Probability 7, 110 (2.38 d^(-1/2)); the kernel is BlackJAX's.
+    Source: Metropolis et al. (1953), Journal of Chemical Physics 21, 1087; Roberts, Gelman, Gilks
+    (1997), Annals of Applied Probability 7, 110 (2.38 d^(-1/2)); the kernel is BlackJAX's.
     """
 
     step_size: float = 2.0

@@ -22,19 +22,22 @@ class ReflectingSGHMC(ConstrainedKernel):
         v' = v - 2 (v·n) n,  θ'' = θ' + v';         else, inside: θ ← θ'', v ← v'
                                                     else v ← -v, as before the kick
 
-    n is the unit gradient of the log-likelihood at θ', outside the contour. The path from θ'' with -v' is the same in
-    reverse, so the prior inside the contour is invariant; reflecting at the last point inside would not leave it invariant.
+    n is the unit gradient of the log-likelihood at θ', outside the contour. The path from θ'' with
+    -v' is the same in reverse, so the prior inside the contour is invariant; reflecting at the
+    last point inside would not leave it invariant.
 
-    By default there is no `learning_rate`: the steps are taken in coordinates in which the live points have a unit
-    covariance, with a length that follows the shares of steps that are rejected and reflected. The kick is divided into
-    two halves around the drift and the noise is N(0, 1 - (1 - α)²), so that where the log density is known (as that of a
-    prior is) Metropolis' correction makes each step exact.
+    By default there is no `learning_rate`: the steps are taken in coordinates in which the live
+    points have a unit covariance, with a length that follows the shares of steps that are rejected
+    and reflected. The kick is divided into two halves around the drift and the noise is N(0, 1 -
+    (1 - α)²), so that where the log density is known (as that of a prior is) Metropolis'
+    correction makes each step exact.
 
     Raises:
         ConfigurationError: a field that is out of range.
 
-    Source: Skilling (2012), AIP Conference Proceedings 1443, 145 (reflection from the outside point); Cameron (2020), MSc
-    thesis, Stellenbosch (SGHMC on the prior); Horowitz (1991), Physics Letters B 268, 247 (the corrected steps).
+    Source: Skilling (2012), AIP Conference Proceedings 1443, 145 (reflection from the outside
+    point); Cameron (2020), MSc thesis, Stellenbosch (SGHMC on the prior); Horowitz (1991), Physics
+    Letters B 268, 247 (the corrected steps).
     """
 
     num_steps: int = 20
@@ -62,10 +65,11 @@ class ReflectingSGHMC(ConstrainedKernel):
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """Points after `num_steps` steps, the share of its steps that each has taken, and the share without a reflection.
+        """Points after `num_steps` steps, the share of its steps that each has taken, and the
+        share without a reflection.
 
-        Off a contour much smaller than a step, reflections lead back to where the point was. With a `learning_rate` the
-        `factor` is not used.
+        Off a contour much smaller than a step, reflections lead back to where the point was. With
+        a `learning_rate` the `factor` is not used.
         """
         first, last, noise = 0.5, 0.5, (1 - (1 - self.friction) ** 2) ** 0.5
         if self.learning_rate is not None:
@@ -105,7 +109,9 @@ class ReflectingSGHMC(ConstrainedKernel):
 
 
 def _drift(region: Region, here: Points, velocities: Positions, factor):
-    """The points after a drift, their velocities, which of them met no contour, and which end inside."""
+    """The points after a drift, their velocities, which of them met no contour, and which end
+    inside.
+    """
 
     def drift(positions, velocities) -> Points:
         there = positions + velocities @ factor.T

@@ -1,8 +1,10 @@
-"""A prior inside a likelihood contour, and the protocol of the moves that stay in it: the kernels of nested sampling.
+"""A prior inside a likelihood contour, and the protocol of the moves that stay in it: the kernels
+of nested sampling.
 
-The region is {θ : log L(θ) > log L*}, with the density of the prior inside. Where a likelihood has plateaus, or sums in
-32 bits coincide, points at the contour itself are ordered by labels u ~ Uniform(0, 1): a point is inside if (log L, u)
-is larger than (log L*, u*). So ties never stop a sampler, and the prior mass inside is known.
+The region is {θ : log L(θ) > log L*}, with the density of the prior inside. Where a likelihood has
+plateaus, or sums in 32 bits coincide, points at the contour itself are ordered by labels u ~
+Uniform(0, 1): a point is inside if (log L, u) is larger than (log L*, u*). So ties never stop a
+sampler, and the prior mass inside is known.
 
 Source: Skilling (2006), Bayesian Analysis 1, 833, section 3 (labels against ties).
 """
@@ -34,9 +36,10 @@ class Region(NamedTuple):
     Attributes:
         threshold, label: log L* and u*.
         log_likelihood, likelihood_gradient: log L and its gradient.
-        log_density: `(key, positions) -> values, gradients`: the log density to sample inside, None where it is not known,
-            and an estimate of its gradient.
-        draw: `(key, count) -> positions`: draws from the density without the contour, where that is possible.
+        log_density: `(key, positions) -> values, gradients`: the log density to sample inside,
+            None where it is not known, and an estimate of its gradient.
+        draw: `(key, count) -> positions`: draws from the density without the contour, where that
+            is possible.
     """
 
     threshold: Float[Array, ""] | float
@@ -52,7 +55,9 @@ class Region(NamedTuple):
         return (log_likelihoods > self.threshold) | at_contour
 
     def relabel(self, key: Array, log_likelihoods: Values) -> Values:
-        """New labels for points inside, from their law: above the contour's own where a point lies on it."""
+        """New labels for points inside, from their law: above the contour's own where a point lies
+        on it.
+        """
         lowest = jnp.where(log_likelihoods == self.threshold, self.label, 0.0)
         return lowest + (1 - lowest) * jax.random.uniform(key, log_likelihoods.shape)
 
@@ -79,7 +84,8 @@ class ConstrainedKernel(Protocol):
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Values, Values]:
-        """The points after the move, the share of its steps that each has taken, and the share without a reflection.
+        """The points after the move, the share of its steps that each has taken, and the share
+        without a reflection.
 
         `factor` times a standard normal vector is the length of one step.
         """

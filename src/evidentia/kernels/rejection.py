@@ -17,9 +17,9 @@ BATCH = 256  # draws at a time
 class Rejection(ConstrainedKernel):
     """Draws from the prior until they fall inside the likelihood contour.
 
-    The points are independent and exact, a reference for the other kernels. With a prior mass X inside, a point takes 1/X
-    draws on average, too many where the data are much more informative than the prior. Points that are not replaced
-    after `max_draws` draws each stay where they were.
+    The points are independent and exact, a reference for the other kernels. With a prior mass X
+    inside, a point takes 1/X draws on average, too many where the data are much more informative
+    than the prior. Points that are not replaced after `max_draws` draws each stay where they were.
 
     Raises:
         ConfigurationError: a field that is out of range.
@@ -40,7 +40,8 @@ class Rejection(ConstrainedKernel):
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """New points, and twice, for each, one over the number of draws that it took; 0 for a point that is not replaced.
+        """New points, and twice, for each, one over the number of draws that it took; 0 for a
+        point that is not replaced.
 
         `factor` is not used. The draws are counted as if shared equally by all points.
         """

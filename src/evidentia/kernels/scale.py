@@ -8,7 +8,9 @@ from jaxtyping import Array, Float
 
 
 class Scale(NamedTuple):
-    """`factor` is an L with L Lᵀ the covariance of the density; `num_observations` is the number of rows seen."""
+    """`factor` is an L with L Lᵀ the covariance of the density; `num_observations` is the number
+    of rows seen.
+    """
 
     factor: Float[Array, "parameters parameters"]
     num_observations: float
@@ -20,13 +22,16 @@ def posterior_scale(
     precision: Float[np.ndarray, "parameters parameters"] | None,
     num_observations: float,
 ) -> Scale:
-    """The scale of a density from its weighted particles and, where known, its curvature at their mean.
+    """The scale of a density from its weighted particles and, where known, its curvature at their
+    mean.
 
-    The inverse of `precision`, the negative Hessian of the log density, is a covariance free of sampling error: that
-    of M particles in d dimensions has whitened variances between (1 - √(d/M))² and (1 + √(d/M))², and particles moved
-    by it stay too narrow where it is. The curvature is trusted if it is positive definite and the particles' mean
-    squared distance under it is that of a Gaussian to within a factor of `AGREEMENT`. Both are factored in float64:
-    softmax and other models with directions that only the prior holds have correlations within 10⁻⁶ of one at 10⁶ rows.
+    The inverse of `precision`, the negative Hessian of the log density, is a covariance free of
+    sampling error: that of M particles in d dimensions has whitened variances between (1 -
+    √(d/M))² and (1 + √(d/M))², and particles moved by it stay too narrow where it is. The
+    curvature is trusted if it is positive definite and the particles' mean squared distance under
+    it is that of a Gaussian to within a factor of `AGREEMENT`. Both are factored in float64:
+    softmax and other models with directions that only the prior holds have correlations within
+    10⁻⁶ of one at 10⁶ rows.
     """
     deviations = positions - weights @ positions
     factor = _particle_factor(deviations, weights)
@@ -41,13 +46,16 @@ AGREEMENT = 2.0
 
 
 def _particle_factor(deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the weighted covariance; its diagonal alone with fewer than four particles a parameter."""
+    """Cholesky factor of the weighted covariance; its diagonal alone with fewer than four
+    particles a parameter.
+    """
     count, size = deviations.shape
     covariance = (deviations * weights[:, None]).T @ deviations
     spread = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float32).tiny))
     if count < 4 * size:
         return np.diag(spread)
-    # The ridge only keeps the factorisation defined when particles coincide; 1e-9 is far below any true eigenvalue.
+    # The ridge only keeps the factorisation defined when particles coincide; 1e-9 is far below any
+    # true eigenvalue.
     correlation = covariance / np.outer(spread, spread) + 1e-9 * np.eye(size)
     return spread[:, None] * np.linalg.cholesky(correlation)
 

@@ -14,16 +14,17 @@ from evidentia.kernels.scale import Scale
 
 @dataclass(frozen=True)
 class SGHMC(GradientKernel):
-    """SGHMC in the form of Chen, Fox, Guestrin (2014), Eq. 15, with a step size that shrinks with the data.
+    """SGHMC in the form of Chen, Fox, Guestrin (2014), Eq. 15, with a step size that shrinks with
+    the data.
 
-    From v ~ N(0, η), `num_steps` times, with η = `learning_rate` / n, n the number of rows seen, α the friction and
-    ∇Û an estimate of the gradient of -log π:
+    From v ~ N(0, η), `num_steps` times, with η = `learning_rate` / n, n the number of rows seen, α
+    the friction and ∇Û an estimate of the gradient of -log π:
 
         v ← v - α v - η ∇Û(θ) + N(0, 2 (α - β̂) η)
         θ ← θ + v
 
-    β̂ = 0, as published: the noise of the mini-batch is not allowed for, so the particles spread too far once
-    η² n² Var ∇ℓ / B is no longer small beside 2 α η.
+    β̂ = 0, as published: the noise of the mini-batch is not allowed for, so the particles spread
+    too far once η² n² Var ∇ℓ / B is no longer small beside 2 α η.
 
     Raises:
         ConfigurationError: a field that is out of range.

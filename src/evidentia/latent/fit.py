@@ -1,4 +1,6 @@
-"""The loop of all methods: steps on the device, in blocks between which the host looks at θ and shows progress."""
+"""The loop of all methods: steps on the device, in blocks between which the host looks at θ and
+shows progress.
+"""
 
 import math
 import time
@@ -37,9 +39,11 @@ class LatentTrajectory(NamedTuple):
 
     Attributes:
         theta: in the structure of θ.
-        log_evidence: log Z(θ_k) in nats, float64; NaN where log Z(θ₀) or the weights are not known.
+        log_evidence: log Z(θ_k) in nats, float64; NaN where log Z(θ₀) or the weights are not
+            known.
         log_evidence_gain: log Z(θ_k) / Z(θ₀) in nats, float64; NaN without weights.
-        ess: effective sample size as a fraction of the particles, before resampling; NaN without weights.
+        ess: effective sample size as a fraction of the particles, before resampling; NaN without
+            weights.
     """
 
     theta: Any
@@ -180,7 +184,9 @@ def _advance(method, model, rest, key, state, steps):
 def _climb(
     method: Any, problem: Problem, key: Array, state: Any, num_steps: int, show: Callable[[list[Way]], None]
 ) -> tuple[Any, list[Way], BaseException | None]:
-    """The last good state, the way there in blocks, and what ended it before all steps: Ctrl-C, an `EstimationError`, or nothing."""
+    """The last good state, the way there in blocks, and what ended it before all steps: Ctrl-C, an
+    `EstimationError`, or nothing.
+    """
     ways: list[Way] = []
     block = -(-num_steps // NUM_BLOCKS)
     try:
@@ -229,7 +235,9 @@ def _check_mini_batches(method, model, data) -> None:
 
 
 def _check_density(problem: Problem, theta: Any, start: Start) -> None:
-    """Raise ModelError, with what was given and is needed, unless the log joint density is one number."""
+    """Raise ModelError, with what was given and is needed, unless the log joint density is one
+    number.
+    """
     try:
         x = jax.eval_shape(ravel_pytree(problem.example)[1], start.positions[0])
         given = () if problem.data is None else (problem.data,)

@@ -16,13 +16,14 @@ class IPLA(PGD):
 
         θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data) + √(2h/N) ξ,
 
-    so that θ has a stationary law, which narrows about the maximisers as N grows. θ takes steps of `theta_step_size`, which is
-    `step_size` if not given, and no other optimiser.
+    so that θ has a stationary law, which narrows about the maximisers as N grows. θ takes steps of
+    `theta_step_size`, which is `step_size` if not given, and no other optimiser.
 
     Raises:
         ConfigurationError: a field that is out of range.
 
-    Source: Akyildiz, Crucinio, Girolami, Johnston, Sabanis (2025), ESAIM: Probability and Statistics 29.
+    Source: Akyildiz, Crucinio, Girolami, Johnston, Sabanis (2025), ESAIM: Probability and
+        Statistics 29.
     """
 
     theta_step_size: float | None = None

@@ -1,4 +1,6 @@
-"""What the methods that climb on the marginal likelihood share: their fields, the step of θ, and `fit`."""
+"""What the methods that climb on the marginal likelihood share: their fields, the step of θ, and
+`fit`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,10 +29,12 @@ class ParticleMethod:
         num_particles: particles N.
         step_size: of the particles' Langevin steps, h.
         optimizer: any optax transformation for θ; `optax.sgd(step_size)` if not given.
-        bounds: (lower, upper), pytrees like θ or numbers: θ is put back into this box after each step.
+        bounds: (lower, upper), pytrees like θ or numbers: θ is put back into this box after each
+            step.
         normalise_gradient: divide the gradient of θ by its norm, over all of θ.
-        tolerance: stop early where the mean of θ over a twentieth of the steps differs from that over the twentieth before by
-            less than this in each number, as a share of 1 + |θ|. None for all steps.
+        tolerance: stop early where the mean of θ over a twentieth of the steps differs from that
+            over the twentieth before by less than this in each number, as a share of 1 + |θ|. None
+            for all steps.
     """
 
     num_particles: int = 100
@@ -78,22 +82,28 @@ class ParticleMethod:
         Args:
             latent_model: the joint log density.
             theta0: where θ begins.
-            particles0: where the particles begin, a pytree of arrays (particles, …); their number counts, not `num_particles`.
-                If not given, draws of the model's prior, and for a method with weights of the posterior given θ₀.
-            log_evidence0: log Z(θ₀) in nats, where it is known; only a method with weights knows it at other θ too.
-            data: what the model's functions are given, a pytree of arrays; observations stand on the leading axis.
+            particles0: where the particles begin, a pytree of arrays (particles, …); their number
+                counts, not `num_particles`. If not given, draws of the model's prior, and for a
+                method with weights of the posterior given θ₀.
+            log_evidence0: log Z(θ₀) in nats, where it is known; only a method with weights knows
+                it at other θ too.
+            data: what the model's functions are given, a pytree of arrays; observations stand on
+                the leading axis.
             num_steps: steps of θ.
             seed: the same seed gives the same numbers on the same machine.
-            progress: True for a bar on standard error, or a function that is called with an `Update` now and then.
+            progress: True for a bar on standard error, or a function that is called with an
+                `Update` now and then.
 
         Returns:
-            θ, its way, the particles and their weights. After Ctrl-C what there is by then, with `completed=False`.
+            θ, its way, the particles and their weights. After Ctrl-C what there is by then, with
+            `completed=False`.
 
         Raises:
             ModelError: `latent_model` is none, or does not give one number.
-            ConfigurationError: no particles to begin with, arrays that do not fit, mini-batches without `log_prior`.
-            EstimationError: the log joint density is not finite at the start, or θ or all particles left the finite range; then
-                its `fit` is the result of the steps before.
+            ConfigurationError: no particles to begin with, arrays that do not fit, mini-batches
+                without `log_prior`.
+            EstimationError: the log joint density is not finite at the start, or θ or all
+                particles left the finite range; then its `fit` is the result of the steps before.
         """
         return fit(
             self,
@@ -112,7 +122,9 @@ class ParticleMethod:
         raise NotImplementedError
 
     def update(self, problem: Problem, key: Array, state: Any) -> tuple[Any, StepTaken]:
-        """The state after a step, and what the step was worth, NaN where weights are not known; pure."""
+        """The state after a step, and what the step was worth, NaN where weights are not known;
+        pure.
+        """
         raise NotImplementedError
 
     def particles(self, state: Any) -> tuple[Positions, Float[Array, " particles"]]:

@@ -19,15 +19,19 @@ def _as_it_is(theta: Any, x: Any, data: Any) -> tuple[Any, Any]:
 class LatentModel:
     """A model with parameters θ, to be chosen, and latent variables x, to be integrated out.
 
-    Its evidence is the marginal likelihood Z(θ) = ∫ exp(log_joint(θ, x)) dx; the methods of `ev.latent` climb on it.
+    Its evidence is the marginal likelihood Z(θ) = ∫ exp(log_joint(θ, x)) dx; the methods of
+    `ev.latent` climb on it.
 
     Attributes:
-        log_joint: `(theta, x, data=None) -> ()`, log p_θ(x, data) in nats, in `jax.numpy`; θ and x are any pytrees of arrays,
-            on scales on which every real value is possible. It is called without data where `fit` is given none.
-        log_prior: `(theta, x) -> ()`, the terms of `log_joint` that do not depend on data; mini-batches need it.
-        sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. Where there is one, `fit` needs no
-            particles to begin with.
-        constrain: `(theta, x, data) -> (theta, x)`, from those scales to the user's; `from_numpyro` sets it.
+        log_joint: `(theta, x, data=None) -> ()`, log p_θ(x, data) in nats, in `jax.numpy`; θ and x
+            are any pytrees of arrays, on scales on which every real value is possible. It is
+            called without data where `fit` is given none.
+        log_prior: `(theta, x) -> ()`, the terms of `log_joint` that do not depend on data;
+            mini-batches need it.
+        sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. Where
+            there is one, `fit` needs no particles to begin with.
+        constrain: `(theta, x, data) -> (theta, x)`, from those scales to the user's;
+            `from_numpyro` sets it.
         unconstrain: the inverse of it, for an x that may be None.
         name: shown in progress and messages.
 
@@ -41,7 +45,8 @@ class LatentModel:
         >>> LatentModel(log_joint, name="two levels")
         LatentModel('two levels')
 
-    Source: Kuntz, Lim, Johansen (2023), Proceedings of Machine Learning Research 206, section 1 (the problem).
+    Source: Kuntz, Lim, Johansen (2023), Proceedings of Machine Learning Research 206, section 1
+        (the problem).
     """
 
     log_joint: Callable[..., Float[Array, ""]]
@@ -63,17 +68,19 @@ class LatentModel:
     ) -> "LatentModel":
         """A model from a NumPyro function, called as `function(**data)`.
 
-        θ and x are dictionaries by name, with the values that the function knows; `fit` moves them on the unconstrained scale.
+        θ and x are dictionaries by name, with the values that the function knows; `fit` moves them
+        on the unconstrained scale.
 
         Args:
-            function: with the parameters as `numpyro.param` or `numpyro.sample` statements (the prior of those does not
-                count), the latent variables as sample statements without `obs`, the data as those with it.
+            function: with the parameters as `numpyro.param` or `numpyro.sample` statements (the
+                prior of those does not count), the latent variables as sample statements without
+                `obs`, the data as those with it.
             parameters: the names of the parameters.
             name: that of the function if not given.
 
         Raises:
-            ModelError: here, if it is not a function or there are no names; at the first use, for a parameter that is not
-                there or a latent site that is discrete.
+            ModelError: here, if it is not a function or there are no names; at the first use, for
+                a parameter that is not there or a latent site that is discrete.
 
         Example:
             >>> import numpyro, numpyro.distributions as dist

@@ -33,8 +33,9 @@ class MomentumPGD(ParticleMethod):
         v ← e^{-γh} v + h ∇_x log p_θ(x, data) + √(1 - e^{-2γh}) ξ,        x ← x + h v,
         u ← e^{-γh} u + h (1/N) Σ ∇_θ log p_θ(xᵢ, data),                   θ ← θ + h u,
 
-    with h the `step_size` and γ the friction. A step of h goes about as far as one of h² in `PGD`, so h is of the order of the
-    root of that one's. Another optimiser may take the place of the second line.
+    with h the `step_size` and γ the friction. A step of h goes about as far as one of h² in `PGD`,
+    so h is of the order of the root of that one's. Another optimiser may take the place of the
+    second line.
 
     Attributes:
         friction: γ.
@@ -43,8 +44,8 @@ class MomentumPGD(ParticleMethod):
     Raises:
         ConfigurationError: a field that is out of range.
 
-    Source: Lim, Kuntz, Power, Johansen (2024), Proceedings of Machine Learning Research 235 (the dynamics; its discretisation
-    is finer).
+    Source: Lim, Kuntz, Power, Johansen (2024), Proceedings of Machine Learning Research 235 (the
+    dynamics; its discretisation is finer).
     """
 
     step_size: float = 0.1

@@ -17,7 +17,9 @@ Data = Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class NumpyroProgram:
-    """The functions that `LatentModel` asks for. θ and x are dictionaries by name, on the unconstrained scale."""
+    """The functions that `LatentModel` asks for. θ and x are dictionaries by name, on the
+    unconstrained scale.
+    """
 
     function: Callable[..., Any]
     parameters: tuple[str, ...]

@@ -1,4 +1,6 @@
-"""A model with its data, as the methods see it: log densities and gradients at a θ and at flat particles."""
+"""A model with its data, as the methods see it: log densities and gradients at a θ and at flat
+particles.
+"""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +16,9 @@ Positions = Float[Array, "particles parameters"]
 
 
 class Problem(NamedTuple):
-    """`example` has the structure of one particle's latent variables; `batch_size` rows of the data make a mini-batch."""
+    """`example` has the structure of one particle's latent variables; `batch_size` rows of the
+    data make a mini-batch.
+    """
 
     model: LatentModel
     example: Any
@@ -36,7 +40,9 @@ class Problem(NamedTuple):
         return prior + count / self.batch_size * (self.model.log_joint(theta, x, batch) - prior)
 
     def look(self, theta: Any, positions: Positions, key: Array) -> tuple[LangevinState, Any]:
-        """The particles' places under θ, and the gradient with respect to θ at each, (particles, …)."""
+        """The particles' places under θ, and the gradient with respect to θ at each, (particles,
+        …).
+        """
         both = jax.value_and_grad(self.log_joint, argnums=(0, 1))
         values, (by_theta, by_position) = jax.vmap(both, (None, 0, None))(theta, positions, key)
         return LangevinState(positions, values, by_position), by_theta

@@ -12,13 +12,15 @@ from evidentia.latent.pgd import PGD, with_noise
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SFLA(PGD):
-    """The slow-fast Langevin algorithm: Langevin dynamics of θ and of the latent variables, these faster by a factor 1/ε.
+    """The slow-fast Langevin algorithm: Langevin dynamics of θ and of the latent variables, these
+    faster by a factor 1/ε.
 
-        θ ← θ + h ∇_θ log p_θ(x, data) + √(2h/β) ξ,        x ← x + (h/ε) ∇_x log p_θ(x, data) + √(2h/ε) ξ,
+        θ ← θ + h ∇_θ log p_θ(x, data) + √(2h/β) ξ,        x ← x + (h/ε) ∇_x log p_θ(x, data) +
+        √(2h/ε) ξ,
 
-    with β the `inverse_temperature`. As ε falls, θ follows the gradient of log Z with the noise that belongs to its law
-    exp(β log Z(θ)). It needs one particle; with more, their mean gradient moves θ. `step_size` is h/ε, that of the latent
-    variables.
+    with β the `inverse_temperature`. As ε falls, θ follows the gradient of log Z with the noise
+    that belongs to its law exp(β log Z(θ)). It needs one particle; with more, their mean gradient
+    moves θ. `step_size` is h/ε, that of the latent variables.
 
     Attributes:
         time_scale: ε, how much slower θ is.
@@ -27,8 +29,8 @@ class SFLA(PGD):
     Raises:
         ConfigurationError: a field that is out of range.
 
-    Source: Akyildiz, Ottobre, Souttar (2024), A multiscale perspective on maximum marginal likelihood estimation,
-    arXiv:2406.04187.
+    Source: Akyildiz, Ottobre, Souttar (2024), A multiscale perspective on maximum marginal
+    likelihood estimation, arXiv:2406.04187.
     """
 
     num_particles: int = 1

@@ -14,7 +14,9 @@ from evidentia.latent.problem import Positions, Problem
 
 
 class SOULState(NamedTuple):
-    """θ, and the chain of the last step: all its places, the last of which the next chain goes on from."""
+    """θ, and the chain of the last step: all its places, the last of which the next chain goes on
+    from.
+    """
 
     theta: Any
     optimizer_state: Any
@@ -25,17 +27,21 @@ class SOULState(NamedTuple):
 class SOUL(ParticleMethod):
     """Stochastic optimisation via unadjusted Langevin.
 
-    For every step of θ one chain makes N = `num_particles` steps under the present θ, one after the other, from where it was,
+    For every step of θ one chain makes N = `num_particles` steps under the present θ, one after
+    the other, from where it was,
 
-        x ← x + h ∇_x log p_θ(x, data) + √(2h) ξ,        θ ← θ + (h/N) Σ ∇_θ log p_θ(x, data) over the chain,
+        x ← x + h ∇_x log p_θ(x, data) + √(2h) ξ,        θ ← θ + (h/N) Σ ∇_θ log p_θ(x, data) over
+        the chain,
 
-    with any optimiser in place of the second. Of `particles0` the first begins the chain. The particles of the result are the
-    last chain, which are not independent.
+    with any optimiser in place of the second. Of `particles0` the first begins the chain. The
+    particles of the result are the last chain, which are not independent.
 
     Attributes:
-        batch_size: rows of a mini-batch, another one for each step of the chain; None for all data.
+        batch_size: rows of a mini-batch, another one for each step of the chain; None for all
+            data.
 
-    Source: De Bortoli, Durmus, Pereyra, Fernandez Vidal (2021), Statistics and Computing 31, 29, Algorithm 1.
+    Source: De Bortoli, Durmus, Pereyra, Fernandez Vidal (2021), Statistics and Computing 31, 29,
+        Algorithm 1.
     """
 
     batch_size: int | None = None

@@ -1,4 +1,6 @@
-"""Where particles begin: draws of the prior, or of the posterior given θ₀ with the log evidence there."""
+"""Where particles begin: draws of the prior, or of the posterior given θ₀ with the log evidence
+there.
+"""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,7 +38,8 @@ def from_prior(model: LatentModel, theta: Any, data: Any, count: int, key: Array
 
 
 def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Array) -> Start:
-    """Draws of the posterior given θ and the log evidence there, by importance sampling about the mode.
+    """Draws of the posterior given θ and the log evidence there, by importance sampling about the
+    mode.
 
     A Student t with the curvature at the mode is the proposal, of `NUM_DRAWS` draws.
 

@@ -1,4 +1,6 @@
-"""A model bound to the shapes of its data: densities of an unconstrained vector, as methods see a model."""
+"""A model bound to the shapes of its data: densities of an unconstrained vector, as methods see a
+model.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +30,8 @@ class Densities(NamedTuple):
         prior: the program that samples the prior.
         sites: its latent sites.
         pointwise: the log-likelihood of each row as a function of the constrained parameters.
-        rows: what the prior is called with: a few rows, of which it may use the shapes, or nothing.
+        rows: what the prior is called with: a few rows, of which it may use the shapes, or
+            nothing.
     """
 
     prior: Program
@@ -60,16 +63,19 @@ class BoundModel:
 
     With θ = T(u) the parameters that a user knows at the position u,
 
-        log_prior(u) = log p(θ) + log |det ∂T/∂u|,      log_likelihood(u, batch)_i = log p(y_i | θ).
+        log_prior(u) = log p(θ) + log |det ∂T/∂u|,      log_likelihood(u, batch)_i = log p(y_i |
+        θ).
 
-    Made by `Model.bind`. It is a static argument of compiled functions. Two bound models are equal if they compute the same
-    (`identity`), so that a model which is built anew from the same parts compiles nothing.
+    Made by `Model.bind`. It is a static argument of compiled functions. Two bound models are equal
+    if they compute the same (`identity`), so that a model which is built anew from the same parts
+    compiles nothing.
 
     Attributes:
         name: the model's name.
         densities: the functions that are traced.
         exchangeable: names of parameters whose leading axis counts interchangeable components.
-        sample_posterior: the model's, or None: exact draws of the constrained parameters given data.
+        sample_posterior: the model's, or None: exact draws of the constrained parameters given
+            data.
         identity: of what the model computes (`probe`).
     """
 
@@ -92,7 +98,8 @@ class BoundModel:
     def sample_prior(self, key: Array, num_particles: int) -> Float[Array, "particles parameters"]:
         """Draws from the prior, unconstrained.
 
-        They are the first of a power of two: one compiled program, of a second, serves all the usual numbers.
+        They are the first of a power of two: one compiled program, of a second, serves all the
+            usual numbers.
         """
         drawn = max(LEAST_DRAWS, 2 ** (num_particles - 1).bit_length())
         draws = self._sample_prior(key, drawn)
@@ -106,10 +113,13 @@ class BoundModel:
         """As `sample_prior`, exactly `count`: for use inside a compiled program."""
         return jax.vmap(self.densities.draw)(jax.random.split(key, count))
 
-    # Traced once for each shape: NumPyro's own work in Python is most of what tracing a gradient would take.
+    # Traced once for each shape: NumPyro's own work in Python is most of what tracing a gradient
+    # would take.
     @partial(jax.jit, static_argnames="self")
     def place(self, position: Position) -> tuple[Params, dict[str, Float[Array, ""]]]:
-        """The constrained parameters at a position, and the log prior density of each, of which `log_prior` is the sum."""
+        """The constrained parameters at a position, and the log prior density of each, of which
+        `log_prior` is the sum.
+        """
         return self.densities.place(position)
 
     def log_prior(self, position: Position) -> Float[Array, ""]:
@@ -136,12 +146,16 @@ class BoundModel:
 
     @partial(jax.jit, static_argnames="self")
     def unconstrain(self, params: Params) -> Position:
-        """The unconstrained vector of one set of parameters, as `constrain` gives them without the leading axis."""
+        """The unconstrained vector of one set of parameters, as `constrain` gives them without the
+        leading axis.
+        """
         prior, sites, _, rows = self.densities
         return program.unplace(prior, sites, rows, params)
 
     def log_prior_of(self, params: Params) -> Float[Array, ""]:
-        """Log prior density of one set of constrained parameters, with respect to them: without a Jacobian."""
+        """Log prior density of one set of constrained parameters, with respect to them: without a
+        Jacobian.
+        """
         prior, sites, _, rows = self.densities
         return program.log_density(prior, sites, rows, params)
 

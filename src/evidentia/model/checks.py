@@ -17,7 +17,9 @@ from evidentia.model.probe import Values
 
 
 def some_rows(batch: Observations, count: int) -> Observations:
-    """`count` rows spread evenly over a batch, as NumPy arrays; rows repeat where the batch has fewer."""
+    """`count` rows spread evenly over a batch, as NumPy arrays; rows repeat where the batch has
+    fewer.
+    """
 
     def take(leaf):
         rows = leaf.shape[0]
@@ -28,14 +30,18 @@ def some_rows(batch: Observations, count: int) -> Observations:
 
 
 def probing_batches(rows: Observations) -> Observations:
-    """Three batches: the rows, the rows with every second one replaced, and made-up rows; for `check_values`."""
+    """Three batches: the rows, the rows with every second one replaced, and made-up rows; for
+    `check_values`.
+    """
     made_up = _made_up(rows)
     every_second = jax.tree.map(_replace_every_second, rows, made_up)
     return jax.tree.map(lambda *leaves: np.stack(leaves), rows, every_second, made_up)
 
 
 def check_result(densities: Densities, rows: Observations) -> None:
-    """Raise ModelError unless the log-likelihood of `rows` can be traced and is one real number per row."""
+    """Raise ModelError unless the log-likelihood of `rows` can be traced and is one real number
+    per row.
+    """
     result = _trace(densities, rows)
     count = jax.tree.leaves(rows)[0].shape[0]
     if not isinstance(result, jax.ShapeDtypeStruct):
@@ -54,7 +60,8 @@ def check_values(values: Values) -> None:
 
     - the prior density of a site is not finite, or depends on the data;
     - the log-likelihood of a row changes with the other rows of its batch;
-    - the log-likelihood does not depend on the parameters, neither for real rows nor for made-up ones.
+    - the log-likelihood does not depend on the parameters, neither for real rows nor for made-up
+      ones.
     """
     _check_prior(values.prior, values.prior_of_batches)
     log_likelihoods, of_every_second, of_made_up = values.log_likelihoods
@@ -123,7 +130,9 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
 
 
 def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
-    """Raise ModelError unless `exchangeable` names parameters of which two components can be swapped."""
+    """Raise ModelError unless `exchangeable` names parameters of which two components can be
+    swapped.
+    """
     names, shapes = bound.exchangeable, bound.parameter_shapes
     if unknown := [name for name in names if name not in shapes]:
         raise ModelError(
@@ -157,7 +166,9 @@ def _evaluate_swapped(bound, position, swap, rows):
 
 
 def _made_up(rows: Observations) -> Observations:
-    """Rows that inform about the parameters of almost any model: uniform numbers in (0, 1), or zeros and ones."""
+    """Rows that inform about the parameters of almost any model: uniform numbers in (0, 1), or
+    zeros and ones.
+    """
     generator = np.random.default_rng(0)
 
     def fill(leaf):

@@ -20,25 +20,32 @@ class Model:
     """A prior and a pointwise log-likelihood.
 
     Attributes:
-        prior: NumPyro distributions by name. In place of a distribution there may be a function of the parameters before
-            it (a dict) that returns one. For a model made by `from_numpyro` it is the NumPyro function.
-        log_likelihood: `(params, batch) -> (batch,)`, one number per observation in nats, in `jax.numpy`. `params` maps
-            the names in `prior` to constrained values; `batch` holds some rows of the data, in the data's structure.
+        prior: NumPyro distributions by name. In place of a distribution there may be a function of
+            the parameters before it (a dict) that returns one. For a model made by `from_numpyro`
+            it is the NumPyro function.
+        log_likelihood: `(params, batch) -> (batch,)`, one number per observation in nats, in
+            `jax.numpy`. `params` maps the names in `prior` to constrained values; `batch` holds
+            some rows of the data, in the data's structure.
         name: shown in results.
-        exchangeable: names of parameters whose leading axis counts components that may be put into any order without
-            changing the model, such as a mixture's weights, means and variances.
-        check_data: raises DataError for data (as NumPy arrays) that the model cannot use, such as labels out of range.
-        simulate: `data, params = simulate(num_observations, seed)`, with parameters drawn from the prior.
+        exchangeable: names of parameters whose leading axis counts components that may be put into
+            any order without changing the model, such as a mixture's weights, means and variances.
+        check_data: raises DataError for data (as NumPy arrays) that the model cannot use, such as
+            labels out of range.
+        simulate: `data, params = simulate(num_observations, seed)`, with parameters drawn from the
+            prior.
         exact_log_evidence: the exact log evidence of data in nats, where it is known.
-        sample_posterior: `params = sample_posterior(data, num_draws, seed)`, exact independent draws from the posterior
-            given data (as NumPy arrays), where that can be done: constrained values by name, each with draws on its leading
-            axis. Estimators that need draws from the posterior take these instead of a Markov chain.
+        sample_posterior: `params = sample_posterior(data, num_draws, seed)`, exact independent
+            draws from the posterior given data (as NumPy arrays), where that can be done:
+            constrained values by name, each with draws on its leading axis. Estimators that need
+            draws from the posterior take these instead of a Markov chain.
 
-    The functions of a model are traced once for each shape of data, as by `jax.jit`: what they close over must not change
-    afterwards. A model that is built anew is traced anew, but compiles nothing if it computes the same.
+    The functions of a model are traced once for each shape of data, as by `jax.jit`: what they
+    close over must not change afterwards. A model that is built anew is traced anew, but compiles
+    nothing if it computes the same.
 
     Raises:
-        ModelError: the prior is not made of NumPyro distributions, or the log-likelihood is not a function.
+        ModelError: the prior is not made of NumPyro distributions, or the log-likelihood is not a
+            function.
 
     Example:
         >>> import jax.numpy as jnp
@@ -73,11 +80,13 @@ class Model:
     ) -> "Model":
         """A model from a NumPyro function, called as `function(**batch)`.
 
-        Its latent sites are the parameters, its observed sites the likelihood. Latent sites must be continuous, with
-        shapes that do not follow the number of rows; the log-probability of an observed site must be one number per row.
+        Its latent sites are the parameters, its observed sites the likelihood. Latent sites must
+        be continuous, with shapes that do not follow the number of rows; the log-probability of an
+        observed site must be one number per row.
 
         Raises:
-            ModelError: here, if it is not a function; at the first use, for a site of another kind, with its name.
+            ModelError: here, if it is not a function; at the first use, for a site of another
+                kind, with its name.
 
         Example:
             >>> import numpyro, numpyro.distributions as dist
@@ -98,7 +107,8 @@ class Model:
         The same model and shapes (apart from the number of rows) give the same object.
 
         Raises:
-            ModelError: what is wrong with the prior or the log-likelihood, and what is needed instead.
+            ModelError: what is wrong with the prior or the log-likelihood, and what is needed
+                instead.
         """
         leaves, structure = jax.tree.flatten(batch)
         key = structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)

@@ -1,7 +1,8 @@
 """What a model computes: its values are checked, and the text of its program identifies it.
 
-Models are equal if their programs are: the same densities, gradients and prior draws, constants included, however they are
-written. So a model that is built anew compiles nothing, and a function that closes over another value is another model.
+Models are equal if their programs are: the same densities, gradients and prior draws, constants
+included, however they are written. So a model that is built anew compiles nothing, and a function
+that closes over another value is another model.
 """
 
 import hashlib

@@ -1,13 +1,13 @@
 """NumPyro programs as densities on unconstrained values. The only way from NumPyro to a density.
 
-A *program* is a function of named arrays that contains NumPyro statements: a user's model, or the function that
-`program_of` makes of a mapping of distributions. A *site* is a random variable of it. With T NumPyro's bijector
-from the real numbers to the support of a site,
+A *program* is a function of named arrays that contains NumPyro statements: a user's model, or the
+function that `program_of` makes of a mapping of distributions. A *site* is a random variable of
+it. With T NumPyro's bijector from the real numbers to the support of a site,
 
     θ = T(u),       log p(u) = log p(θ) + log |det ∂T/∂u|.
 
-`Site` says which part of one flat vector belongs to a latent site; the vector holds the sites in the order in which
-the program samples them.
+`Site` says which part of one flat vector belongs to a latent site; the vector holds the sites in
+the order in which the program samples them.
 """
 
 import operator
@@ -33,7 +33,9 @@ LARGEST_LOG = 87.0  # exp(87) and exp(-87) are about the largest and the smalles
 
 
 class Site(NamedTuple):
-    """A latent site: its shape as the user sees it, and its shape and slice in the unconstrained vector."""
+    """A latent site: its shape as the user sees it, and its shape and slice in the unconstrained
+    vector.
+    """
 
     shape: tuple[int, ...]
     unconstrained_shape: tuple[int, ...]
@@ -71,7 +73,9 @@ def trace_at(
 
 
 def bijector(message: Mapping[str, Any]) -> Any:
-    """T of a `sample` or `param` statement. Raises ModelError if its support cannot be mapped from the real numbers."""
+    """T of a `sample` or `param` statement. Raises ModelError if its support cannot be mapped from
+    the real numbers.
+    """
     is_sample = message["type"] == "sample"
     support = message["fn"].support if is_sample else message["kwargs"].get("constraint", constraints.real)
     try:
@@ -93,7 +97,9 @@ def log_prob(message: Mapping[str, Any]) -> Array:
 
 
 def program_of(prior: Prior) -> Program:
-    """The program that samples a prior given as a mapping; a function in it gets the parameters before it."""
+    """The program that samples a prior given as a mapping; a function in it gets the parameters
+    before it.
+    """
 
     def program(**rows):
         params: Params = {}
@@ -106,7 +112,8 @@ def program_of(prior: Prior) -> Program:
 def draw(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], key: Array) -> Position:
     """One draw from the prior, unconstrained.
 
-    A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes ±87 instead of infinity.
+    A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes ±87
+    instead of infinity.
     """
     trace = handlers.trace(handlers.seed(program, key)).get_trace(**rows)
     return _flat(trace, sites, {name: trace[name]["value"] for name in sites})
@@ -115,14 +122,18 @@ def draw(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], k
 def place(
     program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], position: Position
 ) -> tuple[Params, dict[str, Float[Array, ""]]]:
-    """The constrained parameters at a position, and each site's log prior density there (of the unconstrained value)."""
+    """The constrained parameters at a position, and each site's log prior density there (of the
+    unconstrained value).
+    """
     trace, log_dets = trace_at(program, {name: site.take(position) for name, site in sites.items()}, rows)
     params = {name: trace[name]["value"] for name in sites}
     return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in sites}
 
 
 def unplace(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params) -> Position:
-    """The unconstrained vector of constrained parameters; values at the edge of their support become ±87."""
+    """The unconstrained vector of constrained parameters; values at the edge of their support
+    become ±87.
+    """
     return _flat(_trace_of(program, rows, params), sites, params)
 
 
@@ -135,7 +146,9 @@ def log_density(
 
 
 def pointwise(function: Program) -> Callable[[Params, Any], Float[Array, " batch"]]:
-    """The log-likelihood of each row: the sum of the log-probabilities of the function's observed sites."""
+    """The log-likelihood of each row: the sum of the log-probabilities of the function's observed
+    sites.
+    """
 
     def log_likelihood(params, batch):
         sites = _trace_of(function, batch, params).values()

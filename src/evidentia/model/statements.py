@@ -1,4 +1,6 @@
-"""What is static about a program: its sites and their shapes, and the checks that these allow. No number is computed."""
+"""What is static about a program: its sites and their shapes, and the checks that these allow. No
+number is computed.
+"""
 
 import inspect
 import math
@@ -47,7 +49,9 @@ def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
 
 
 def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
-    """The latent sites in the order of the unconstrained vector. Raises ModelError if there are none."""
+    """The latent sites in the order of the unconstrained vector. Raises ModelError if there are
+    none.
+    """
     sites: dict[str, Site] = {}
     start = 0
     for name, statement in statements.items():
@@ -61,7 +65,9 @@ def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
 
 
 def check_prior(prior: Any) -> None:
-    """Raise ModelError unless `prior` maps names to NumPyro distributions, or to functions that return one."""
+    """Raise ModelError unless `prior` maps names to NumPyro distributions, or to functions that
+    return one.
+    """
     if not isinstance(prior, Mapping) or not prior:
         raise ModelError(f"prior must map parameter names to NumPyro distributions; got {prior!r}.")
     for name, value in prior.items():
@@ -95,8 +101,8 @@ def check_splits_by_row(
 ) -> None:
     """Raise ModelError unless a NumPyro model splits by observation.
 
-    `first` and `second` are its statements for `few` and `more` rows: a shape that differs between them follows the
-    number of rows.
+    `first` and `second` are its statements for `few` and `more` rows: a shape that differs between
+    them follows the number of rows.
     """
     counts = [len(next(iter(rows.values()))) for rows in (few, more)]
     if first.keys() != second.keys():

@@ -1,4 +1,6 @@
-"""Averaging models online: their probabilities as the data come in, and what they predict together."""
+"""Averaging models online: their probabilities as the data come in, and what they predict
+together.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ class AverageUpdate(NamedTuple):
     Attributes:
         num_observations: rows seen, with this batch.
         batch_size: rows of this batch.
-        log_predictive: log Σ πₖ pₖ(batch) of the average, with the probabilities πₖ from before the batch, in nats.
-        log_evidence: the sum of these over all batches: the cumulative log predictive density of the average, in nats.
+        log_predictive: log Σ πₖ pₖ(batch) of the average, with the probabilities πₖ from before
+            the batch, in nats.
+        log_evidence: the sum of these over all batches: the cumulative log predictive density of
+            the average, in nats.
         probabilities: of the models by name, after the batch.
         updates: what each model's `update` returned, by name.
     """
@@ -58,11 +62,12 @@ class ModelAverage:
 
         log wₖ ← α^b log wₖ + log pₖ(batch | rows before),     πₖ(after) ∝ πₖ wₖ.
 
-    With α = 1 that is Bayes' rule: πₖ(after) are the posterior probabilities, those of `evidentia.compare`. With α < 1 the
-    evidence of a row counts for less the longer ago it was, with a memory of about 1 / (1 - α) rows, so that the
-    average follows a stream in which the best model changes (dynamic model averaging); without data the probabilities go
-    back to the prior. α counts per row, however rows are cut into batches; within a batch nothing is forgotten,
-    so batches should be short against the memory.
+    With α = 1 that is Bayes' rule: πₖ(after) are the posterior probabilities, those of
+    `evidentia.compare`. With α < 1 the evidence of a row counts for less the longer ago it was,
+    with a memory of about 1 / (1 - α) rows, so that the average follows a stream in which the best
+    model changes (dynamic model averaging); without data the probabilities go back to the prior. α
+    counts per row, however rows are cut into batches; within a batch nothing is forgotten, so
+    batches should be short against the memory.
 
     Attributes:
         onlines: the models by name.
@@ -71,21 +76,23 @@ class ModelAverage:
         log_evidence: cumulative log predictive density of the average since it was made, in nats.
 
     Args:
-        onlines: an `evidentia.Online`, or anything `OnlineLike`, by name. They may have seen rows, all the same number: their
-            evidence then counts in full.
+        onlines: an `evidentia.Online`, or anything `OnlineLike`, by name. They may have seen rows,
+            all the same number: their evidence then counts in full.
         prior: probabilities by name, divided by their sum; equal if not given.
         forgetting: α in (0, 1].
 
     Raises:
-        ConfigurationError: no models, different numbers of observations, a prior or `forgetting` out of range.
+        ConfigurationError: no models, different numbers of observations, a prior or `forgetting`
+            out of range.
 
     Example:
         >>> averaged = ev.ModelAverage({"linear": ev.Online(linear), "softmax": ev.Online(softmax)})  # doctest: +SKIP
         >>> averaged.update(batch).probabilities  # doctest: +SKIP
         {'linear': 0.93, 'softmax': 0.07}
 
-    Source: Raftery, Kárný, Ettler (2010), Technometrics 52(1), Eq. 7 and 8; there the weights are flattened towards equal
-    ones, here towards the prior, which is the same for equal prior probabilities.
+    Source: Raftery, Kárný, Ettler (2010), Technometrics 52(1), Eq. 7 and 8; there the weights are
+    flattened towards equal ones, here towards the prior, which is the same for equal prior
+    probabilities.
     """
 
     def __init__(
@@ -124,7 +131,8 @@ class ModelAverage:
         return AverageState(self.log_evidence, self._log_weights, self._variances)
 
     def resume(self, state: AverageState) -> ModelAverage:
-        """Take over the numbers of an average that was saved, whose models and settings this was made with; returns itself.
+        """Take over the numbers of an average that was saved, whose models and settings this was
+        made with; returns itself.
 
         Raises:
             ConfigurationError: if they are of another number of models.
@@ -138,15 +146,18 @@ class ModelAverage:
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """The models' probabilities given the rows seen, by name; `probability_errors` has their Monte Carlo errors."""
+        """The models' probabilities given the rows seen, by name; `probability_errors` has their
+        Monte Carlo errors.
+        """
         return dict(zip(self.onlines, self._probabilities()[0].tolist(), strict=True))
 
     @property
     def probability_errors(self) -> dict[str, float]:
-        """Standard errors of `probabilities` from those of the log evidences, to first order, as in `evidentia.compare`.
+        """Standard errors of `probabilities` from those of the log evidences, to first order, as
+        in `evidentia.compare`.
 
-        With forgetting, the variance of a log weight is α^(2b) of the one before plus that of the batch's log
-        predictive density. NaN where a model does not know its error.
+        With forgetting, the variance of a log weight is α^(2b) of the one before plus that of the
+        batch's log predictive density. NaN where a model does not know its error.
         """
         return dict(zip(self.onlines, self._probabilities()[1].tolist(), strict=True))
 
@@ -208,18 +219,20 @@ class ModelAverage:
         """Predictions of all models together, by their probabilities and their weighted particles.
 
         Args:
-            functions: what to predict: a JAX function of one particle's parameters, `function(params)`, such as the expected
-                y at new x; or `function(key, params)`, which draws, such as y itself. One function for all models, or one
-                per model by name. It is vectorised over the particles.
+            functions: what to predict: a JAX function of one particle's parameters,
+                `function(params)`, such as the expected y at new x; or `function(key, params)`,
+                which draws, such as y itself. One function for all models, or one per model by
+                name. It is vectorised over the particles.
             num_draws: how many draws.
             seed: of the draws.
 
         Returns:
-            Draws, their models, and the mean: of `function(params)` over all particles; of `function(key, params)` over
-            the draws.
+            Draws, their models, and the mean: of `function(params)` over all particles; of
+            `function(key, params)` over the draws.
 
         Raises:
-            ConfigurationError: names that do not fit, a function of other arguments, results of different shapes.
+            ConfigurationError: names that do not fit, a function of other arguments, results of
+                different shapes.
 
         Example:
             >>> def price(params):  # doctest: +SKIP

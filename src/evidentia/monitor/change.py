@@ -1,4 +1,6 @@
-"""Change detection: alarms, with a bounded rate of false ones, when beginning anew predicts better than going on."""
+"""Change detection: alarms, with a bounded rate of false ones, when beginning anew predicts better
+than going on.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,14 @@ class ChangeReport(NamedTuple):
         update: what `online.update` returned.
         alarm: the change that was found, or None.
         num_observations: rows of the whole stream, with this batch.
-        log_e_value: log Mₙ, the evidence for a change; -inf before there is a candidate. An alarm at log(1 / rate).
+        log_e_value: log Mₙ, the evidence for a change; -inf before there is a candidate. An alarm
+            at log(1 / rate).
         num_candidates: models that run beside the one that goes on.
-        annealing_ratio: annealing steps of the batch over the median of earlier ones in the segment; NaN while there are
-            fewer than five.
-        annealing_spike: whether they are far more than the earlier ones: above the median by over five times their
-            scatter (median absolute deviation, scaled as a standard deviation, at least one step). A second sign of a
-            change, without a guarantee.
+        annealing_ratio: annealing steps of the batch over the median of earlier ones in the
+            segment; NaN while there are fewer than five.
+        annealing_spike: whether they are far more than the earlier ones: above the median by over
+            five times their scatter (median absolute deviation, scaled as a standard deviation, at
+            least one step). A second sign of a change, without a guarantee.
     """
 
     update: UpdateLike
@@ -61,25 +64,29 @@ class ChangeState(NamedTuple):
 class ChangeDetector:
     """Watch a stream for changes.
 
-    The model that goes on is compared, on every batch, with copies of it that began anew at earlier batches: the Bayes
-    factors of "it changed with batch j" against "it did not", added up over j, are an e-detector (`EDetector`, which has the
-    equation). While rows follow what the model that goes on predicts, the mean number of batches up to a false alarm is at
-    least 1 / false_alarm_rate. That is exact on average over the prior. For fixed parameters, and for models that
-    are wrong, read `docs/change-and-averaging.md`: rows that no parameters of the model describe, such as outliers under a
-    Gaussian, can raise more alarms; `tempering` helps there.
+    The model that goes on is compared, on every batch, with copies of it that began anew at
+    earlier batches: the Bayes factors of "it changed with batch j" against "it did not", added up
+    over j, are an e-detector (`EDetector`, which has the equation). While rows follow what the
+    model that goes on predicts, the mean number of batches up to a false alarm is at least 1 /
+    false_alarm_rate. That is exact on average over the prior. For fixed parameters, and for models
+    that are wrong, read `docs/change-and-averaging.md`: rows that no parameters of the model
+    describe, such as outliers under a Gaussian, can raise more alarms; `tempering` helps there.
 
-    After an alarm the model of the new segment, which began with the row of the change, is the one that the next batches are
-    compared with, so that each change is found once. `on_change` says what becomes of `online`:
+    After an alarm the model of the new segment, which began with the row of the change, is the one
+    that the next batches are compared with, so that each change is found once. `on_change` says
+    what becomes of `online`:
 
     - None: it goes on with all rows; the detector runs the segment's model beside it;
     - "forget": it forgets the rows before the change: the segment's model takes its place;
     - "restart": it begins anew from the prior with the next batch, and the new segment with it.
 
-    Costs: every batch is taken in by `online` and by up to `max_candidates` others, one of which begins from the prior.
+    Costs: every batch is taken in by `online` and by up to `max_candidates` others, one of which
+        begins from the prior.
 
     Attributes:
         online: the model, as `on_change` says.
-        segment: the model of the rows since the last change; the same as `online` but after an alarm with on_change=None.
+        segment: the model of the rows since the last change; the same as `online` but after an
+            alarm with on_change=None.
         candidates: the models that began anew, the oldest first.
         state: the numbers, for a checkpoint; see `resume`.
 
@@ -89,7 +96,8 @@ class ChangeDetector:
         on_change: None, "restart" or "forget".
         max_candidates: how many models run beside the one that goes on.
         restart_every: begin a new candidate only every so many batches: cheaper, and later alarms.
-        tempering: power in (0, 1] of the likelihood ratios; below 1 for models that are surer than they should be.
+        tempering: power in (0, 1] of the likelihood ratios; below 1 for models that are surer than
+            they should be.
         seed: of the candidates.
 
     Raises:
@@ -102,7 +110,8 @@ class ChangeDetector:
         ...     if report.alarm:
         ...         print(report.alarm.row, report.alarm.interval, report.alarm.log_bayes_factor)
 
-    Source: Shin, Ramdas, Rinaldo (2022), E-detectors; the annealing steps: Cameron, Eggers, Kroon (2019), Figure 5.
+    Source: Shin, Ramdas, Rinaldo (2022), E-detectors; the annealing steps: Cameron, Eggers, Kroon
+        (2019), Figure 5.
     """
 
     def __init__(
@@ -139,7 +148,9 @@ class ChangeDetector:
 
     @property
     def state(self) -> ChangeState:
-        """The detector's numbers. With `online`, `segment` and `candidates` they are all that `resume` needs."""
+        """The detector's numbers. With `online`, `segment` and `candidates` they are all that
+        `resume` needs.
+        """
         return ChangeState(self._state, self._steps, self._num_started)
 
     def resume(
@@ -174,7 +185,8 @@ class ChangeDetector:
             What it brought; `report.alarm` is a `Change` or None.
 
         Raises:
-            EvidentiaError: as the model's `update` does for `online`. A candidate that cannot go on is dropped.
+            EvidentiaError: as the model's `update` does for `online`. A candidate that cannot go
+                on is dropped.
 
         After an error the detector and its models are as they were before the batch.
         """

@@ -1,4 +1,6 @@
-"""A model of how probable rows are: a histogram of log predictive densities, for alarms that no wrong model raises."""
+"""A model of how probable rows are: a histogram of log predictive densities, for alarms that no
+wrong model raises.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from evidentia.monitor.protocols import OnlineLike
 
 
 class HistogramUpdate(NamedTuple):
-    """What `DensityHistogram.update` returns: the fields of `OnlineUpdate`, of the histogram; all exact."""
+    """What `DensityHistogram.update` returns: the fields of `OnlineUpdate`, of the histogram; all
+    exact.
+    """
 
     num_observations: int
     batch_size: int
@@ -28,20 +32,23 @@ class HistogramUpdate(NamedTuple):
 
 
 class DensityHistogram:
-    """How probable a fixed model finds the rows, as a histogram, to be watched by a `ChangeDetector`.
+    """How probable a fixed model finds the rows, as a histogram, to be watched by a
+    `ChangeDetector`.
 
-    `fit` splits a first batch. From one half the model learns, and then no more; the log densities that it gives to the
-    m rows of the other half cut the line into m + 1 spacings, neighbours joined to bins of aₖ spacings. If that half and
-    all later rows are exchangeable, the next row falls into each spacing with the same probability, whatever the
-    distribution of the rows and however wrong the model: bin k has the probability
+    `fit` splits a first batch. From one half the model learns, and then no more; the log densities
+    that it gives to the m rows of the other half cut the line into m + 1 spacings, neighbours
+    joined to bins of aₖ spacings. If that half and all later rows are exchangeable, the next row
+    falls into each spacing with the same probability, whatever the distribution of the rows and
+    however wrong the model: bin k has the probability
 
         p₀(k) = (aₖ + nₖ) / (m + 1 + n)
 
-    after n later rows, nₖ of them in it. That is exact, so up to the first alarm E[number of batches] ≥ 1 / rate holds
-    for every distribution. Copies that begin anew have a Dirichlet(½, …, ½) prior instead, and cost nothing: a batch is one
-    pass of the fixed model over its rows. After an alarm, `fit` again: the new segment would be such a copy, without the exact
-    guarantee, and blind to differences among rows that the fixed model finds improbable. The price: it sees only what
-    changes how probable rows are.
+    after n later rows, nₖ of them in it. That is exact, so up to the first alarm E[number of
+    batches] ≥ 1 / rate holds for every distribution. Copies that begin anew have a Dirichlet(½, …,
+    ½) prior instead, and cost nothing: a batch is one pass of the fixed model over its rows. After
+    an alarm, `fit` again: the new segment would be such a copy, without the exact guarantee, and
+    blind to differences among rows that the fixed model finds improbable. The price: it sees only
+    what changes how probable rows are.
 
     Attributes:
         scorer: the fixed model.
@@ -55,8 +62,8 @@ class DensityHistogram:
         >>> detector = ev.ChangeDetector(histogram, false_alarm_rate=1e-3)  # doctest: +SKIP
         >>> alarms = [detector.update(batch).alarm for batch in batches[1:]]  # doctest: +SKIP
 
-    Source: the ranks are those of conformal prediction, Vovk, Gammerman, Shafer (2005), chapter 7; as an e-detector, Shin,
-    Ramdas, Rinaldo (2022).
+    Source: the ranks are those of conformal prediction, Vovk, Gammerman, Shafer (2005), chapter 7;
+    as an e-detector, Shin, Ramdas, Rinaldo (2022).
     """
 
     def __init__(
@@ -72,7 +79,8 @@ class DensityHistogram:
         self.prior = np.full(len(edges) + 1, 0.5) if prior is None else np.asarray(prior, np.float64)
         self.counts: Int[ndarray, " bins"] = np.zeros(len(edges) + 1, np.int64)
         self.log_evidence, self.standard_error = 0.0, 0.0
-        # A batch's content and its counts, shared by all copies; and the counts that this one took in last.
+        # A batch's content and its counts, shared by all copies; and the counts that this one took
+        # in last.
         self._shared: list[Any] = [None, None]
         self._taken: Int[ndarray, " bins"] | None = None
         self._generator = np.random.default_rng(seed)
@@ -157,8 +165,11 @@ class DensityHistogram:
         return densities + 1e-9 * self._generator.random(len(densities))
 
     def _counts_of(self, batch: Any) -> Int[ndarray, " bins"]:
-        """Rows of a batch in each bin, the same for all copies: one pass of the scorer, and equal densities parted alike."""
-        # By content: an array may have been filled anew since. What this one has taken in comes again as a new batch.
+        """Rows of a batch in each bin, the same for all copies: one pass of the scorer, and equal
+        densities parted alike.
+        """
+        # By content: an array may have been filled anew since. What this one has taken in comes
+        # again as a new batch.
         content = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(batch)]
         if self._shared[0] != content or self._shared[1] is self._taken:
             bins = np.searchsorted(self.edges, self._scores(batch))

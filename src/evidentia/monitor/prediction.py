@@ -22,7 +22,8 @@ class Prediction(NamedTuple):
 
     Attributes:
         mean: of the function over models and particles, weighted by both.
-        draws: (draws, ...): one value of the function per draw of a model and of one of its particles.
+        draws: (draws, ...): one value of the function per draw of a model and of one of its
+            particles.
         models: the model of each draw.
     """
 
@@ -38,10 +39,12 @@ def predict(
     num_draws: int,
     seed: int,
 ) -> Prediction:
-    """Draws of models by their probabilities, of particles by their weights, and the mean; see `ModelAverage.predict`.
+    """Draws of models by their probabilities, of particles by their weights, and the mean; see
+    `ModelAverage.predict`.
 
     Raises:
-        ConfigurationError: names that do not fit, a function of other arguments, results of different shapes.
+        ConfigurationError: names that do not fit, a function of other arguments, results of
+            different shapes.
     """
     check_count("num_draws", num_draws, 1)
     by_name, draws_itself = _checked(functions, list(onlines))

@@ -1,4 +1,6 @@
-"""What detection of changes and averaging use of `Online`: anything that has it will do, such as an exact model."""
+"""What detection of changes and averaging use of `Online`: anything that has it will do, such as
+an exact model.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class UpdateLike(Protocol):
 
 
 class OnlineLike(Protocol):
-    """What detection and averaging use of `evidentia.Online`: anything that has it will do, such as an exact model."""
+    """What detection and averaging use of `evidentia.Online`: anything that has it will do, such
+    as an exact model.
+    """
 
     @property
     def num_observations(self) -> int:

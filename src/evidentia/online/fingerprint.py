@@ -1,8 +1,9 @@
-"""The fingerprint of a model in a checkpoint: functions are not written to files, but another model must be rejected.
+"""The fingerprint of a model in a checkpoint: functions are not written to files, but another
+model must be rejected.
 
-The log prior density and the log-likelihood of a few rows, at a few particles, are computed again and compared. So a model
-that is the same but written in another way passes, on another machine or version of JAX too; one with another prior, another
-constant or other columns does not.
+The log prior density and the log-likelihood of a few rows, at a few particles, are computed again
+and compared. So a model that is the same but written in another way passes, on another machine or
+version of JAX too; one with another prior, another constant or other columns does not.
 """
 
 from functools import partial
@@ -32,7 +33,9 @@ TOLERANCE = 1e-3  # relative: other machines and versions round differently
 
 
 class Fingerprint(NamedTuple):
-    """A model's name, the shapes of its parameters, and its log densities (nats) at particles of the checkpoint."""
+    """A model's name, the shapes of its parameters, and its log densities (nats) at particles of
+    the checkpoint.
+    """
 
     name: str
     parameter_shapes: dict[str, tuple[int, ...]]
@@ -64,7 +67,9 @@ def fingerprint(model: BoundModel, state: OnlineState) -> Fingerprint:
 
 
 def bind_as_saved(saved: Fingerprint, model: Model, state: OnlineState) -> BoundModel:
-    """The model bound to the state's rows. Raises CheckpointError unless it is the model that was saved with the state."""
+    """The model bound to the state's rows. Raises CheckpointError unless it is the model that was
+    saved with the state.
+    """
     needed = f"model must be the one that the checkpoint was made with, {saved.name}"
     try:
         bound = model.bind(_example_rows(state))

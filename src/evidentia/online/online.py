@@ -1,4 +1,6 @@
-"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell around `online.state`."""
+"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell
+around `online.state`.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -33,17 +35,20 @@ MIN_RESERVOIR = 500  # rows: with fewer, the sample does not show the shape of t
 
 
 class Online:
-    """The log evidence of a stream, after every batch, in memory and time that do not grow with what came before.
+    """The log evidence of a stream, after every batch, in memory and time that do not grow with
+    what came before.
 
-    Past rows are kept in a uniform reservoir only. While it holds every row the estimate is that of data in memory; from then
-    on running sums over the whole stream make up for the rows left out, to third order about the posterior (`online.past`).
+    Past rows are kept in a uniform reservoir only. While it holds every row the estimate is that
+    of data in memory; from then on running sums over the whole stream make up for the rows left
+    out, to third order about the posterior (`online.past`).
 
     Args:
         model: a prior and a pointwise log-likelihood.
-        method: the configuration of `SGAIS`, the method that never looks at all rows again; `SGAIS()` if not given.
+        method: the configuration of `SGAIS`, the method that never looks at all rows again;
+            `SGAIS()` if not given.
         seed: the same seed and batches give the same numbers on the same machine.
-        reservoir_size: rows kept, at least 500. More rows make the error of the sample smaller: by default it is far below the
-            standard error of the particles.
+        reservoir_size: rows kept, at least 500. More rows make the error of the sample smaller: by
+            default it is far below the standard error of the particles.
 
     Raises:
         ModelError, ConfigurationError: what cannot be used, and what is needed instead.
@@ -54,7 +59,8 @@ class Online:
         ...     update = online.update(batch)
         ...     print(update.num_observations, update.log_evidence, update.log_predictive)
 
-    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1 (the evidence, batch by batch).
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1 (the evidence, batch
+        by batch).
     """
 
     def __init__(
@@ -80,7 +86,8 @@ class Online:
         """Take in a batch of rows, one or more, in the structure that `estimate` takes data in.
 
         Raises:
-            DataError: an empty batch, values that are no finite numbers, other columns or types than those of the first batch.
+            DataError: an empty batch, values that are no finite numbers, other columns or types
+                than those of the first batch.
             EstimationError: the log-likelihood is NaN at a particle, or -inf at all.
 
         After an error the state is as it was before the batch.
@@ -95,18 +102,22 @@ class Online:
         return update
 
     def redraw(self) -> None:
-        """Draw the particles anew by importance sampling from the past, if that is more certain than the path.
+        """Draw the particles anew by importance sampling from the past, if that is more certain
+        than the path.
 
-        With the method's `refresh` this happens at round numbers of rows (100, 200, 500, 1,000, 2,000, …); call it at the end of
-        a stream. Raises ConfigurationError before the first batch.
+        With the method's `refresh` this happens at round numbers of rows (100, 200, 500, 1,000,
+        2,000, …); call it at the end of a stream. Raises ConfigurationError before the first
+        batch.
         """
         bound, state = self._started()
         self._state = states.redraw(bound, self.method, state)
 
     def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
-        """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is not taken in.
+        """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is
+        not taken in.
 
-        Raises DataError for a batch that cannot be used, and ConfigurationError before the first batch.
+        Raises DataError for a batch that cannot be used, and ConfigurationError before the first
+        batch.
         """
         arrays, (bound, state) = self._checked(batch), self._started()
         population = state.path.population
@@ -118,9 +129,11 @@ class Online:
         return np.concatenate(found).astype(np.float64)[: num_rows(arrays)]
 
     def evidence(self) -> Evidence:
-        """The result so far, as `estimate` returns it; its trajectory has the updates at round numbers of rows and the last.
+        """The result so far, as `estimate` returns it; its trajectory has the updates at round
+        numbers of rows and the last.
 
-        Raises ConfigurationError before the first batch. Each of its `signs` is a DiagnosticWarning.
+        Raises ConfigurationError before the first batch. Each of its `signs` is a
+        DiagnosticWarning.
         """
         found = self.result()
         warn(found.signs.values(), DiagnosticWarning)
@@ -172,10 +185,11 @@ class Online:
     def save(self, folder: str | Path) -> None:
         """Write a checkpoint, from which `load` continues bit for bit as this object would.
 
-        The file is complete at any time: it is written beside the previous one, which stays as `checkpoint.previous`, and
-        renamed.
+        The file is complete at any time: it is written beside the previous one, which stays as
+        `checkpoint.previous`, and renamed.
 
-        Raises CheckpointError, and leaves the previous one unchanged, if the disk is full or another process writes there.
+        Raises CheckpointError, and leaves the previous one unchanged, if the disk is full or
+        another process writes there.
         """
         with CheckpointFolder(folder) as checkpoints:
             checkpoints.write(
@@ -184,9 +198,11 @@ class Online:
 
     @classmethod
     def load(cls, folder: str | Path, model: Model) -> "Online":
-        """The saved object, given the model that it was saved with: functions are not written to files.
+        """The saved object, given the model that it was saved with: functions are not written to
+        files.
 
-        Raises CheckpointError if there is no checkpoint, the file is damaged, or the model is another one.
+        Raises CheckpointError if there is no checkpoint, the file is damaged, or the model is
+        another one.
         """
         content, _ = read(folder, RECORDS)
         if "method" not in content:
@@ -197,7 +213,9 @@ class Online:
 
     @property
     def state(self) -> OnlineState | None:
-        """The state after the batches so far, an immutable value; None before the first batch. See `restore`."""
+        """The state after the batches so far, an immutable value; None before the first batch. See
+        `restore`.
+        """
         return self._state
 
     def restore(self, state: OnlineState | None) -> None:

@@ -1,17 +1,21 @@
-"""What an online estimate keeps of the rows of a stream: a reservoir, and sums that make up for the rows left out.
+"""What an online estimate keeps of the rows of a stream: a reservoir, and sums that make up for
+the rows left out.
 
-While the reservoir holds every row nothing is missing. From then on the log-likelihood of all n rows is
+While the reservoir holds every row nothing is missing. From then on the log-likelihood of all n
+rows is
 
     L(θ) ≈ (n/R) Σ_{i in reservoir} ℓ_i(θ) + Q(θ),        Q = T - (n/R) S,
 
-where T is the second-order expansion, about a centre c, of the log-likelihood of all rows, and S that of the rows in the
-reservoir. T is a running sum over the stream, exact as long as the centre stays; S follows the rows that enter and leave. So
-the value, the gradient and the curvature at c are those of all rows, and the sample only stands for terms of third order in
-θ - c. When the centre moves to follow the posterior, L stays the same function; its error there is that of a sample mean of
-third-order terms, whose standard error is kept.
+where T is the second-order expansion, about a centre c, of the log-likelihood of all rows, and S
+that of the rows in the reservoir. T is a running sum over the stream, exact as long as the centre
+stays; S follows the rows that enter and leave. So the value, the gradient and the curvature at c
+are those of all rows, and the sample only stands for terms of third order in θ - c. When the
+centre moves to follow the posterior, L stays the same function; its error there is that of a
+sample mean of third-order terms, whose standard error is kept.
 
-Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (control variates about a centre); Quiroz,
-Kohn, Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order, log-likelihoods).
+Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (control
+variates about a centre); Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical
+Association 114, section 3.2 (second order, log-likelihoods).
 """
 
 import math
@@ -37,10 +41,12 @@ MOVED = 4.0  # squared distance of the posterior's mean from the centre, for eac
 
 
 class Sums(NamedTuple):
-    """Expansions about the same centre, in float64 on the host: of all rows, and of those in the reservoir.
+    """Expansions about the same centre, in float64 on the host: of all rows, and of those in the
+    reservoir.
 
-    The centre was chosen when `centred_at` rows had been seen and the posterior had this `mean`. `standard_error` (nats) is that
-    of the log-likelihood of all rows near the centre, from all its moves.
+    The centre was chosen when `centred_at` rows had been seen and the posterior had this `mean`.
+    `standard_error` (nats) is that of the log-likelihood of all rows near the centre, from all its
+    moves.
     """
 
     whole: Expansion
@@ -74,7 +80,8 @@ class StreamPast(NamedTuple):
 class Arriving(NamedTuple):
     """The past of a stream, and a batch of which the first rows are taken in (`chunks.Past`).
 
-    `standard_error` is that of the past after the last chunk, before any recentring for drawing anew.
+    `standard_error` is that of the past after the last chunk, before any recentring for drawing
+    anew.
     """
 
     past: StreamPast
@@ -136,7 +143,8 @@ def recentred(model: BoundModel, past: StreamPast, population: Population) -> St
 
 
 def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> StreamPast:
-    # A posterior that is curved like a banana has its mean off the ridge, where an expansion is worth little.
+    # A posterior that is curved like a banana has its mean off the ridge, where an expansion is
+    # worth little.
     mode = newton(model, past.window, mean)
     return about(model, past, mean if mode is None else mode.mode, mean)
 
@@ -149,8 +157,8 @@ def about(
 ) -> StreamPast:
     """The past about another centre: the log-likelihood is the same function of the position.
 
-    Its `standard_error` is then that of the log-likelihood near the new centre; the errors of successive moves count as
-    independent.
+    Its `standard_error` is then that of the log-likelihood near the new centre; the errors of
+    successive moves count as independent.
     """
     window, sums, num_observations = past.window, past.sums, past.reservoir.num_observations
     # Positions are float32: differences from a float32 centre lose nothing.
@@ -168,14 +176,18 @@ def about(
 
 
 def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
-    """Whether there are twice the rows since the centre was chosen, or the posterior has moved away from it."""
+    """Whether there are twice the rows since the centre was chosen, or the posterior has moved
+    away from it.
+    """
     step = mean - sums.mean
     distance = -step @ sums.whole.hessian @ step
     return num_observations >= 2 * sums.centred_at or not distance < MOVED * len(step)
 
 
 def _remainder_variance(model: BoundModel, old: np.ndarray, new: np.ndarray, window: Window) -> float:
-    """Variance over rows of the remainder, at the new centre, of a row's expansion about the old one, in nats²."""
+    """Variance over rows of the remainder, at the new centre, of a row's expansion about the old
+    one, in nats².
+    """
     with jax.enable_x64(True):
         wide = np.asarray(old, np.float64), np.asarray(new, np.float64)
         first, second = (float(moment) / window.size for moment in _remainder_moments(model, *wide, window))
@@ -189,7 +201,8 @@ def _remainder_moments(
     """Sums of the remainders and of their squares."""
 
     def along(batch):
-        # ℓ(c + tδ) at t = 0 with its first two derivatives in t, which give the expansion at c + δ.
+        # ℓ(c + tδ) at t = 0 with its first two derivatives in t, which give the expansion at c +
+        # δ.
         def value(t):
             return model.log_likelihood(old + t * (new - old), batch)
 

@@ -1,7 +1,8 @@
 """A uniform sample of fixed size of all rows of a stream so far, on the device.
 
-Until the reservoir is full it holds every row. From then on the n-th row of the stream enters with probability R/n and
-replaces one drawn uniformly, so that at any time each row seen is in it with the same probability.
+Until the reservoir is full it holds every row. From then on the n-th row of the stream enters with
+probability R/n and replaces one drawn uniformly, so that at any time each row seen is in it with
+the same probability.
 
 Source: Vitter (1985), ACM Transactions on Mathematical Software 11, 37, Algorithm R.
 """
@@ -20,10 +21,12 @@ STAGE = 8192  # rows of a chunk, at most: room behind the reservoir's own rows f
 
 
 class Reservoir(NamedTuple):
-    """`capacity` rows of `arrays` for the sample, then room for a chunk, then as much for rows put side by side.
+    """`capacity` rows of `arrays` for the sample, then room for a chunk, then as much for rows put
+    side by side.
 
-    All chunks lie in the same arrays, so that no program compiles anew for one of another length. The random choices are
-    those of `seed` and the number of rows seen: the same stream fills the same reservoir.
+    All chunks lie in the same arrays, so that no program compiles anew for one of another length.
+    The random choices are those of `seed` and the number of rows seen: the same stream fills the
+    same reservoir.
     """
 
     arrays: Any
@@ -48,27 +51,33 @@ class Reservoir(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Rows of a chunk that enter the reservoir, counted from its first row, and their places there."""
+    """Rows of a chunk that enter the reservoir, counted from its first row, and their places
+    there.
+    """
 
     entering: Int[np.ndarray, " rows"]
     slots: Int[np.ndarray, " rows"]
 
 
 def empty(example: Any, capacity: int, seed: int = 0) -> Reservoir:
-    """A reservoir for rows like those of `example`, a pytree of arrays, whose first row fills the free places."""
+    """A reservoir for rows like those of `example`, a pytree of arrays, whose first row fills the
+    free places.
+    """
     length = capacity + 2 * STAGE
     arrays = jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf[:1], length)), example)
     return Reservoir(arrays, capacity, seed)
 
 
 def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
-    """A chunk, a pytree of NumPy arrays, on the device, and its window, which follows the sample in the same arrays.
+    """A chunk, a pytree of NumPy arrays, on the device, and its window, which follows the sample
+    in the same arrays.
 
     It is not yet part of the sample.
     """
     size = jax.tree.leaves(chunk)[0].shape[0]
     first = reservoir.capacity if reservoir.is_full else reservoir.num_observations
-    # Padded to a power of two, so that few programs are compiled. The padding is overwritten by the next chunk.
+    # Padded to a power of two, so that few programs are compiled. The padding is overwritten by
+    # the next chunk.
     length = min(STAGE, 1 << max(0, size - 1).bit_length())
     padded = jax.tree.map(lambda leaf: with_rows(leaf, length), chunk)
     arrays = _write(reservoir.arrays, padded, first)
@@ -77,13 +86,17 @@ def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
 
 
 def room(reservoir: Reservoir) -> int:
-    """The most rows of the next chunk: it does not reach beyond the row with which the reservoir is full."""
+    """The most rows of the next chunk: it does not reach beyond the row with which the reservoir
+    is full.
+    """
     left = reservoir.capacity - reservoir.num_observations
     return min(left, STAGE) if left > 0 else STAGE
 
 
 def draw_exchange(reservoir: Reservoir, size: int) -> Exchange:
-    """Which of the next `size` rows enter a full reservoir, and where; of several for one place the last stays."""
+    """Which of the next `size` rows enter a full reservoir, and where; of several for one place
+    the last stays.
+    """
     generator = np.random.default_rng([reservoir.seed, reservoir.num_observations])
     numbers = reservoir.num_observations + 1 + np.arange(size)
     slots = generator.integers(0, numbers)

@@ -1,7 +1,9 @@
-"""The state of an online estimate, and how a batch changes it: pure functions, which `Online` wraps.
+"""The state of an online estimate, and how a batch changes it: pure functions, which `Online`
+wraps.
 
-A batch is cut into chunks. Each is staged beside the reservoir, taken in along the annealed path, and absorbed into the past
-(`chunks.advance`). At round numbers of rows the particles are drawn anew from the past, without the errors of the path.
+A batch is cut into chunks. Each is staged beside the reservoir, taken in along the annealed path,
+and absorbed into the past (`chunks.advance`). At round numbers of rows the particles are drawn
+anew from the past, without the errors of the path.
 """
 
 import math
@@ -37,8 +39,9 @@ class OnlineUpdate(NamedTuple):
         standard_error: of `log_evidence`, in nats.
         num_annealing_steps: for this batch; many where the data have changed.
         seconds: for this batch.
-        log_predictive_standard_error: of `log_predictive`, in nats, by which the variance of the path grew. Drawing the
-            particles anew after the batch reduces the error of `log_evidence`, but not this one.
+        log_predictive_standard_error: of `log_predictive`, in nats, by which the variance of the
+            path grew. Drawing the particles anew after the batch reduces the error of
+            `log_evidence`, but not this one.
     """
 
     num_observations: int
@@ -130,7 +133,9 @@ def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
 
 
 def estimate(method: SGAIS, state: OnlineState) -> Estimate:
-    """The estimate for all rows seen; the error of the past counts in full, as weights and moves depend on it."""
+    """The estimate for all rows seen; the error of the past counts in full, as weights and moves
+    depend on it.
+    """
     of_path = method.estimate(state.path)
     variance = of_path.variance + state.past.standard_error**2
     return Estimate(of_path.log_evidence, variance, is_unbiased=False)

@@ -1,1 +1,3 @@
-"""What is computed of a model and rows: sums over rows, the tempered posterior, gradients, expansions, modes, symmetry."""
+"""What is computed of a model and rows: sums over rows, the tempered posterior, gradients,
+expansions, modes, symmetry.
+"""

@@ -1,4 +1,6 @@
-"""Second-order Taylor expansions of a sum of log-likelihoods, which stand in for rows that are not looked at again."""
+"""Second-order Taylor expansions of a sum of log-likelihoods, which stand in for rows that are not
+looked at again.
+"""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +19,9 @@ class Expansion(NamedTuple):
     hessian: Float[Number, "parameters parameters"]
 
     def rise(self, position: Float[Number, "*particles parameters"]) -> Float[Number, " *particles"]:
-        """The value at positions minus the value at the centre, which is large and would cost digits in float32."""
+        """The value at positions minus the value at the centre, which is large and would cost
+        digits in float32.
+        """
         step = position - self.centre
         return step @ self.gradient + 0.5 * ((step @ self.hessian) * step).sum(-1)
 

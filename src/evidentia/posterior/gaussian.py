@@ -1,7 +1,8 @@
-"""A Gaussian about a mode of the posterior, and the Student t of the same shape, from which proposals are drawn.
+"""A Gaussian about a mode of the posterior, and the Student t of the same shape, from which
+proposals are drawn.
 
-All in float64 on the host: a direction that only the prior informs has a precision of one beside 10⁹ for others at 10⁶
-rows.
+All in float64 on the host: a direction that only the prior informs has a precision of one beside
+10⁹ for others at 10⁶ rows.
 """
 
 import math
@@ -14,7 +15,8 @@ Draws = Float[np.ndarray, "draws parameters"]
 
 
 class LocalGaussian(NamedTuple):
-    """Mode, precision (the negative Hessian of the log-posterior at the mode) and log mass, in nats.
+    """Mode, precision (the negative Hessian of the log-posterior at the mode) and log mass, in
+    nats.
 
     The log mass is the log of the integral of likelihood times prior, if they were the Gaussian.
     """
@@ -33,7 +35,9 @@ def local_gaussian(
     log_posterior: float,
     precision: Float[np.ndarray, "parameters parameters"],
 ) -> LocalGaussian | None:
-    """The Gaussian that has the height and curvature of likelihood times prior at the mode; None if it is not definite."""
+    """The Gaussian that has the height and curvature of likelihood times prior at the mode; None
+    if it is not definite.
+    """
     if not is_definite(precision):
         return None
     log_determinant = np.linalg.slogdet(precision)[1]
@@ -42,8 +46,8 @@ def local_gaussian(
 
 
 def degrees_of_freedom(num_parameters: int) -> int:
-    """Degrees of freedom of the Student t: on a Gaussian posterior its draws are worth 0.99 of their number at 1 parameter,
-    0.95 at 44.
+    """Degrees of freedom of the Student t: on a Gaussian posterior its draws are worth 0.99 of
+    their number at 1 parameter, 0.95 at 44.
 
     With more parameters the tails must be lighter: heavy ones would put most draws too far out.
     """
@@ -51,9 +55,11 @@ def degrees_of_freedom(num_parameters: int) -> int:
 
 
 def draw_student_t(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
-    """Draws from the multivariate Student t centred at the mode, with the inverse precision as its scale.
+    """Draws from the multivariate Student t centred at the mode, with the inverse precision as its
+    scale.
 
-    Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors with heavier ones.
+    Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors
+    with heavier ones.
     """
     freedom = degrees_of_freedom(len(gaussian.mode))
     stretch = np.sqrt(generator.chisquare(freedom, count) / freedom)

@@ -1,9 +1,10 @@
 """Estimators of the gradient of the log-posterior: full batch, mini-batch, control variate.
 
-The density that a move leaves invariant is the tempered posterior of the data seen so far (`target`). An estimator is a
-small frozen configuration with three methods:
+The density that a move leaves invariant is the tempered posterior of the data seen so far
+(`target`). An estimator is a small frozen configuration with three methods:
 
-    prepare     on the host, before a move: brings its memory up to date with the past (`Prepared`);
+    prepare     on the host, before a move: brings its memory up to date with the past
+        (`Prepared`);
     function    inside a compiled move: the function (key, positions) -> gradients;
     adapt       on the host, after a move: takes the measured noise into account.
 """
@@ -40,7 +41,8 @@ class Prepared(NamedTuple):
         estimator: perhaps a cheaper or a safer one than the one configured.
         memory: what the estimator remembers until the next move.
         target: the same density, perhaps with another boundary between past and chunk.
-        expansion: of the target's log-likelihood, in float64 on the host, for estimators that have one.
+        expansion: of the target's log-likelihood, in float64 on the host, for estimators that have
+            one.
     """
 
     estimator: Any
@@ -75,12 +77,13 @@ class FullBatch:
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """The published estimator: (n / B) times the gradient of a mini-batch drawn from the past, plus the whole chunk.
+    """The published estimator: (n / B) times the gradient of a mini-batch drawn from the past,
+    plus the whole chunk.
 
         ∇ log p(θ) + (n/B) Σ_{b in B} ∇ℓ_b(θ) + λ Σ_{i in chunk} ∇ℓ_i(θ)
 
-    Each particle has a mini-batch of its own, drawn with replacement at each step. Unbiased, with a variance of
-    (n²/B) Var ∇ℓ that drowns the injected noise when n is large.
+    Each particle has a mini-batch of its own, drawn with replacement at each step. Unbiased, with
+    a variance of (n²/B) Var ∇ℓ that drowns the injected noise when n is large.
 
     Raises:
         ConfigurationError: `batch_size` is not a positive integer.
@@ -113,7 +116,8 @@ class MiniBatch:
             of_past = of_past * (past.weight * past.size / self.batch_size)
             if past.missing is not None:
                 of_past = of_past + past.missing.slope(positions)
-            # While the past is empty, the rows drawn are not data: not even a NaN of theirs may remain.
+            # While the past is empty, the rows drawn are not data: not even a NaN of theirs may
+            # remain.
             of_past = jnp.where(past.size > 0, of_past, 0.0)
             of_chunk = target.temperature * gradient_sum(model, positions, target.chunk)
             return prior_gradient(model, positions) + of_past + of_chunk
@@ -145,28 +149,32 @@ class ControlVariateMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlVariate:
-    """Second-order control variates: an expansion over all rows, plus a mini-batch of its remainders.
+    """Second-order control variates: an expansion over all rows, plus a mini-batch of its
+    remainders.
 
-    With g and H the gradient and Hessian at the centre c of all rows seen (the chunk's weighted by λ), and g_b, H_b
-    those of one row,
+    With g and H the gradient and Hessian at the centre c of all rows seen (the chunk's weighted by
+    λ), and g_b, H_b those of one row,
 
         ∇ log p(θ) + g + H (θ - c) + (n/B) Σ_{b in B} [∇ℓ_b(θ) - g_b - H_b (θ - c)]
 
-    is unbiased, and its noise is of second order in θ - c: it vanishes for Gaussian likelihoods and falls as the
-    posterior narrows. One mini-batch serves all particles of a step: each particle's law is unchanged and the work
-    becomes matrix products. The centre is the particles' mean; it is chosen anew when the number of rows has doubled,
-    and when the noise has grown because the posterior moved away.
+    is unbiased, and its noise is of second order in θ - c: it vanishes for Gaussian likelihoods
+    and falls as the posterior narrows. One mini-batch serves all particles of a step: each
+    particle's law is unchanged and the work becomes matrix products. The centre is the particles'
+    mean; it is chosen anew when the number of rows has doubled, and when the noise has grown
+    because the posterior moved away.
 
-    Up to `exact_rows` rows the exact gradient is as cheap and is taken instead. `batch_size` is where the mini-batch
-    starts: where the measured noise about a new centre is more than a tenth of the gradient's own variance, the mini-batch
-    grows, up to the exact gradient; where the noise is far below that, it shrinks again. The exact gradient has no noise to
-    measure, and is given up for a mini-batch when the number of rows has doubled.
+    Up to `exact_rows` rows the exact gradient is as cheap and is taken instead. `batch_size` is
+    where the mini-batch starts: where the measured noise about a new centre is more than a tenth
+    of the gradient's own variance, the mini-batch grows, up to the exact gradient; where the noise
+    is far below that, it shrinks again. The exact gradient has no noise to measure, and is given
+    up for a mini-batch when the number of rows has doubled.
 
     Raises:
         ConfigurationError: `batch_size` is not a positive integer.
 
-    Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (first order); Quiroz, Kohn,
-    Villani, Tran (2019), Journal of the American Statistical Association 114, section 3.2 (second order).
+    Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (first
+    order); Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical Association
+    114, section 3.2 (second order).
     """
 
     batch_size: int = 256
@@ -181,7 +189,9 @@ class ControlVariate:
     def prepare(
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre: Centre
     ) -> Prepared:
-        """Bring the expansion up to date; the exact gradient where it is cheaper than a useful mini-batch."""
+        """Bring the expansion up to date; the exact gradient where it is cheaper than a useful
+        mini-batch.
+        """
         if target.temperature == 1.0 and target.window.missing is None:
             target = posterior(target.window)  # a chunk that counts fully is part of the past
         past = target.past
@@ -205,12 +215,14 @@ class ControlVariate:
         if memory is None:
             return recentred(self.batch_size)
         if past.missing is not None:
-            # Such a window does not only grow: its rows change, and its expansion is computed for every move.
+            # Such a window does not only grow: its rows change, and its expansion is computed for
+            # every move.
             if not _is_exact_cheaper(memory, past):
                 return recentred(memory.batch_size)
             if seen < memory.recentre_at:
                 return recentred(memory.batch_size, memory.recentre_at)
-            # The posterior has narrowed since the mini-batch was too noisy, and the remainders with it.
+            # The posterior has narrowed since the mini-batch was too noisy, and the remainders
+            # with it.
             return recentred(self._smaller(memory.batch_size))
         if memory.recentre_at == NOW:
             return recentred(memory.batch_size)
@@ -248,9 +260,11 @@ class ControlVariate:
         return gradient
 
     def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
-        """Choose the centre anew where the noise is large, and a larger mini-batch where it is large about a new centre.
+        """Choose the centre anew where the noise is large, and a larger mini-batch where it is
+        large about a new centre.
 
-        A smaller one where it is tiny. The exact gradient, whose noise is zero, says nothing about mini-batches.
+        A smaller one where it is tiny. The exact gradient, whose noise is zero, says nothing about
+        mini-batches.
         """
         if memory is None or noise == 0.0:
             return memory
@@ -269,6 +283,8 @@ def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:
 
 
 def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Observations:
-    """Rows drawn with replacement: a pytree whose leaves have `shape` in place of the leading axis."""
+    """Rows drawn with replacement: a pytree whose leaves have `shape` in place of the leading
+    axis.
+    """
     index = jax.random.randint(key, shape, rows.start, rows.stop)
     return jax.tree.map(lambda leaf: leaf[index], rows.arrays)

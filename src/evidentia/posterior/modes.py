@@ -1,15 +1,17 @@
 """The modes of a posterior: the only search for them, from any starting points.
 
-Far from a mode L-BFGS climbs towards it (`climb`); near it Newton's method finds it, with the precision there
-(`newton`). Draws of the prior are mostly far from the posterior of many rows, and 10⁶ rows are too many to look at often:
-`find_modes` searches with some of the rows, from draws of the prior that these make likely, and moves the modes that it
-finds to all rows.
+Far from a mode L-BFGS climbs towards it (`climb`); near it Newton's method finds it, with the
+precision there (`newton`). Draws of the prior are mostly far from the posterior of many rows, and
+10⁶ rows are too many to look at often: `find_modes` searches with some of the rows, from draws of
+the prior that these make likely, and moves the modes that it finds to all rows.
 
-Derivatives are computed in float64: at 10⁶ rows a float32 Hessian drowns directions that only the prior informs.
+Derivatives are computed in float64: at 10⁶ rows a float32 Hessian drowns directions that only the
+    prior informs.
 
-Source: Nocedal and Wright (2006), Numerical Optimization, sections 3.1 and 3.3 (sufficient increase, line search);
-Dauphin et al. (2014), Advances in Neural Information Processing Systems 27, Algorithm 1 (saddles); Zhu, Byrd, Lu, Nocedal
-(1997), ACM Transactions on Mathematical Software 23, 550 (L-BFGS-B; SciPy's).
+Source: Nocedal and Wright (2006), Numerical Optimization, sections 3.1 and 3.3 (sufficient
+increase, line search); Dauphin et al. (2014), Advances in Neural Information Processing Systems
+27, Algorithm 1 (saddles); Zhu, Byrd, Lu, Nocedal (1997), ACM Transactions on Mathematical Software
+23, 550 (L-BFGS-B; SciPy's).
 """
 
 from collections.abc import Iterable
@@ -41,9 +43,11 @@ Vector = Float[np.ndarray, " parameters"]
 
 
 def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian, ...]:
-    """The modes of the posterior of `rows`, the largest first, each once; empty if none with definite curvature was found.
+    """The modes of the posterior of `rows`, the largest first, each once; empty if none with
+    definite curvature was found.
 
-    With interchangeable components, each mode is in one order of many, and its log mass is that of this order alone.
+    With interchangeable components, each mode is in one order of many, and its log mass is that of
+    this order alone.
     """
     few = rows.sample(FEW_ROWS)
     found: list[LocalGaussian] = []
@@ -62,7 +66,8 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
 def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[LocalGaussian, ...]:
     """Each mode once, the largest first, without the smallest (`MIN_LOG_MASS`).
 
-    Two modes are the same within a standard deviation, with interchangeable components in any order.
+    Two modes are the same within a standard deviation, with interchangeable components in any
+    order.
     """
     modes: list[LocalGaussian] = []
     for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
@@ -73,7 +78,9 @@ def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[
 
 
 def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
-    """Whether a position is within a standard deviation of a mode, with components in the nearest order."""
+    """Whether a position is within a standard deviation of a mode, with components in the nearest
+    order.
+    """
     if model.exchangeable:
         both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
         position = np.asarray(relabel(model, both, np.array([1.0, 0.0]))[1], np.float64)
@@ -82,7 +89,8 @@ def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
 
 
 def likely_draws(model: BoundModel, rows: Rows, key: Array) -> Float[np.ndarray, "starts parameters"]:
-    """Distinct draws of the prior, chosen with probabilities that follow a power of their likelihood.
+    """Distinct draws of the prior, chosen with probabilities that follow a power of their
+    likelihood.
 
     The power leaves an effective sample size of twice their number.
     """
@@ -103,8 +111,8 @@ def likely_draws(model: BoundModel, rows: Rows, key: Array) -> Float[np.ndarray,
 def climb(model: BoundModel, rows: Rows, start: Vector) -> Vector:
     """A position near a mode, uphill on the log-posterior from any position where it is finite.
 
-    Far from a mode Newton's steps fail where the log-posterior is not concave or a likelihood overflows: of twelve starts of
-    a Poisson regression one arrives; with L-BFGS all do.
+    Far from a mode Newton's steps fail where the log-posterior is not concave or a likelihood
+    overflows: of twelve starts of a Poisson regression one arrives; with L-BFGS all do.
     """
     from scipy.optimize import minimize  # slow to import, and only some searches need it
 
@@ -126,10 +134,12 @@ def newton(
 ) -> LocalGaussian | None:
     """The mode near `start`; None if it is not found or the curvature there is not definite.
 
-    Steps that do not lead uphill are halved until they do. Where the Hessian is indefinite, its eigenvalues count with their
-    absolute values, so that a step leads away from a saddle. An approximate `precision` (that of fewer rows, scaled) saves
-    Hessians: it is kept for as long as each step shortens the distance by three quarters. The squared distance to the mode,
-    in posterior standard deviations, is below the `tolerance` at the end, and the log mass has half that error at most.
+    Steps that do not lead uphill are halved until they do. Where the Hessian is indefinite, its
+    eigenvalues count with their absolute values, so that a step leads away from a saddle. An
+    approximate `precision` (that of fewer rows, scaled) saves Hessians: it is kept for as long as
+    each step shortens the distance by three quarters. The squared distance to the mode, in
+    posterior standard deviations, is below the `tolerance` at the end, and the log mass has half
+    that error at most.
     """
     metric, is_current = precision, False
     here = _look(model, rows, np.asarray(start, np.float64))
@@ -181,7 +191,9 @@ def _look(model: BoundModel, rows: Rows, position: Vector) -> _Point:
 
 
 def _uphill(model: BoundModel, rows: Rows, here: _Point, step: Vector, distance: float) -> _Point | None:
-    """The point after the step, or after the first of its halves that leads uphill by enough; None after many."""
+    """The point after the step, or after the first of its halves that leads uphill by enough; None
+    after many.
+    """
     rounding = 1e-10 * abs(here.log_posterior)
     for share in 0.5 ** np.arange(MAX_HALVINGS):
         there = _look(model, rows, here.position + share * step)

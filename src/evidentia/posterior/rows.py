@@ -1,11 +1,13 @@
 """Rows: what may be asked of observations, wherever they are, and a window of them on the device.
 
-`Rows` is the protocol that everything above this room relies on: how many, a few of them to hold locally, their
-log-likelihood at positions, and its derivatives at one position. `Window` implements it for arrays on the device. A window
-can stand for more rows than it holds, as the past of a stream does.
+`Rows` is the protocol that everything above this room relies on: how many, a few of them to hold
+locally, their log-likelihood at positions, and its derivatives at one position. `Window`
+implements it for arrays on the device. A window can stand for more rows than it holds, as the past
+of a stream does.
 
-Every sum over the rows of a window goes through `fold_rows`, which walks them block by block inside one compiled program:
-a window of any length runs without compiling anew, and no array of size particles × rows is ever held.
+Every sum over the rows of a window goes through `fold_rows`, which walks them block by block
+inside one compiled program: a window of any length runs without compiling anew, and no array of
+size particles × rows is ever held.
 """
 
 from collections.abc import Callable
@@ -43,33 +45,39 @@ class Rows(Protocol):
         ...
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
-        """Log-likelihood of all rows at every particle, in nats, as float64 deviations from a common offset.
+        """Log-likelihood of all rows at every particle, in nats, as float64 deviations from a
+        common offset.
 
-        Particle i has the log-likelihood `deviations[i] + offset`; the deviation is -inf where a row has -inf, and NaN where
-        a row has NaN or +inf.
+        Particle i has the log-likelihood `deviations[i] + offset`; the deviation is -inf where a
+        row has -inf, and NaN where a row has NaN or +inf.
         """
         ...
 
     def expand(
         self, model: BoundModel, centre: Float[np.ndarray, " parameters"], hessian: bool = True
     ) -> Expansion:
-        """Log-likelihood of all rows at one position with its gradient and Hessian, in float64 on the host.
+        """Log-likelihood of all rows at one position with its gradient and Hessian, in float64 on
+        the host.
 
-        Without `hessian` the Hessian may be zero, and the look takes the time of a few likelihoods.
+        Without `hessian` the Hessian may be zero, and the look takes the time of a few
+        likelihoods.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Window:
-    """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their leading axis.
+    """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their
+    leading axis.
 
-    With `missing` the R rows stand for n: each counts `weight` = n/R times, and `missing` expands what is then still missing,
+    With `missing` the R rows stand for n: each counts `weight` = n/R times, and `missing` expands
+        what is then still missing,
 
         Σ_{i ≤ n} ℓ_i(θ) = (n/R) Σ_{i in window} ℓ_i(θ) + Q(θ).
 
-    Q is small, as the sample has about the same shape as the whole. Source: Quiroz, Kohn, Villani, Tran (2019), Journal of
-    the American Statistical Association 114, Eq. 5 (the difference estimator, here with the same sample at every position).
+    Q is small, as the sample has about the same shape as the whole. Source: Quiroz, Kohn, Villani,
+    Tran (2019), Journal of the American Statistical Association 114, Eq. 5 (the difference
+    estimator, here with the same sample at every position).
 
     Attributes:
         first_row: the number of the first row in messages, where that is not `start`.
@@ -99,7 +107,9 @@ class Window:
         return f"rows {first} to {first + self.size - 1}"
 
     def part(self, start: int, stop: int) -> "Window":
-        """The rows from `start` to `stop`, counted from the first of the window, as a plain window."""
+        """The rows from `start` to `stop`, counted from the first of the window, as a plain
+        window.
+        """
         return Window(self.arrays, self.start + start, self.start + stop)
 
     def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
@@ -117,9 +127,10 @@ class Window:
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
         """As `Rows.log_likelihoods`, without the loss of digits that float32 would bring.
 
-        The log-likelihood of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats; and rounding of single rows adds up
-        where data take few values, such as counts. So each row's average over the particles is subtracted, and the small
-        deviations are summed in float32. The offset makes a few of the particles right on average, whose sums are computed in
+        The log-likelihood of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats; and
+        rounding of single rows adds up where data take few values, such as counts. So each row's
+        average over the particles is subtracted, and the small deviations are summed in float32.
+        The offset makes a few of the particles right on average, whose sums are computed in
         float64 too.
         """
         deviations = np.asarray(_deviations(model, positions, self), np.float64)
@@ -131,7 +142,9 @@ class Window:
     def exact_log_likelihoods(
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
     ) -> LogLikelihoods:
-        """Log-likelihood of all rows at a few particles, in float64: the context leaves JAX's own setting alone."""
+        """Log-likelihood of all rows at a few particles, in float64: the context leaves JAX's own
+        setting alone.
+        """
         with jax.enable_x64(True):
             return np.asarray(_exact_sums(model, np.asarray(positions, np.float64), self))
 
@@ -166,7 +179,8 @@ def without_missing(window: Window) -> Window:
 def fold_rows(
     function: Callable[[Carry, Observations, Float[Array, " block"]], Carry], initial: Carry, rows: Any
 ) -> Carry:
-    """Fold `function(carry, block, weights)` over the rows of a window or a tempered target, block by block.
+    """Fold `function(carry, block, weights)` over the rows of a window or a tempered target, block
+    by block.
 
     `weights` says how much each row of the block counts: zero for rows outside.
     """
@@ -174,7 +188,8 @@ def fold_rows(
 
     def body(index, carry):
         first = rows.start + index * size
-        # At the end of the arrays the slice moves back; rows that it shows for a second time have weight zero.
+        # At the end of the arrays the slice moves back; rows that it shows for a second time have
+        # weight zero.
         shifted = jnp.minimum(first, capacity - size)
         block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), rows.arrays)
         row = shifted + jnp.arange(size)
@@ -195,7 +210,9 @@ def weighted_sum(
     block: Observations,
     weights: Float[Array, " block"],
 ) -> Float[Array, ""]:
-    """Weighted sum of the log-likelihoods of a block's rows at one particle, in the precision of its position."""
+    """Weighted sum of the log-likelihoods of a block's rows at one particle, in the precision of
+    its position.
+    """
     values: Array = model.log_likelihood(position, _in_precision_of(position, block))
     return jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
 

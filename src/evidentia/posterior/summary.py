@@ -1,4 +1,6 @@
-"""Summaries of weighted particles: means, standard deviations and quantiles of every scalar parameter."""
+"""Summaries of weighted particles: means, standard deviations and quantiles of every scalar
+parameter.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -9,7 +11,9 @@ from numpy import ndarray
 
 
 class ParameterSummary(NamedTuple):
-    """One scalar parameter: its name with indices, posterior mean, standard deviation and quantiles."""
+    """One scalar parameter: its name with indices, posterior mean, standard deviation and
+    quantiles.
+    """
 
     name: str
     mean: float
@@ -30,7 +34,8 @@ def summarise(
         probabilities: which quantiles.
 
     Returns:
-        One summary per scalar, in the order of the arrays; `weights[2, 0]` names an entry of an array.
+        One summary per scalar, in the order of the arrays; `weights[2, 0]` names an entry of an
+        array.
 
     Example:
         >>> summarise({"mean": np.array([1.0, 3.0])}, np.log([0.5, 0.5]))[0].mean
@@ -54,9 +59,11 @@ def quantiles(
     weights: Float[ndarray, " particles"],
     probabilities: Sequence[float],
 ) -> Float[ndarray, "probabilities columns"]:
-    """Quantiles of weighted values, column by column: the inverse of the weighted distribution function.
+    """Quantiles of weighted values, column by column: the inverse of the weighted distribution
+    function.
 
-    Between two particles it is linear; with equal weights it is Hazen's rule (`np.quantile(..., method="hazen")`).
+    Between two particles it is linear; with equal weights it is Hazen's rule (`np.quantile(...,
+    method="hazen")`).
     """
     order = np.argsort(values, axis=0)
     result = np.empty((len(probabilities), values.shape[1]))

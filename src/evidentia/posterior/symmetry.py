@@ -1,15 +1,17 @@
 """Interchangeable components: a mixture with its components in another order is the same model.
 
-The posterior of K such components has K! copies of each mode. Two things follow. Each particle may be relabelled, by an
-order of its own, without changing the posterior that they represent (Stephens 2000): that brings the copies together, so
-that mean, covariance and one expansion are meaningful. And a proposal about one mode must count all K! copies:
+The posterior of K such components has K! copies of each mode. Two things follow. Each particle may
+be relabelled, by an order of its own, without changing the posterior that they represent (Stephens
+2000): that brings the copies together, so that mean, covariance and one expansion are meaningful.
+And a proposal about one mode must count all K! copies:
 
     q(θ) = (1/K!) Σ_σ q₁(σθ) |∂σθ/∂θ|,        |∂σθ/∂θ| = p(θ)/p(σθ),
 
-where p is the prior density on the unconstrained scale, on which σ is not linear and has a Jacobian.
+where p is the prior density on the unconstrained scale, on which σ is not linear and has a
+Jacobian.
 
-Source: Stephens (2000), Journal of the Royal Statistical Society B 62, 795; Frühwirth-Schnatter (2004), Econometrics
-Journal 7, 143 (permutation importance sampling).
+Source: Stephens (2000), Journal of the Royal Statistical Society B 62, 795; Frühwirth-Schnatter
+(2004), Econometrics Journal 7, 143 (permutation importance sampling).
 """
 
 import itertools
@@ -42,7 +44,9 @@ def reorder(
     positions: Float[Array, "particles parameters"],
     orders: Int[Array, "particles components"],
 ) -> Float[Array, "particles parameters"]:
-    """Every particle with its components in an order of its own: component k is the one at `order[k]` before."""
+    """Every particle with its components in an order of its own: component k is the one at
+    `order[k]` before.
+    """
 
     def one(position, order):
         params = {name: value[0] for name, value in model.constrain(position[None]).items()}
@@ -53,7 +57,9 @@ def reorder(
 
 
 class Order(NamedTuple):
-    """The mean and variance of each component's coordinates over the particles, and which coordinates are logarithms."""
+    """The mean and variance of each component's coordinates over the particles, and which
+    coordinates are logarithms.
+    """
 
     mean: Float[np.ndarray, "components coordinates"]
     variance: Float[np.ndarray, "components coordinates"]
@@ -65,7 +71,9 @@ def relabel(
     positions: Float[Array, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
 ) -> Float[Array, "particles parameters"]:
-    """Particles with their components in the order that is nearest to the mean of all, under a Gaussian for each component."""
+    """Particles with their components in the order that is nearest to the mean of all, under a
+    Gaussian for each component.
+    """
     return put_in_order(model, positions, weights)[0]
 
 
@@ -89,7 +97,8 @@ def put_in_order(
             break
         orders = found
     is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
-    # Particles that keep their order keep their digits: the way through the constraint and back costs a few.
+    # Particles that keep their order keep their digits: the way through the constraint and back
+    # costs a few.
     reordered: Array = reorder(model, positions, jnp.asarray(orders))
     moved = jnp.where(is_moved[:, None], reordered, positions)
     return moved, Order(mean, variance, is_log)
@@ -98,12 +107,14 @@ def put_in_order(
 def within(
     model: BoundModel, order: Order, log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]]
 ) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
-    """The density where components are in order, and zero elsewhere; the gradient is that of the density itself.
+    """The density where components are in order, and zero elsewhere; the gradient is that of the
+    density itself.
 
-    Particles in order are moved by a kernel that has one scale for each component. The kernel leaves the posterior invariant,
-    but leaves the posterior of ordered components invariant only if particles stay in order: relabelling after a move changes
-    the scales between the move and its reverse, which breaks detailed balance. With a few overlapping components that cost
-    0.3 nats.
+    Particles in order are moved by a kernel that has one scale for each component. The kernel
+    leaves the posterior invariant, but leaves the posterior of ordered components invariant only
+    if particles stay in order: relabelling after a move changes the scales between the move and
+    its reverse, which breaks detailed balance. With a few overlapping components that cost 0.3
+    nats.
     """
     permutations = jnp.asarray(_orders(len(order.mean)))
     places = jnp.arange(len(order.mean))
@@ -119,7 +130,9 @@ def within(
 
 
 def _costs(components, mean, variance, numpy):
-    """For each particle (new place, old place): the distance of a component from the mean of the new place."""
+    """For each particle (new place, old place): the distance of a component from the mean of the
+    new place.
+    """
     distances = (components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None]
     return numpy.sum(distances + numpy.log(variance)[None, :, None], axis=-1)
 
@@ -129,7 +142,9 @@ def symmetrised(
     log_density: Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]],
     positions: Float[Array, "draws parameters"],
 ) -> Float[np.ndarray, " draws"]:
-    """Log of the average of a density over all orders of interchangeable components; without such, of the density."""
+    """Log of the average of a density over all orders of interchangeable components; without such,
+    of the density.
+    """
     if not model.exchangeable:
         return log_density(np.asarray(positions, np.float64))
     orders = _orders(model.parameter_shapes[model.exchangeable[0]][0])

@@ -2,8 +2,8 @@
 
     log π_λ(θ) = log p(θ) + Σ_{past} ℓ_i(θ) + λ Σ_{chunk} ℓ_i(θ),       ℓ_i(θ) = log p(y_i | θ),
 
-with θ on the unconstrained scale. Everything here visits every row, block by block; estimates from a few of them are in
-`gradients`.
+with θ on the unconstrained scale. Everything here visits every row, block by block; estimates from
+a few of them are in `gradients`.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,9 @@ from evidentia.posterior.rows import Positions, Window, fold_rows, weighted_sum
 
 
 class Target(NamedTuple):
-    """The tempered posterior of a window: rows before `boundary` are the past and count fully, the others λ times."""
+    """The tempered posterior of a window: rows before `boundary` are the past and count fully, the
+    others λ times.
+    """
 
     window: Window
     boundary: Int[Array, ""] | int
@@ -97,7 +99,8 @@ def log_target(
 ) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
     """log π_λ of one particle, exact, as a function that `jax.grad` can differentiate.
 
-    Value and gradient come from the same walk over the rows, which JAX could not differentiate: its length is not static.
+    Value and gradient come from the same walk over the rows, which JAX could not differentiate:
+        its length is not static.
     """
 
     def value_and_gradient(position):

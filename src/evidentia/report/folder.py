@@ -1,4 +1,6 @@
-"""A folder of results: numbers as JSON, trajectories as CSV and Parquet, pictures, and the page that shows them."""
+"""A folder of results: numbers as JSON, trajectories as CSV and Parquet, pictures, and the page
+that shows them.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,7 +37,8 @@ def results_dict(
         more: what else there is to say, by names of its own.
 
     Returns:
-        What `more` has, `title`, `notes`, `data`, `version`, `evidences` (see `Evidence.to_dict`) and `comparison`.
+        What `more` has, `title`, `notes`, `data`, `version`, `evidences` (see `Evidence.to_dict`)
+        and `comparison`.
     """
     return {
         **(more or {}),
@@ -58,9 +61,11 @@ def write_results(
     data: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write `results.json`, `trajectory_<model>.csv` and `.parquet`, the pictures and `index.html` into a folder.
+    """Write `results.json`, `trajectory_<model>.csv` and `.parquet`, the pictures and `index.html`
+    into a folder.
 
-    Numbers come first, so that they are there even if a picture fails. The arguments are those of `results_dict`.
+    Numbers come first, so that they are there even if a picture fails. The arguments are those of
+    `results_dict`.
 
     Raises:
         OSError: the folder cannot be written to.

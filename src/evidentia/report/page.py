@@ -78,7 +78,9 @@ def render_page(
 
 
 def _lead(comparison: Comparison) -> dict[str, str]:
-    """The number at the top of the page: by how much the best model leads, or the log evidence if it stands alone."""
+    """The number at the top of the page: by how much the best model leads, or the log evidence if
+    it stands alone.
+    """
     if len(comparison.names) == 1:
         value = text.with_error(comparison.log_evidence[0], comparison.standard_error[0])
         return {"value": value, "unit": "nats", "label": "log evidence"}

@@ -70,7 +70,9 @@ def posterior_picture(name: str, evidence: Evidence) -> Picture:
 def all_pictures(
     evidences: Mapping[str, Evidence], comparison: Comparison
 ) -> tuple[Picture | None, dict[str, list[Picture]]]:
-    """The comparison's picture, if there is one to make, and the pictures of each model in the comparison's order."""
+    """The comparison's picture, if there is one to make, and the pictures of each model in the
+    comparison's order.
+    """
     together = comparison_picture(evidences, comparison) if len(evidences) > 1 else None
     single = {
         name: [evidence_picture(name, evidences[name]), posterior_picture(name, evidences[name])]

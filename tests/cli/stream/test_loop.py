@@ -1,4 +1,6 @@
-"""The loop of `evidentia stream` without models: what ends it, what is saved then, which files it goes on with."""
+"""The loop of `evidentia stream` without models: what ends it, what is saved then, which files it
+goes on with.
+"""
 
 import signal
 import threading
@@ -47,7 +49,9 @@ def session() -> Any:
 
 @pytest.fixture
 def taken_in(tmp_path, session):
-    """Take in what a generator makes; what `consume` returns. The rows of the checkpoint are `saved()`."""
+    """Take in what a generator makes; what `consume` returns. The rows of the checkpoint are
+    `saved()`.
+    """
 
     def taken_in(batches, stop=None, write=CheckpointFolder.write):
         source: Any = SimpleNamespace(batches=lambda skip: batches)
@@ -68,7 +72,8 @@ def full(*_):
     raise CheckpointError("the checkpoint could not be written: No space left on device.")
 
 
-# What ends the loop ----------------------------------------------------------------------------------------------
+# What ends the loop
+# ----------------------------------------------------------------------------------------------
 
 
 def test_the_end_of_the_source(taken_in, saved, tmp_path):
@@ -115,7 +120,8 @@ def test_the_first_error_is_told_when_saving_fails_too(taken_in, capsys):
     assert "No space left" in str(taken_in(iter([ROWS]), write=full)[1])
 
 
-# The files that a run goes on with -------------------------------------------------------------------------------
+# The files that a run goes on with
+# -------------------------------------------------------------------------------
 
 
 @pytest.fixture

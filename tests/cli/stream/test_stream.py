@@ -24,7 +24,8 @@ from evidentia.cli.stream import run as stream_run
 from evidentia.cli.stream.loop import Stop
 from evidentia.errors import CheckpointError
 
-# One small problem everywhere, the one of tests/stream/test_session.py, so that few programs are compiled.
+# One small problem everywhere, the one of tests/stream/test_session.py, so that few programs are
+# compiled.
 NUM_ROWS, SIZE = 650, 100
 MODEL = ev.models.linear_regression(2)
 SMALL = ("--num-particles", 64, "--reservoir-size", 500, "--batch-size", SIZE)
@@ -53,7 +54,9 @@ def write(columns, tmp_path):
 
 @pytest.fixture
 def stream(capsys, monkeypatch):
-    """Run the command; its exit code, the one JSON object on standard output (None if nothing), standard error."""
+    """Run the command; its exit code, the one JSON object on standard output (None if nothing),
+    standard error.
+    """
     monkeypatch.setenv("COLUMNS", "200")
 
     def stream(*words):
@@ -142,7 +145,8 @@ def test_standard_input(stream, write, columns, monkeypatch, by_hand):
     assert found["log_evidence"] == by_hand[-1].log_evidence
 
 
-# Going on --------------------------------------------------------------------------------------------------------
+# Going on
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_that_has_grown_is_read_from_where_it_was_left(stream, write, tmp_path, by_hand):
@@ -261,7 +265,8 @@ def test_a_full_disk_is_a_note_as_long_as_the_run_goes_on(
     assert CheckpointFolder(tmp_path / "kept").has_checkpoint == (code == 0)
 
 
-# Stopping --------------------------------------------------------------------------------------------------------
+# Stopping
+# --------------------------------------------------------------------------------------------------------
 
 
 def process(*words, **options):
@@ -284,7 +289,9 @@ def wait_for_rows(folder, rows):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_killed_and_resumed_is_as_never_killed(stream, write, tmp_path):
-    """Killed twice, at another distance from the last checkpoint; benchmarks/kills.py does it 50 times."""
+    """Killed twice, at another distance from the last checkpoint; benchmarks/kills.py does it 50
+    times.
+    """
     path = write()
     words = (*LINEAR, "--seed", 5)
     _, whole, _ = stream(path, *words, "--out", tmp_path / "whole")
@@ -368,7 +375,8 @@ def test_a_pipe_into_which_nothing_more_comes_can_be_left(stream, columns, stopp
     os.close(write_end)
 
 
-# Mistakes --------------------------------------------------------------------------------------------------------
+# Mistakes
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Arrays and iterables as sources: all rows in order, from where one likes; batches that do not fit are refused."""
+"""Arrays and iterables as sources: all rows in order, from where one likes; batches that do not
+fit are refused.
+"""
 
 from itertools import pairwise
 

@@ -1,4 +1,6 @@
-"""Parquet, CSV and Arrow streams give the same arrays for the same table; what cannot be used is named."""
+"""Parquet, CSV and Arrow streams give the same arrays for the same table; what cannot be used is
+named.
+"""
 
 import datetime
 import decimal

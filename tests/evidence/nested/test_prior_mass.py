@@ -1,4 +1,6 @@
-"""The sum over shrinking prior mass: exact on a run whose masses are known, widths that add up to one."""
+"""The sum over shrinking prior mass: exact on a run whose masses are known, widths that add up to
+one.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,8 @@ def integrate(log_likelihood, quadrature, count=200, num_rows=40, rows_of=50):
     return found, total_width + np.exp(log_rest)
 
 
-# L(X) = X^-1/2: Z = ∫ L dX = 2, and H = E[-½ log X] - log 2 under the density ½ X^-1/2, whose mean of log X is -2.
+# L(X) = X^-1/2: Z = ∫ L dX = 2, and H = E[-½ log X] - log 2 under the density ½ X^-1/2, whose mean
+# of log X is -2.
 @pytest.mark.parametrize(("quadrature", "error"), [("rectangle", 0.003), ("trapezoid", 1e-4)])
 def test_the_integral_and_information_of_a_known_curve(quadrature, error):
     found, total_width = integrate(lambda log_mass: -0.5 * log_mass, quadrature)

@@ -9,7 +9,9 @@ from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
 
 
 def inclusion_probabilities(weights, size):
-    """min(1, w / τ) with their sum `size`, by the definition: overweight points are set aside until none is left."""
+    """min(1, w / τ) with their sum `size`, by the definition: overweight points are set aside
+    until none is left.
+    """
     weights, is_over = np.asarray(weights, float), np.zeros(len(weights), bool)
     while True:
         threshold = weights[~is_over].sum() / (size - is_over.sum())
@@ -38,7 +40,8 @@ def test_points_are_included_with_their_probabilities(weights, size):
         counts[reservoir.items] += 1
     probabilities = inclusion_probabilities(weights, size)
     four_errors = 4 * np.sqrt(probabilities * (1 - probabilities) / repeats)
-    # Each item's count is binomial, at most 41 of them in all: four standard errors happen once in 400 such tests.
+    # Each item's count is binomial, at most 41 of them in all: four standard errors happen once in
+    # 400 such tests.
     assert np.all(np.abs(counts / repeats - probabilities) <= four_errors + 1e-9)
 
 

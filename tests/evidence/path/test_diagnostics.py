@@ -52,14 +52,16 @@ def test_mini_batch_noise():
 
 
 def test_collapsed_ess():
-    # As published weights are carried on without resampling, until one of the particles has them all.
+    # As published weights are carried on without resampling, until one of the particles has them
+    # all.
     names, message = warnings_of(replace(ev.SGAIS.published(), num_particles=50))
     assert "ESS collapsed" in names and "% of the particles" in message and "resample=True" in message
 
 
 @pytest.mark.parametrize(("spread", "is_sign"), [(math.nan, False), (2.9, False), (3.1, True)])
 def test_heights_that_spread_three_times_as_much_as_a_gaussian_s_are_a_sign(spread, is_sign):
-    # Which heights a run meets differs from seed to seed; that they are measured right is tested below.
+    # Which heights a run meets differs from seed to seed; that they are measured right is tested
+    # below.
     signs = signs_of_path(measure([], spread))
     assert list(signs) == ["modes of different height"] * is_sign
     assert all("other seeds" in sentence for sentence in signs.values())
@@ -72,8 +74,9 @@ def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_hea
 
 
 def test_heavy_weights():
-    # The data speak of one coordinate; the others keep the tails of the Cauchy prior, which no Student t with 20 degrees
-    # of freedom has. How heavy the largest weights look differs from seed to seed: too heavy in 3 of 30.
+    # The data speak of one coordinate; the others keep the tails of the Cauchy prior, which no
+    # Student t with 20 degrees of freedom has. How heavy the largest weights look differs from
+    # seed to seed: too heavy in 3 of 30.
     model = ev.Model(
         {"m": dist.Cauchy(0.0, 1.0).expand([5]).to_event(1)},
         lambda params, batch: dist.Normal(jnp.tanh(params["m"][0]), 1.0).log_prob(batch["y"]),

@@ -1,4 +1,6 @@
-"""Proposals: a density that its draws follow, modes that are found, kept and forgotten, moments of particles."""
+"""Proposals: a density that its draws follow, modes that are found, kept and forgotten, moments of
+particles.
+"""
 
 import jax.numpy as jnp
 import numpy as np

@@ -56,7 +56,9 @@ def test_more_batches_are_drawn_where_one_is_not_enough(linear):
 
 
 def two_modes(params, y):
-    """A coin's toss for the sign: two modes of the same height at -1 and 1, each of width 0.1 after a hundred rows."""
+    """A coin's toss for the sign: two modes of the same height at -1 and 1, each of width 0.1
+    after a hundred rows.
+    """
     near = -0.5 * (jnp.abs(params["m"]) - 1 - 0 * y) ** 2
     return near - 0.5 * jnp.log(2 * jnp.pi)
 

@@ -1,4 +1,6 @@
-"""`evidentia stream`: the log evidence of models, batch by batch, of rows that keep coming or do not fit in memory."""
+"""`evidentia stream`: the log evidence of models, batch by batch, of rows that keep coming or do
+not fit in memory.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -115,7 +117,9 @@ def command(
 
 
 def _labelled(models: list[str]) -> dict[str, str]:
-    """The models by the names of their results: a model of the user's own has its name in the file."""
+    """The models by the names of their results: a model of the user's own has its name in the
+    file.
+    """
     labels = [model.rpartition(":")[2] for model in models]
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         raise ConfigurationError(

@@ -1,4 +1,6 @@
-"""The files of a source as a checkpoint knows them: a run that goes on counts rows from their beginning, so they must be there."""
+"""The files of a source as a checkpoint knows them: a run that goes on counts rows from their
+beginning, so they must be there.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -24,7 +26,8 @@ class KnownFile(NamedTuple):
 
     Attributes:
         name: that it has wherever its folder is now.
-        size: the rows of a Parquet file; the bytes of a CSV file, since only reading it all would tell its rows.
+        size: the rows of a Parquet file; the bytes of a CSV file, since only reading it all would
+            tell its rows.
         beginning: SHA-256 of its first rows or bytes.
     """
 
@@ -43,7 +46,9 @@ def file_names(source: FileSource) -> list[str]:
 
 
 def known_files(source: FileSource) -> list[KnownFile]:
-    """The files as they are, for a checkpoint; of standard input its name. Raises DataError if one cannot be read."""
+    """The files as they are, for a checkpoint; of standard input its name. Raises DataError if one
+    cannot be read.
+    """
     if isinstance(source, IpcSource):
         return [KnownFile(source.name, 0, "")]
     found = []
@@ -54,7 +59,9 @@ def known_files(source: FileSource) -> list[KnownFile]:
 
 
 def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile]:
-    """The same files; one that is followed as it is now, since it may have had no rows when it was opened."""
+    """The same files; one that is followed as it is now, since it may have had no rows when it was
+    opened.
+    """
     if isinstance(source, CsvSource) and source.follow:
         (file,) = files
         with suppress(DataError):  # of a file that has gone its reader tells
@@ -65,7 +72,9 @@ def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile
 
 
 def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -> None:
-    """Raise CheckpointError unless a source has the files of a checkpoint, and what was added stands behind their rows."""
+    """Raise CheckpointError unless a source has the files of a checkpoint, and what was added
+    stands behind their rows.
+    """
     names, had = file_names(source), [file.name for file in before]
     if names[: len(had)] != had:
         raise CheckpointError(

@@ -1,4 +1,6 @@
-"""The loop of `evidentia stream`: batches to models, checkpoints now and then, an end that loses nothing."""
+"""The loop of `evidentia stream`: batches to models, checkpoints now and then, an end that loses
+nothing.
+"""
 
 import signal
 import threading
@@ -21,7 +23,9 @@ from evidentia.errors import CheckpointError, DataError, EvidentiaError
 
 
 class Stop:
-    """Whether to stop after the batch at work, and which signal said so. A second Ctrl-C does not wait for the batch."""
+    """Whether to stop after the batch at work, and which signal said so. A second Ctrl-C does not
+    wait for the batch.
+    """
 
     signal: int | None = None
     is_over: bool = False
@@ -85,7 +89,9 @@ class Checkpoints:
         self._position = self.session.position
 
     def save_if_due(self) -> None:
-        """Save if it is time to, and anything has changed. A disk that is full is a note: the run goes on without."""
+        """Save if it is time to, and anything has changed. A disk that is full is a note: the run
+        goes on without.
+        """
         if self.folder is None or time.monotonic() - self._tried < self.every:
             return
         try:
@@ -129,7 +135,8 @@ def consume(
     """Take in the source from the session's position on.
 
     Returns:
-        Whether it came to its end, and the error that ended it before, or the one of the last checkpoint.
+        Whether it came to its end, and the error that ended it before, or the one of the last
+        checkpoint.
 
     Raises:
         Exception: what is no `EvidentiaError`; what was taken in before is saved.
@@ -140,7 +147,8 @@ def consume(
     except EvidentiaError as error:
         problem = error
     except Exception:
-        # Not for a second Ctrl-C: what it came in the middle of may be half done, and nobody is to wait.
+        # Not for a second Ctrl-C: what it came in the middle of may be half done, and nobody is to
+        # wait.
         if (failure := checkpoints.save_at_end()) is not None:
             output.show_note(str(failure))
         raise
@@ -153,7 +161,9 @@ def consume(
 def _consume_batches(
     session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
 ) -> bool:
-    """Take in what comes until there is no more, or until it is to stop; whether it came to the end of the source."""
+    """Take in what comes until there is no more, or until it is to stop; whether it came to the
+    end of the source.
+    """
     with closing(arriving(recut(source.batches(session.position), batch_size))) as batches:
         for batch in _until(stop, batches):
             if stop():
@@ -172,7 +182,9 @@ def _consume_batches(
 
 
 def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
-    """The batches; after a signal, an error of reading is the end that stopping made, as within an Arrow message."""
+    """The batches; after a signal, an error of reading is the end that stopping made, as within an
+    Arrow message.
+    """
     try:
         yield from batches
     except DataError:

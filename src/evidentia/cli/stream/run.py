@@ -1,4 +1,6 @@
-"""A run of `evidentia stream`: from its arguments to a session on a source, and what is shown and written at its end."""
+"""A run of `evidentia stream`: from its arguments to a session on a source, and what is shown and
+written at its end.
+"""
 
 import signal
 import sys
@@ -33,7 +35,9 @@ RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
 
 @dataclass(frozen=True)
 class Plan:
-    """The arguments of the command, checked one by one. `models` has what `--model` was given, by the names of results."""
+    """The arguments of the command, checked one by one. `models` has what `--model` was given, by
+    the names of results.
+    """
 
     sources: list[str]
     models: Mapping[str, str]
@@ -54,7 +58,9 @@ class Plan:
     quiet: bool
 
     def settings(self, features: list[str]) -> dict[str, Any]:
-        """What decides the numbers, by the names of the arguments: a run that goes on must have the same."""
+        """What decides the numbers, by the names of the arguments: a run that goes on must have
+        the same.
+        """
         return {
             "--model": list(self.models.values()),
             **{f"--{name.replace('_', '-')}": value for name, value in self.options.items()},
@@ -85,7 +91,8 @@ class Plan:
 
 
 def run(plan: Plan) -> None:
-    """Take in the source, and show and write what was found; goes on from a checkpoint if there is one.
+    """Take in the source, and show and write what was found; goes on from a checkpoint if there is
+    one.
 
     Raises:
         EvidentiaError: what is wrong; what was computed before is saved, written and shown.
@@ -141,7 +148,9 @@ def _stream(
 
 
 def _opened(plan: Plan, stop: Stop) -> FileSource | None:
-    """The source, or None if the run was stopped while it waited for the first bytes of standard input."""
+    """The source, or None if the run was stopped while it waited for the first bytes of standard
+    input.
+    """
 
     def opened() -> Iterator[FileSource]:
         stdin = stoppable(sys.stdin.fileno(), stop.ends_reading) if plan.sources == ["-"] else None

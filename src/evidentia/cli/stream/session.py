@@ -1,7 +1,9 @@
-"""Several models on one source, batch by batch: what `evidentia stream` does, without files and screens.
+"""Several models on one source, batch by batch: what `evidentia stream` does, without files and
+screens.
 
-A batch is taken in by all models or by none. All that decides the next batch can be packed into one checkpoint, together with
-the position in the source, so that a run that was stopped goes on as if it had not been.
+A batch is taken in by all models or by none. All that decides the next batch can be packed into
+one checkpoint, together with the position in the source, so that a run that was stopped goes on as
+if it had not been.
 """
 
 import time
@@ -80,7 +82,8 @@ RECORDS: dict[str, type] = fingerprint.RECORDS | {
 
 
 class Session:
-    """Models on one source, with their probabilities, and with detectors of changes if a rate of false alarms is given.
+    """Models on one source, with their probabilities, and with detectors of changes if a rate of
+    false alarms is given.
 
     Every model has the same seed, so that each finds what it would find alone.
 
@@ -148,7 +151,8 @@ class Session:
         return {name: online.evidence() for name, online in self.onlines.items() if self.num_observations}
 
     def update(self, batch: Batch) -> SessionUpdate | None:
-        """Take in a batch of the source, where `position` stands; None if all its rows had been left out.
+        """Take in a batch of the source, where `position` stands; None if all its rows had been
+        left out.
 
         Raises EvidentiaError as the models do. Then everything is as it was before the batch.
         """
@@ -167,7 +171,9 @@ class Session:
         return found
 
     def packed(self) -> dict[str, Any]:
-        """All that makes up this session but the models' functions, for a checkpoint; see `RECORDS`."""
+        """All that makes up this session but the models' functions, for a checkpoint; see
+        `RECORDS`.
+        """
         names = "position", "num_dropped", "alarms", "seconds"
         return {
             "onlines": {name: online.packed() for name, online in self.onlines.items()},

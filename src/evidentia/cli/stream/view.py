@@ -1,4 +1,6 @@
-"""The display of `evidentia stream` while it runs: a live table on a terminal, elsewhere a plain line now and then."""
+"""The display of `evidentia stream` while it runs: a live table on a terminal, elsewhere a plain
+line now and then.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Columns of tables to the arrays of a model: which, in which dtypes, and what is done about missing values."""
+"""Columns of tables to the arrays of a model: which, in which dtypes, and what is done about
+missing values.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ Types: TypeAlias = Kinds | Callable[[list[str]], Kinds] | None
 
 
 class Piece(NamedTuple):
-    """Rows of a table, and where they stood: the name of their file and the number of rows before them in it."""
+    """Rows of a table, and where they stood: the name of their file and the number of rows before
+    them in it.
+    """
 
     table: pa.RecordBatch
     where: str
@@ -32,7 +36,8 @@ class Selection:
     """Which columns make which arrays, in which dtypes.
 
     Attributes:
-        arrays: for each name of an array the column that it is, or the columns of which it is the matrix.
+        arrays: for each name of an array the column that it is, or the columns of which it is the
+            matrix.
         integers: the names of the columns of integers; all others are real.
     """
 
@@ -46,9 +51,11 @@ class Selection:
         return list(dict.fromkeys(chosen))
 
     def values(self, piece: Piece, missing: Missing) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        """The columns of a piece by name, as wide as the file has them, and which rows they are; None if all.
+        """The columns of a piece by name, as wide as the file has them, and which rows they are;
+        None if all.
 
-        Raises DataError for missing values that are not to be dropped, infinite values, and fractions in a column of integers.
+        Raises DataError for missing values that are not to be dropped, infinite values, and
+        fractions in a column of integers.
         """
         values = {name: _numbers(piece.table.column(name)) for name in self.names}
         gaps = {
@@ -100,10 +107,11 @@ def select(
     types: Types = None,
     first_rows: pa.Table | None = None,
 ) -> Selection:
-    """The columns that are asked for, checked against the schemas of all tables, each with the name of its file.
+    """The columns that are asked for, checked against the schemas of all tables, each with the
+    name of its file.
 
-    A column is integer if it is so (or boolean) in every table, unless `types` says otherwise. Errors show texts from
-    `first_rows`.
+    A column is integer if it is so (or boolean) in every table, unless `types` says otherwise.
+    Errors show texts from `first_rows`.
 
     Raises:
         ConfigurationError: columns or types that are none.
@@ -144,7 +152,9 @@ def check_types(types: Any, known: Sequence[str]) -> None:
 def converted(
     pieces: Iterator[Piece], selection: Selection, missing: Missing, skip: int = 0, may_stop: bool = False
 ) -> Iterator[Batch]:
-    """Pieces as batches, after the first `skip` rows; DataError if there are fewer, unless they may stop before."""
+    """Pieces as batches, after the first `skip` rows; DataError if there are fewer, unless they
+    may stop before.
+    """
     passed = 0
     for piece in pieces:
         left = min(skip - passed, piece.table.num_rows)
@@ -158,7 +168,9 @@ def converted(
 
 
 def gathered(pieces: Iterable[Piece], selection: Selection, missing: Missing) -> dict[str, np.ndarray]:
-    """All rows of the selected columns in memory, each as wide as the files have it; no arrays if there are no rows."""
+    """All rows of the selected columns in memory, each as wide as the files have it; no arrays if
+    there are no rows.
+    """
     parts = [selection.values(piece, missing)[0] for piece in pieces]
     return {name: np.concatenate([part[name] for part in parts]) for name in selection.names if parts}
 

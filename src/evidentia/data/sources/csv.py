@@ -1,4 +1,6 @@
-"""CSV files, read a block of lines at a time; the last lines of a file that grows, as they are written."""
+"""CSV files, read a block of lines at a time; the last lines of a file that grows, as they are
+written.
+"""
 
 import io
 import os
@@ -50,9 +52,11 @@ class CsvSource:
     def pieces(self) -> Iterator[Piece]:
         """All rows as they are read, block by block.
 
-        Raises `DataError` for a line that is no row, and for a file that has lost a column or was replaced.
+        Raises `DataError` for a line that is no row, and for a file that has lost a column or was
+        replaced.
         """
-        # Numbers are read as real whatever a block alone would suggest; integers that are none are found afterwards.
+        # Numbers are read as real whatever a block alone would suggest; integers that are none are
+        # found afterwards.
         types = {name: pa.bool_() if name in self.booleans else pa.float64() for name in self.selection.names}
         for path in self.paths:
             row = 0
@@ -95,32 +99,37 @@ def read_csv(
 ) -> CsvSource:
     """CSV files with a header line as a source of observations, which may be larger than memory.
 
-    Only the first lines of each file are read now. Rows come in the order of the files (a list as it is given, the matches
-    of a pattern in the order of their names) and of their lines, a few megabytes of text at a time, which a thread reads
-    ahead. Blank lines are no rows.
+    Only the first lines of each file are read now. Rows come in the order of the files (a list as
+    it is given, the matches of a pattern in the order of their names) and of their lines, a few
+    megabytes of text at a time, which a thread reads ahead. Blank lines are no rows.
 
-    What is an integer must not change on the way, so it is decided at the beginning: a column is integer if it holds nothing
-    but integers (or true and false) in the first four megabytes of the first file. A real number in it further down is an
-    error that says where; with `types={"price": float}` it is none.
+    What is an integer must not change on the way, so it is decided at the beginning: a column is
+    integer if it holds nothing but integers (or true and false) in the first four megabytes of the
+    first file. A real number in it further down is an error that says where; with `types={"price":
+    float}` it is none.
 
     Args:
         paths: a file, a pattern such as `"days/*.csv"`, or a list of these.
         columns: the columns to read, as for `read_parquet`.
-        missing: what to do with rows that have a missing value (an empty field, NA, NaN, null) in one of these columns:
-            "error", or "drop" to leave them out and count them (`Batch.num_dropped`).
-        types: `int` or `float` by name, for columns of which the first rows do not show what they are.
-        follow: at the end of the file wait for lines that are added, as `tail -f` does. A line counts once it is complete.
-        stop: with `follow`, called before every look at the file; reading ends when it returns True. For example the
-            `is_set` of a `threading.Event`.
+        missing: what to do with rows that have a missing value (an empty field, NA, NaN, null) in
+            one of these columns: "error", or "drop" to leave them out and count them
+            (`Batch.num_dropped`).
+        types: `int` or `float` by name, for columns of which the first rows do not show what they
+            are.
+        follow: at the end of the file wait for lines that are added, as `tail -f` does. A line
+            counts once it is complete.
+        stop: with `follow`, called before every look at the file; reading ends when it returns
+            True. For example the `is_set` of a `threading.Event`.
 
     Returns:
-        A source: `source.batches(skip=0)` reads. Vectors and matrices of columns of integers are int32; all others are
-        float32.
+        A source: `source.batches(skip=0)` reads. Vectors and matrices of columns of integers are
+        int32; all others are float32.
 
     Raises:
-        DataError: no such file or not CSV text, a column that a file does not have or that holds no numbers. While
-            reading: a line that is no row, text, missing values (how many, the first row), infinite ones, values beyond 32
-            bits; a file that can no longer be read, or is followed and was replaced or cut.
+        DataError: no such file or not CSV text, a column that a file does not have or that holds
+            no numbers. While reading: a line that is no row, text, missing values (how many, the
+            first row), infinite ones, values beyond 32 bits; a file that can no longer be read, or
+            is followed and was replaced or cut.
         ConfigurationError: an argument that is none; to follow more than one file.
 
     Example:
@@ -151,7 +160,9 @@ def read_csv(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    """The file for reading; DataError if it cannot be opened, or read further on, as from a disk that was removed."""
+    """The file for reading; DataError if it cannot be opened, or read further on, as from a disk
+    that was removed.
+    """
     try:
         with path.open("rb") as file:
             yield file
@@ -170,7 +181,9 @@ def _header(file: io.BufferedReader) -> bytes:
 def _parsed(
     path: Path, header: bytes, block: bytes = b"", types: dict[str, pa.DataType] | None = None, row: int = 0
 ) -> pa.Table:
-    """A block of lines, `row` of them before it, as a table: the columns in `types`, or all in the types that they seem."""
+    """A block of lines, `row` of them before it, as a table: the columns in `types`, or all in the
+    types that they seem.
+    """
     text = header + block
     # One thread parses: it knows in which row an error is.
     read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
@@ -196,7 +209,9 @@ def _unreadable(path: Path, header: bytes, row: int, error: Exception) -> DataEr
 
 
 def _check_same(path: Path, file: io.BufferedReader) -> None:
-    """Raise DataError if the file that is followed is no longer the one at its path, or became shorter."""
+    """Raise DataError if the file that is followed is no longer the one at its path, or became
+    shorter.
+    """
     opened = os.fstat(file.fileno())
     if opened.st_size < file.tell():
         raise DataError(

@@ -31,7 +31,9 @@ class IpcSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`, each batch as soon as it is there; once. Raises as `Source` does."""
+        """The rows after the first `skip`, each batch as soon as it is there; once. Raises as
+        `Source` does.
+        """
         check_count("skip", skip, 0)
         check_unread(self._begun, self.name)
         return converted(self._pieces(), self.selection, self.missing, skip)
@@ -54,9 +56,11 @@ def read_ipc(
     types: Types = None,
     name: str = "the stream",
 ) -> IpcSource:
-    """An Arrow IPC stream as a source of observations that another program makes, such as `sys.stdin.buffer`.
+    """An Arrow IPC stream as a source of observations that another program makes, such as
+    `sys.stdin.buffer`.
 
-    The schema is read now, the rows as they come, once. `columns`, `missing` and `types` are as for `read_parquet`.
+    The schema is read now, the rows as they come, once. `columns`, `missing` and `types` are as
+    for `read_parquet`.
 
     Args:
         stream: a binary file, pipe or socket.
@@ -66,7 +70,8 @@ def read_ipc(
         name: what errors call the stream.
 
     Raises:
-        DataError: what comes is no Arrow IPC stream, ends in the middle, or is not what `columns` asks for.
+        DataError: what comes is no Arrow IPC stream, ends in the middle, or is not what `columns`
+            asks for.
         ConfigurationError: an argument that is none.
 
     Example:

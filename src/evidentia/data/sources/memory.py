@@ -56,17 +56,19 @@ class ArraySource:
 class IterableSource:
     """Any Python iterable of batches as a source: a generator, a list, a data loader.
 
-    A batch is what `ev.estimate` takes as data: an array, a tuple, a mapping or a table, of any number of rows. All must
-    have the structure, shapes and dtypes of the first; those without rows are passed over. Rows are copied before the next
-    batch is asked for, so that it may be made in the same arrays.
+    A batch is what `ev.estimate` takes as data: an array, a tuple, a mapping or a table, of any
+    number of rows. All must have the structure, shapes and dtypes of the first; those without rows
+    are passed over. Rows are copied before the next batch is asked for, so that it may be made in
+    the same arrays.
 
     Args:
-        iterable: of batches. One that gives an iterator anew each time, such as a list, can be read again; a generator
-            cannot.
+        iterable: of batches. One that gives an iterator anew each time, such as a list, can be
+            read again; a generator cannot.
         missing: "error", or "drop" for rows that hold NaN to be left out and counted.
 
     Raises:
-        DataError: a batch that cannot be used, or not beside the first one; it is named `batches[i]`, counted from 0.
+        DataError: a batch that cannot be used, or not beside the first one; it is named
+            `batches[i]`, counted from 0.
 
     Example:
         >>> source = IterableSource({"y": [float(i)]} for i in range(3))
@@ -87,7 +89,9 @@ class IterableSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The batches after the first `skip` rows; one in which they end is cut there. Raises as `Source` does."""
+        """The batches after the first `skip` rows; one in which they end is cut there. Raises as
+        `Source` does.
+        """
         check_count("skip", skip, 0)
         iterator = iter(self.iterable)
         if iterator is self.iterable:
@@ -104,7 +108,8 @@ class IterableSource:
             left = min(skip - passed, size)
             passed += left
             if left < size:
-                # Whoever reads ahead or joins batches still holds this one while the next is made, maybe in its place.
+                # Whoever reads ahead or joins batches still holds this one while the next is made,
+                # maybe in its place.
                 yield without_missing(map_arrays(lambda leaf, left=left: leaf[left:].copy(), arrays))
         if passed < skip:
             raise too_short(skip, passed)

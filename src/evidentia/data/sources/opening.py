@@ -23,12 +23,14 @@ def open_source(
     stop: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
 ) -> ParquetSource | CsvSource | IpcSource:
-    """The source that paths name: `.parquet` files and folders of them, `.csv` files, or `-` for standard input.
+    """The source that paths name: `.parquet` files and folders of them, `.csv` files, or `-` for
+    standard input.
 
     Args:
-        paths: a file, a pattern, a folder, or a list of these, all Parquet or all CSV; or `-`, for an Arrow IPC stream on
-            standard input.
-        columns: as for `read_parquet`; a function of the list of all names can choose all but some.
+        paths: a file, a pattern, a folder, or a list of these, all Parquet or all CSV; or `-`, for
+            an Arrow IPC stream on standard input.
+        columns: as for `read_parquet`; a function of the list of all names can choose all but
+            some.
         missing: as for `read_parquet`.
         types: as for `read_parquet`.
         follow: as for `read_csv`, of one CSV file.
@@ -36,8 +38,8 @@ def open_source(
         stdin: what `-` means; standard input if not given.
 
     Raises:
-        DataError, ConfigurationError: as the readers do; files of several kinds, `-` beside others, to follow what cannot
-            grow.
+        DataError, ConfigurationError: as the readers do; files of several kinds, `-` beside
+            others, to follow what cannot grow.
 
     Example:
         >>> open_source("parts/*.parquet", lambda names: {"y": names}).num_rows  # doctest: +SKIP

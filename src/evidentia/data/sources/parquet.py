@@ -24,7 +24,9 @@ BUFFER_SIZE = (
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a dataset: its rows, and the columns that its folders' names hold (`year=2024/`), with one value each."""
+    """A file of a dataset: its rows, and the columns that its folders' names hold (`year=2024/`),
+    with one value each.
+    """
 
     path: Path
     num_rows: int
@@ -45,7 +47,9 @@ class ParquetSource:
         return sum(part.num_rows for part in self.parts)
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`; files and row groups before them are not read. Raises as `Source` does."""
+        """The rows after the first `skip`; files and row groups before them are not read. Raises
+        as `Source` does.
+        """
         check_count("skip", skip, 0)
         if skip > self.num_rows:
             raise too_short(skip, self.num_rows)
@@ -88,30 +92,34 @@ def read_parquet(
 ) -> ParquetSource:
     """Parquet files as a source of observations, which may be larger than memory.
 
-    Only the files' footers are read now. Rows come in the order of the files: a list as it is given, the matches of a
-    pattern and the files in a folder in the order of their names (as text: part-02 before part-10), the rows of a file as
-    they stand. A thread reads a few batches of about a million values ahead.
+    Only the files' footers are read now. Rows come in the order of the files: a list as it is
+    given, the matches of a pattern and the files in a folder in the order of their names (as text:
+    part-02 before part-10), the rows of a file as they stand. A thread reads a few batches of
+    about a million values ahead.
 
     Args:
-        paths: a file, a pattern such as `"parts/*.parquet"`, a folder, or a list of these. All `.parquet` files in a folder
-            and the folders below are read, except names that begin with `_` or `.`; folders named like `year=2024` (Hive
-            partitioning) add a column `year`.
-        columns: the columns to read. A mapping from the names of the model's arrays: to the name of a column, for a vector
-            (rows,), or to a list of names, for a matrix (rows, columns). A sequence of names for a vector of each; all
-            columns if not given. Or a function of the list of all names that returns one of these.
-        missing: what to do with rows that have a missing value (null or NaN) in one of these columns: "error", or "drop" to
-            leave them out and count them (`Batch.num_dropped`).
-        types: `int` or `float` by name, for columns that are not what the files say, such as labels stored as 0.0 and 1.0; or
-            a function of the list of all names that returns them.
+        paths: a file, a pattern such as `"parts/*.parquet"`, a folder, or a list of these. All
+            `.parquet` files in a folder and the folders below are read, except names that begin
+            with `_` or `.`; folders named like `year=2024` (Hive partitioning) add a column
+            `year`.
+        columns: the columns to read. A mapping from the names of the model's arrays: to the name
+            of a column, for a vector (rows,), or to a list of names, for a matrix (rows, columns).
+            A sequence of names for a vector of each; all columns if not given. Or a function of
+            the list of all names that returns one of these.
+        missing: what to do with rows that have a missing value (null or NaN) in one of these
+            columns: "error", or "drop" to leave them out and count them (`Batch.num_dropped`).
+        types: `int` or `float` by name, for columns that are not what the files say, such as
+            labels stored as 0.0 and 1.0; or a function of the list of all names that returns them.
 
     Returns:
-        A source: `source.batches(skip=0)` reads, `source.num_rows` counts rows. Vectors and matrices of columns that are
-        integer or boolean in every file are int32; all others are float32.
+        A source: `source.batches(skip=0)` reads, `source.num_rows` counts rows. Vectors and
+        matrices of columns that are integer or boolean in every file are int32; all others are
+        float32.
 
     Raises:
-        DataError: no such file or not Parquet, a column that a file does not have or that holds no numbers. While
-            reading: missing values (how many, the first row), infinite ones, values beyond 32 bits; a file that can no
-            longer be read.
+        DataError: no such file or not Parquet, a column that a file does not have or that holds no
+            numbers. While reading: missing values (how many, the first row), infinite ones, values
+            beyond 32 bits; a file that can no longer be read.
         ConfigurationError: an argument that is none.
 
     Example:

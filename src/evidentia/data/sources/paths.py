@@ -12,13 +12,15 @@ Paths: TypeAlias = str | Path | Sequence[str | Path]
 
 
 def expanded(paths: Paths) -> list[Path]:
-    """The files and folders that `paths` names, each once: in the order given, those of a pattern in that of their names.
+    """The files and folders that `paths` names, each once: in the order given, those of a pattern
+    in that of their names.
 
     Names are ordered as text, so part-10 comes before part-2, and part-02 before part-10.
 
     Raises:
         ConfigurationError: no paths.
-        DataError: a pattern that nothing matches, a file that is named twice or may not be looked at.
+        DataError: a pattern that nothing matches, a file that is named twice or may not be looked
+            at.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
     if (

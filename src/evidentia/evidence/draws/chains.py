@@ -1,11 +1,12 @@
 """Draws from a posterior by Markov chains: NUTS, tuned by itself, several chains side by side.
 
-Chains run on coordinates q that are whitened by the curvature at the largest mode, θ = θ̂ + L q with L Lᵀ the inverse
-precision there, and start about the modes that were found. They run in float64: a log density of 10⁶ rows is about -10⁶,
-where float32 steps by 0.06 nats, and Metropolis' correction would take the rounding for the density.
+Chains run on coordinates q that are whitened by the curvature at the largest mode, θ = θ̂ + L q
+with L Lᵀ the inverse precision there, and start about the modes that were found. They run in
+float64: a log density of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats, and Metropolis'
+correction would take the rounding for the density.
 
-Source: Hoffman and Gelman (2014), Journal of Machine Learning Research 15, 1593 (NUTS); Stan's reference manual, section
-"HMC algorithm parameters" (warm-up in windows). Both are BlackJAX's.
+Source: Hoffman and Gelman (2014), Journal of Machine Learning Research 15, 1593 (NUTS); Stan's
+reference manual, section "HMC algorithm parameters" (warm-up in windows). Both are BlackJAX's.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ class Frame(NamedTuple):
 
 
 def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iterator[Chains]:
-    """At least `count` draws from the posterior of `rows`, over all chains; after each part the new ones.
+    """At least `count` draws from the posterior of `rows`, over all chains; after each part the
+    new ones.
 
     Raises EstimationError if the log-likelihood is not finite at any draw of the prior.
     """
@@ -61,7 +63,9 @@ def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iter
 
 
 def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarray]:
-    """Where the chains start, and coordinates in which the posterior is about round where a mode was found."""
+    """Where the chains start, and coordinates in which the posterior is about round where a mode
+    was found.
+    """
     key_modes, key_draw = jax.random.split(key)
     modes = find_modes(model, rows, key_modes)
     if modes:

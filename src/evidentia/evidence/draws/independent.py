@@ -1,6 +1,8 @@
-"""Independent draws in batches, so that methods that take all rows at once show progress and can be interrupted.
+"""Independent draws in batches, so that methods that take all rows at once show progress and can
+be interrupted.
 
-Held are the likelihoods of one batch for one block of rows, and the positions and log weights of all draws so far.
+Held are the likelihoods of one batch for one block of rows, and the positions and log weights of
+all draws so far.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +44,8 @@ def in_batches(weigh: Weigh, count: int, rows: Window, key: Array) -> Iterator[D
     size = batch_size(count, rows)
     while done < count:
         stop = min(done + size, count)
-        # All batches have the same size, so that nothing is compiled for the last; its surplus is dropped.
+        # All batches have the same size, so that nothing is compiled for the last; its surplus is
+        # dropped.
         found, weighed = weigh(jax.random.fold_in(key, done), size)
         log_weights[done:stop] = weighed[: stop - done]
         check_defined(log_weights[done:stop], rows.span, "draws")

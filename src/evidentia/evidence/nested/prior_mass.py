@@ -1,9 +1,10 @@
 """The evidence as a sum over shrinking prior mass: Z = Σ L_i w_i.
 
-Nested sampling removes points in the order of their likelihoods. As the lowest of n live points goes, the prior mass
-inside the contour shrinks by a factor t, known on average: E log t = -1/n. The points' widths w_i are differences of the
-masses X_i = t₁ t₂ … t_i, so log Z and the information H = Σ p_i log(L_i / Z), p_i = L_i w_i / Z, follow from likelihoods
-alone. All in float64 on the host.
+Nested sampling removes points in the order of their likelihoods. As the lowest of n live points
+goes, the prior mass inside the contour shrinks by a factor t, known on average: E log t = -1/n.
+The points' widths w_i are differences of the masses X_i = t₁ t₂ … t_i, so log Z and the
+information H = Σ p_i log(L_i / Z), p_i = L_i w_i / Z, follow from likelihoods alone. All in
+float64 on the host.
 
 Source: Skilling (2006), Bayesian Analysis 1, 833, sections 2 and 6.
 """
@@ -19,7 +20,9 @@ Vector = Float[np.ndarray, " points"]
 
 
 class WeightedPoints(NamedTuple):
-    """Points with log-likelihoods (nats), and the logarithm of the prior mass that each stands for."""
+    """Points with log-likelihoods (nats), and the logarithm of the prior mass that each stands
+    for.
+    """
 
     positions: Float[Array, "points parameters"]
     log_likelihoods: Vector
@@ -32,7 +35,9 @@ class WeightedPoints(NamedTuple):
 
 
 class Integral(NamedTuple):
-    """A part of the sum: the logarithm of Σ L_i w_i, and the mean of log L_i weighted by L_i w_i. In nats."""
+    """A part of the sum: the logarithm of Σ L_i w_i, and the mean of log L_i weighted by L_i w_i.
+    In nats.
+    """
 
     log_evidence: float = -np.inf
     mean_log_likelihood: float = 0.0
@@ -57,26 +62,30 @@ class Integral(NamedTuple):
 def log_shrinkages(num_live: int, num_removed: int, shrinkage: Shrinkage) -> Vector:
     """log t for points removed one after another from `num_live`, before any is replaced.
 
-    "geometric" is the mean of log t, -1/n, so that log Z is right on average; "arithmetic" that of t, n/(n + 1), which is
-    larger by 1/2n² and adds about H/2n to log Z: half its variance.
+    "geometric" is the mean of log t, -1/n, so that log Z is right on average; "arithmetic" that of
+    t, n/(n + 1), which is larger by 1/2n² and adds about H/2n to log Z: half its variance.
     """
     counts = num_live - np.arange(num_removed, dtype=float)
     return -1 / counts if shrinkage == "geometric" else np.log(counts / (counts + 1))
 
 
 def variance_of_log_mass(num_live: int, num_removed: int) -> float:
-    """Variance of log X for each nat that X has shrunk by: 1/n with one point removed at a time, a little more with several."""
+    """Variance of log X for each nat that X has shrunk by: 1/n with one point removed at a time, a
+    little more with several.
+    """
     counts = num_live - np.arange(num_removed, dtype=float)
     return float(np.sum(1 / counts**2) / np.sum(1 / counts))
 
 
 def log_widths(log_mass: float, steps: Vector, quadrature: Quadrature) -> tuple[Vector, float]:
-    """Logarithms of the widths of points removed in a row, and of the mass beyond them that the points alive stand for.
+    """Logarithms of the widths of points removed in a row, and of the mass beyond them that the
+    points alive stand for.
 
-    `log_mass` is log X before the first of them and `steps` are their log t, followed by that of the first point of the
-    next row. "rectangle" gives a point the mass from X_{i-1} to X_i, where its likelihood is the highest; "trapezoid" that
-    between the middles of its neighbours, (X_{i-1} - X_{i+1}) / 2, so that errors of both sides cancel; the first point's
-    reaches up to X = 1. Widths and remainder add up to one over a run.
+    `log_mass` is log X before the first of them and `steps` are their log t, followed by that of
+    the first point of the next row. "rectangle" gives a point the mass from X_{i-1} to X_i, where
+    its likelihood is the highest; "trapezoid" that between the middles of its neighbours, (X_{i-1}
+    - X_{i+1}) / 2, so that errors of both sides cancel; the first point's reaches up to X = 1.
+    Widths and remainder add up to one over a run.
     """
     masses = np.exp(np.cumsum(steps))  # in units of the mass before; X_1, X_2, …, and one more
     if quadrature == "rectangle":

@@ -1,14 +1,17 @@
-"""The run that nested samplers share: live points climb the likelihood while the prior mass above them shrinks.
+"""The run that nested samplers share: live points climb the likelihood while the prior mass above
+them shrinks.
 
-Of M live points from a prior the lowest in likelihood is removed, and replaced by a copy of a survivor that a kernel has
-moved inside the contour of the removed one. With many live points the lowest sixteenth is replaced at once: the moves
-are then computed together, and the mass shrinks by the factors for M, M - 1, … points.
+Of M live points from a prior the lowest in likelihood is removed, and replaced by a copy of a
+survivor that a kernel has moved inside the contour of the removed one. With many live points the
+lowest sixteenth is replaced at once: the moves are then computed together, and the mass shrinks by
+the factors for M, M - 1, … points.
 
-On the device, where points are ordered, log-likelihoods are sums in 32 bits, minus an offset per row so that they are
-small. For the evidence, those of the removed points are summed again in full precision.
+On the device, where points are ordered, log-likelihoods are sums in 32 bits, minus an offset per
+row so that they are small. For the evidence, those of the removed points are summed again in full
+precision.
 
-Source: Skilling (2006), Bayesian Analysis 1, 833; Henderson and Goggans (2014), AIP Conference Proceedings 1636, 100
-(several points at once).
+Source: Skilling (2006), Bayesian Analysis 1, 833; Henderson and Goggans (2014), AIP Conference
+Proceedings 1636, 100 (several points at once).
 """
 
 import math
@@ -78,7 +81,8 @@ class Iteration(NamedTuple):
 
     Attributes:
         acceptance: the share of steps taken (for rejection, of draws).
-        stuck: the share of points that stayed where they were, as every step was rejected or reflected.
+        stuck: the share of points that stayed where they were, as every step was rejected or
+            reflected.
         step: the step length in units of the live points' spread.
     """
 
@@ -88,7 +92,9 @@ class Iteration(NamedTuple):
 
 
 class Live(NamedTuple):
-    """The live points, labels that order those of equal likelihood, and the logarithm of the step length."""
+    """The live points, labels that order those of equal likelihood, and the logarithm of the step
+    length.
+    """
 
     positions: Float[Array, "points parameters"]
     labels: Float[Array, " points"]
@@ -125,9 +131,11 @@ def shrink(
     positions: Float[Array, "points parameters"],
     key: Array,
 ) -> Iterator[Stage]:
-    """Stages of a run over the log-likelihood of `rows`, from live points drawn from the density that `prior` describes.
+    """Stages of a run over the log-likelihood of `rows`, from live points drawn from the density
+    that `prior` describes.
 
-    It ends when the live points can add less than the share `remaining` of the evidence, or when most points no longer move.
+    It ends when the live points can add less than the share `remaining` of the evidence, or when
+    most points no longer move.
 
     Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all.
     """
@@ -140,7 +148,8 @@ def shrink(
     live = Live(positions, jax.random.uniform(key_labels, (count,)), jnp.zeros(()))
     log_likelihoods = _log_likelihoods(model, positions, rows)
     check_possible(log_likelihoods, rows.span, "live points")
-    # Where the live points are too few to show their spread, steps are in units of the prior's width.
+    # Where the live points are too few to show their spread, steps are in units of the prior's
+    # width.
     wide = None if count >= FEW else model.sample_prior(key_spread, 256)
     expansion = None if prior.expansion is None else prior.expansion.narrowed()
     iterations, found, log_mass = [], Integral(), 0.0
@@ -160,7 +169,8 @@ def shrink(
         total = found.add(alive)
         log_left = log_rest + float(np.max(log_likelihoods)) - found.log_evidence
         to_go = max(0.0, log_left - math.log(settings.remaining))
-        # The live points' possible share shrinks as the mass does, once the likelihood no longer rises much.
+        # The live points' possible share shrinks as the mass does, once the likelihood no longer
+        # rises much.
         share_done = log_mass / (log_mass - to_go)
         news = [Iteration(*map(float, row)) for row in np.asarray(shown)]
         iterations += news
@@ -227,7 +237,9 @@ def _iterate(model, kernel, estimator, num_removed, keys, live: Live, factor, de
 
 
 def _region(model, estimator, target, expansion, rows, offset) -> Region:
-    """The contours of the log-likelihood of `rows`, minus an offset a row, in the density of `target`."""
+    """The contours of the log-likelihood of `rows`, minus an offset a row, in the density of
+    `target`.
+    """
 
     def log_likelihood(positions):
         def add(sums, block, weights):
@@ -263,7 +275,9 @@ def _factor(positions) -> Float[Array, "parameters parameters"]:
 
 
 def _offset(log_likelihoods: np.ndarray, rows: Window) -> Array:
-    """The log-likelihood of a row at a typical live point, without which sums in 32 bits would lose digits."""
+    """The log-likelihood of a row at a typical live point, without which sums in 32 bits would
+    lose digits.
+    """
     return jnp.float32(np.median(log_likelihoods[np.isfinite(log_likelihoods)]) / rows.size)
 
 

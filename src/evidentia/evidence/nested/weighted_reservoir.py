@@ -1,4 +1,6 @@
-"""Weighted reservoir sampling: a few of many weighted points, chosen as they come, with a memory for the few only."""
+"""Weighted reservoir sampling: a few of many weighted points, chosen as they come, with a memory
+for the few only.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,16 +13,19 @@ SMALLEST = -690.0  # logarithm of the smallest weight beside the largest: none b
 
 @dataclass
 class WeightedReservoir:
-    """Chao's reservoir: after each point, n of those seen, point i included with a probability proportional to its weight,
+    """Chao's reservoir: after each point, n of those seen, point i included with a probability
+    proportional to its weight,
 
         π_i = min(1, w_i / τ),   Σ π_i = n,
 
-    where a weight above τ is overweight and surely included. With every point τ grows. The new point is taken with its
-    probability π; then one of those held makes place, point j with the probability (1 - π_j(now) / π_j(before)) / π. Points
-    that were not overweight have all lost by the same factor: only overweight ones need their own weights, and these are
-    all held. So the buffer, and the sum of the weights of all others, are enough.
+    where a weight above τ is overweight and surely included. With every point τ grows. The new
+    point is taken with its probability π; then one of those held makes place, point j with the
+    probability (1 - π_j(now) / π_j(before)) / π. Points that were not overweight have all lost by
+    the same factor: only overweight ones need their own weights, and these are all held. So the
+    buffer, and the sum of the weights of all others, are enough.
 
-    Weights are given as logarithms, which may grow by any amount from point to point, as those of nested sampling do.
+    Weights are given as logarithms, which may grow by any amount from point to point, as those of
+    nested sampling do.
 
     Attributes:
         size: points held, n.
@@ -62,7 +67,9 @@ class WeightedReservoir:
             self.items[place], self._log_weights[place], self._is_over[place] = item, log_weight, is_over[-1]
 
     def _leaving(self, generator: np.random.Generator, held: np.ndarray, probabilities: np.ndarray) -> int:
-        """The place that becomes free: one of those that were overweight, by their probabilities, or any of the others."""
+        """The place that becomes free: one of those that were overweight, by their probabilities,
+        or any of the others.
+        """
         was_not_over = np.setdiff1d(np.arange(self.size), held)
         cumulative = np.cumsum(probabilities)
         draw = generator.random()
@@ -74,7 +81,9 @@ class WeightedReservoir:
 
 
 def _overweight(weights: np.ndarray, others: float, size: int) -> tuple[np.ndarray, float]:
-    """Which weights are above τ, the largest first for as long as they have more than their share of what is left; and τ."""
+    """Which weights are above τ, the largest first for as long as they have more than their share
+    of what is left; and τ.
+    """
     order = np.argsort(-weights, kind="stable")
     ordered = weights[order]
     left = others + np.cumsum(ordered[::-1])[::-1]  # without those before

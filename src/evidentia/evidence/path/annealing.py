@@ -1,11 +1,13 @@
 """The annealed path: reweight by a tempered chunk, resample where the weights are uneven, move.
 
-Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is taken in over temperatures
-0 < λ₁ < … < 1, chosen so that the effective sample size does not fall below its target,
+Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is taken in over
+temperatures 0 < λ₁ < … < 1, chosen so that the effective sample size does not fall below its
+target,
 
     wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin (2002), Biometrika 89, 539.
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin (2002), Biometrika
+    89, 539.
 """
 
 import numpy as np
@@ -31,10 +33,11 @@ def anneal(
 ) -> tuple[Population, list[StepInfo]]:
     """Take in a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
 
-    In reverse the chunk is removed: particles of the posterior of past and chunk become those of the past alone, and the log
-    evidence gains -log p(chunk | past).
+    In reverse the chunk is removed: particles of the posterior of past and chunk become those of
+    the past alone, and the log evidence gains -log p(chunk | past).
 
-    Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a particle or -inf at all.
+    Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
+    particle or -inf at all.
     """
     done, infos = 0.0, []
     while done < 1.0:
@@ -79,7 +82,9 @@ def _reweight(
     stop: float | None,
     sign: float,
 ) -> tuple[Population, float, Float[np.ndarray, " particles"], float]:
-    """The population after a step, the temperature there, the log weights since the last move, and the share lost."""
+    """The population after a step, the temperature there, the log weights since the last move, and
+    the share lost.
+    """
     deviations, offset = chunk.log_likelihoods(model, population.positions)
     check_defined(deviations, chunk.span)
     check_possible(deviations, chunk.span)
@@ -87,7 +92,8 @@ def _reweight(
     is_lost = (deviations == -np.inf) & (population.log_weights > -np.inf)
     lost = float(np.mean(is_lost)) if done > 0.0 else 0.0
     deviations, offset = sign * deviations, sign * offset
-    # Without resampling the ESS is that of the step alone, whatever the weights before it, as published.
+    # Without resampling the ESS is that of the step alone, whatever the weights before it, as
+    # published.
     carried = np.zeros_like(deviations) if settings.resampling is None else population.log_weights
     if stop is None:
         stop = _next_stop(settings, carried, deviations, done)
@@ -103,6 +109,7 @@ def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarr
     target = settings.target_ess * len(deviations)
     if settings.resampling is None:
         return weights.next_temperature(carried, deviations, done, target)
-    # Falling to half the target in one step is better than evaluating the chunk again after a move.
+    # Falling to half the target in one step is better than evaluating the chunk again after a
+    # move.
     stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
     return stop if stop == 1.0 else weights.next_temperature(carried, deviations, done, target)

@@ -9,7 +9,9 @@ LogLikelihoods = Float[np.ndarray, " particles"]
 
 
 def check_defined(log_likelihoods: LogLikelihoods, rows: str, places: str = "particles") -> None:
-    """Raise EstimationError if the log-likelihood of `rows` is NaN (which stands for +inf too) at one of the `places`."""
+    """Raise EstimationError if the log-likelihood of `rows` is NaN (which stands for +inf too) at
+    one of the `places`.
+    """
     if bad := int(np.sum(np.isnan(log_likelihoods))):
         raise EstimationError(
             f"the log-likelihood of {rows} is NaN or +inf at {bad} of {len(log_likelihoods)} {places}; it must be finite, "

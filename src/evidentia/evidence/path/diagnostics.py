@@ -1,7 +1,9 @@
-"""Signs that a log evidence or its standard error may be wrong, found in what the steps of a run showed.
+"""Signs that a log evidence or its standard error may be wrong, found in what the steps of a run
+showed.
 
-Each sign has a name, a threshold and a sentence that says what to do. Most concern the annealed path; a run whose last
-particles were drawn anew by importance sampling rests on the weights of these draws instead.
+Each sign has a name, a threshold and a sentence that says what to do. Most concern the annealed
+path; a run whose last particles were drawn anew by importance sampling rests on the weights of
+these draws instead.
 """
 
 import math
@@ -39,7 +41,9 @@ def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]
 
 
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
-    """Signs in the weights of particles drawn anew, by a short name, each with a sentence that says what to do."""
+    """Signs in the weights of particles drawn anew, by a short name, each with a sentence that
+    says what to do.
+    """
     if not measured["pareto_shape"] > MAX_PARETO_SHAPE:
         return {}
     sentence = (
@@ -55,7 +59,8 @@ def signs_of_path(
 ) -> dict[str, str]:
     """Signs in the annealed path, by a short name, each with a sentence that says what to do.
 
-    `ess_remedy` is what helps, beside more particles, where the effective sample size is below `min_ess` of them.
+    `ess_remedy` is what helps, beside more particles, where the effective sample size is below
+    `min_ess` of them.
     """
     found = {}
     if measured["smallest_ess"] < min_ess:
@@ -90,7 +95,9 @@ def signs_of_path(
 
 
 def signs_of_reservoir(measured: Mapping[str, float]) -> dict[str, str]:
-    """Signs in a sample that stands for the rows of a stream, with a sentence that says what to do."""
+    """Signs in a sample that stands for the rows of a stream, with a sentence that says what to
+    do.
+    """
     error = measured["reservoir_standard_error"]
     if not error > MAX_RESERVOIR_ERROR:
         return {}
@@ -102,9 +109,11 @@ def signs_of_reservoir(measured: Mapping[str, float]) -> dict[str, str]:
 
 
 def height_spread(model: BoundModel, rows: Rows, population: Population) -> float:
-    """Standard deviation of the log posterior density over particles, in units of √(d/2), which a Gaussian has.
+    """Standard deviation of the log posterior density over particles, in units of √(d/2), which a
+    Gaussian has.
 
-    It is taken over a few particles, chosen systematically. On a Gaussian -2 log density is χ² with d degrees of freedom.
+    It is taken over a few particles, chosen systematically. On a Gaussian -2 log density is χ²
+    with d degrees of freedom.
     """
     share = np.exp(population.log_weights - np.max(population.log_weights))
     places = (np.arange(FEW) + 0.5) / FEW

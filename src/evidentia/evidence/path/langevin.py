@@ -1,10 +1,12 @@
 """Weighted Langevin steps along any path of potentials, in one compiled program.
 
-Each particle x has a log weight A, to which every step adds ΔA (`kernels.langevin`). With normalised weights W before it,
+Each particle x has a log weight A, to which every step adds ΔA (`kernels.langevin`). With
+normalised weights W before it,
 
     log Z_{k+1} / Z_k = log Σ Wᵢ exp(ΔAᵢ),
 
-and where the effective sample size falls below a threshold the particles are resampled, and their weights equal again.
+and where the effective sample size falls below a threshold the particles are resampled, and their
+weights equal again.
 
 Source: Cuin, Carbone, Akyildiz (2025), Eq. 14 and, with resampling, Eq. 15.
 """
@@ -42,7 +44,9 @@ class PathSample(NamedTuple):
 
 
 class StepTaken(NamedTuple):
-    """log Z_{k+1} / Z_k in nats, and the effective sample size after the step as a fraction of the particles."""
+    """log Z_{k+1} / Z_k in nats, and the effective sample size after the step as a fraction of the
+    particles.
+    """
 
     log_evidence: Float[Array, ""]
     ess: Float[Array, ""]
@@ -57,9 +61,11 @@ def reweigh(
     ess_threshold: float,
     beside: Any = None,
 ) -> tuple[LangevinState, Any, Float[Array, " particles"], StepTaken]:
-    """Normalised log weights after a Langevin step from one state to another, resampled below the ESS threshold.
+    """Normalised log weights after a Langevin step from one state to another, resampled below the
+    ESS threshold.
 
-    `beside` is a pytree of other values of each particle, (particles, …), which are resampled with it.
+    `beside` is a pytree of other values of each particle, (particles, …), which are resampled with
+    it.
     """
     gained = log_weight_increment(before, after, step_size)
     gained = jnp.where(jnp.isfinite(gained), gained, -jnp.inf)  # a lost particle

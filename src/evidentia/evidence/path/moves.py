@@ -1,4 +1,6 @@
-"""Moves of the particles of a path: the kernel, its gradient and scale, and what the move showed of its health."""
+"""Moves of the particles of a path: the kernel, its gradient and scale, and what the move showed
+of its health.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -32,7 +34,8 @@ class PathSettings(NamedTuple):
         target_ess: effective sample size that reweighting keeps, as a fraction of the particles.
         kernel: the move.
         gradient: estimates the gradient for kernels that need one.
-        exact_kernel: the move where the gradient is exact, and so the density at hand; None for `kernel` always.
+        exact_kernel: the move where the gradient is exact, and so the density at hand; None for
+            `kernel` always.
         resampling: the scheme by which particles are resampled before a move; None for not at all.
     """
 
@@ -50,7 +53,8 @@ class StepInfo(NamedTuple):
         ess: effective sample size after reweighting, as a fraction of the particles.
         correlation: the largest lag-one autocorrelation of a coordinate over the move.
         noise_share: the gradient's share of the noise (`GradientKernel.noise_share`).
-        lost: the share of the particles that earlier moves carried to where rows taken in have a likelihood of zero.
+        lost: the share of the particles that earlier moves carried to where rows taken in have a
+            likelihood of zero.
     """
 
     ess: float
@@ -69,8 +73,8 @@ def move_particles(
 ) -> tuple[Population, StepInfo]:
     """Particles resampled, if the settings say so, and moved under a target.
 
-    `log_weights` are those gained since the last move: with them the particles show the target's centre and scale, better
-    than those resampled from them.
+    `log_weights` are those gained since the last move: with them the particles show the target's
+    centre and scale, better than those resampled from them.
     """
     shares = np.exp(weights.normalise(log_weights))
     population, order = _in_order(settings, model, population, shares)
@@ -104,9 +108,11 @@ def move(
     scale: Scale,
     order: Order | None = None,
 ) -> tuple[Moved, Array, Array, Array]:
-    """The moved particles, the noise of the gradient, its share of the noise, and the largest autocorrelation.
+    """The moved particles, the noise of the gradient, its share of the noise, and the largest
+    autocorrelation.
 
-    Interchangeable components that were put in an order stay in it, if the kernel takes the exact density.
+    Interchangeable components that were put in an order stay in it, if the kernel takes the exact
+    density.
     """
     expansion = None
     if not prepared.estimator.is_exact and prepared.expansion is not None:
@@ -152,7 +158,9 @@ def curvature(
 def _precision(
     model: BoundModel, prepared: Prepared, kernel: Kernel, centre: np.ndarray
 ) -> np.ndarray | None:
-    """As `curvature`, where the gradient estimator has an expansion or the kernel reweights; else None."""
+    """As `curvature`, where the gradient estimator has an expansion or the kernel reweights; else
+    None.
+    """
     if prepared.expansion is not None:
         return -(prepared.expansion.hessian + expand_prior(model, prepared.expansion.centre).hessian)
     return curvature(model, prepared.target, centre) if kernel.is_reweighting else None
@@ -161,7 +169,9 @@ def _precision(
 def _in_order(
     settings: PathSettings, model: BoundModel, population: Population, shares: np.ndarray
 ) -> tuple[Population, Order | None]:
-    """Particles with interchangeable components in the same order, where a kernel or a gradient needs their spread."""
+    """Particles with interchangeable components in the same order, where a kernel or a gradient
+    needs their spread.
+    """
     needs_spread = settings.kernel.is_scaled or settings.gradient.needs_centre
     if not model.exchangeable or not needs_spread:
         return population, None

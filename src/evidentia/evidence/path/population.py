@@ -1,4 +1,6 @@
-"""Particles on their way from the prior to the posterior, with the log evidence so far and its variance."""
+"""Particles on their way from the prior to the posterior, with the log evidence so far and its
+variance.
+"""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +23,8 @@ class Population(NamedTuple):
         key: for the next random step.
         positions: unconstrained.
         log_weights: since the last resampling.
-        log_evidence: the sum of the log increments, in nats, float64 on the host, without any correction.
+        log_evidence: the sum of the log increments, in nats, float64 on the host, without any
+            correction.
         variance: of the log evidence up to the last resampling, in nats².
         ancestors: the particles that these descend from 1, 2, … up to `LAG` resamplings ago.
         counted: the part of `variance` that was counted since the oldest of those.
@@ -58,10 +61,12 @@ def estimate_of(population: Population, is_unbiased: bool = True) -> Estimate:
 
 
 def log_evidence_variance(population: Population) -> float:
-    """Estimated variance of the log evidence, in nats²: an error counts with its size within `LAG` resamplings.
+    """Estimated variance of the log evidence, in nats²: an error counts with its size within `LAG`
+    resamplings.
 
-    The stretch since the oldest remembered generation is treated as one, with the variance between its families; older
-    stretches were counted when they were left behind. Source: Olsson and Douc (2019), Bernoulli 25, 1504 (the lag).
+    The stretch since the oldest remembered generation is treated as one, with the variance between
+    its families; older stretches were counted when they were left behind. Source: Olsson and Douc
+    (2019), Bernoulli 25, 1504 (the lag).
     """
     return max(0.0, population.variance + _families_variance(population) - population.counted)
 
@@ -84,7 +89,9 @@ def resample_particles(population: Population, scheme: str) -> Population:
 
 @jax.jit
 def split_key(key: Array) -> tuple[Array, Array]:
-    """Two keys from one, by a single small program: for the host, where each operation is a program of its own."""
+    """Two keys from one, by a single small program: for the host, where each operation is a
+    program of its own.
+    """
     first, second = jax.random.split(key)
     return first, second
 

@@ -1,10 +1,12 @@
 """The proposal of importance sampling: a mixture of Student t's about the modes of the posterior.
 
-One mode is enough for most models. Where it is not, particles that came from the prior by annealing show where to search:
-Newton's method from several of them finds more modes, and a component with the mean and covariance of particles, or of
-weighted draws, follows a posterior that is skewed.
+One mode is enough for most models. Where it is not, particles that came from the prior by
+annealing show where to search: Newton's method from several of them finds more modes, and a
+component with the mean and covariance of particles, or of weighted draws, follows a posterior that
+is skewed.
 
-Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447 (mixtures adapted to weighted draws).
+Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447 (mixtures
+    adapted to weighted draws).
 """
 
 from typing import NamedTuple
@@ -24,7 +26,9 @@ MAX_SEARCHED = 200_000  # as long as rows times particles are no more
 
 
 class Particles(NamedTuple):
-    """Positions in float64 with shares that sum to one; interchangeable components are in the same order in all."""
+    """Positions in float64 with shares that sum to one; interchangeable components are in the same
+    order in all.
+    """
 
     positions: Float[np.ndarray, "particles parameters"]
     share: Float[np.ndarray, " particles"]
@@ -42,7 +46,9 @@ class Proposal(NamedTuple):
 
     @property
     def shares(self) -> Float[np.ndarray, " modes"]:
-        """Of the draws: proportional to the square root of the mass, as Laplace's approximation of it may be far off."""
+        """Of the draws: proportional to the square root of the mass, as Laplace's approximation of
+        it may be far off.
+        """
         roots = 0.5 * np.array([mode.log_mass for mode in self.modes])
         return np.exp(weights.normalise(roots))
 
@@ -83,7 +89,8 @@ def with_more_rows(
     particles: Particles,
     generator: np.random.Generator,
 ) -> Proposal | None:
-    """About the modes nearest to those of a proposal that served for fewer rows, by a factor `growth`.
+    """About the modes nearest to those of a proposal that served for fewer rows, by a factor
+    `growth`.
 
     If it had several, new modes are searched from some of the particles too.
     """
@@ -96,7 +103,8 @@ def with_more_rows(
 def with_moments(proposal: Proposal, particles: Particles) -> Proposal:
     """With one more component that has the particles' mean and covariance.
 
-    The covariance is shrunk towards that of the largest mode, which counts as twice as many draws as there are parameters.
+    The covariance is shrunk towards that of the largest mode, which counts as twice as many draws
+    as there are parameters.
     """
     largest = proposal.modes[0]
     deviations, known = particles.positions - particles.mean, 2 * len(particles.mean)

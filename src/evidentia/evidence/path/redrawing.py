@@ -1,11 +1,13 @@
-"""Draw the particles anew by importance sampling with all rows: the log evidence without the errors of the path.
+"""Draw the particles anew by importance sampling with all rows: the log evidence without the
+errors of the path.
 
 With a proposal q near the posterior, here Student t's about its modes, M draws θᵢ give
 
     wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
 
-unbiased, with independent terms: its standard error is that of a mean. It cannot see a mode that q misses. So the particles
-that came from the prior by annealing must be covered by q first (`covers`).
+unbiased, with independent terms: its standard error is that of a mean. It cannot see a mode that q
+misses. So the particles that came from the prior by annealing must be covered by q first
+(`covers`).
 
 Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
@@ -44,14 +46,18 @@ DENSER = 10.0  # a posterior this many times denser than the proposal is missed 
 
 
 class WeightedDraws(NamedTuple):
-    """Draws with log weights of which the mean is the evidence: log p(D) is `offset` + log mean exp(log_weights)."""
+    """Draws with log weights of which the mean is the evidence: log p(D) is `offset` + log mean
+    exp(log_weights).
+    """
 
     positions: Float[Array, "particles parameters"]
     log_weights: Float[np.ndarray, " particles"]
     offset: float
 
     def population(self, key: Array, count: int) -> Population:
-        """As particles: the draws with their weights, or `count` of them resampled where there are more."""
+        """As particles: the draws with their weights, or `count` of them resampled where there are
+        more.
+        """
         if len(self.positions) == count:
             return Population(key, self.positions, self.log_weights, self.log_evidence)
         key, key_resample = split_key(key)
@@ -81,11 +87,13 @@ def redraw(
 ) -> Redrawn | None:
     """Weighted draws from the posterior of `rows`; None if there are not enough.
 
-    A `previous` proposal served when there were fewer rows by a factor `growth`. Without one the particles are those of the
-    annealed path, and must be covered. The proposal starts from one mode, or from those of the previous one, and is enriched
-    while its draws are not enough. The random numbers are those of the population's key.
+    A `previous` proposal served when there were fewer rows by a factor `growth`. Without one the
+    particles are those of the annealed path, and must be covered. The proposal starts from one
+    mode, or from those of the previous one, and is enriched while its draws are not enough. The
+    random numbers are those of the population's key.
     """
-    # NumPy's generator: on the host each operation on a key would be a compiled program of its own.
+    # NumPy's generator: on the host each operation on a key would be a compiled program of its
+    # own.
     generator = np.random.default_rng(np.asarray(jax.random.key_data(population.key)))
     count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
@@ -110,7 +118,9 @@ def redraw(
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
-    """A population on the host, with interchangeable components in the same order in all particles."""
+    """A population on the host, with interchangeable components in the same order in all
+    particles.
+    """
     share = np.exp(weights.normalise(population.log_weights))
     positions = population.positions
     if model.exchangeable:
@@ -126,7 +136,9 @@ def weighted_draws(
     count: int,
     max_batches: int,
 ) -> WeightedDraws:
-    """Draws of the proposal, weighted by the posterior: `count` of them, or a multiple while their weights are too uneven."""
+    """Draws of the proposal, weighted by the posterior: `count` of them, or a multiple while their
+    weights are too uneven.
+    """
     max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.num_observations))
     found = _batch(model, rows, proposal, generator, count)
     for index in range(1, max_batches):
@@ -168,9 +180,10 @@ def covers(
 ) -> bool:
     """Whether the proposal covers weighted particles of the posterior.
 
-    Where the posterior density, p(θ) p(D | θ) / Ẑ, is more than `DENSER` times that of the proposal, there should be about the
-    same share of the particles as of the weighted draws; the difference is what the proposal misses. Particles in regions of
-    low posterior density, where moves without Metropolis' correction can leave them, do not count either way.
+    Where the posterior density, p(θ) p(D | θ) / Ẑ, is more than `DENSER` times that of the
+    proposal, there should be about the same share of the particles as of the weighted draws; the
+    difference is what the proposal misses. Particles in regions of low posterior density, where
+    moves without Metropolis' correction can leave them, do not count either way.
     """
     log_ratios, offset = log_ratio(model, rows, proposal, population.positions)
     sides = (

@@ -1,9 +1,10 @@
-"""The path in reverse: from one exact draw of the posterior to the prior, for an upper bound on the log evidence.
+"""The path in reverse: from one exact draw of the posterior to the prior, for an upper bound on
+the log evidence.
 
-Data simulated from the model come with an exact draw of their posterior: the parameters θ that they were simulated with.
-Particles that start there and follow the path from the posterior to the prior estimate 1/Z without bias, as those of the
-forward path estimate Z. By Jensen's inequality one log Ẑ is too high on average and the other too low, however badly the
-moves mix.
+Data simulated from the model come with an exact draw of their posterior: the parameters θ that
+they were simulated with. Particles that start there and follow the path from the posterior to the
+prior estimate 1/Z without bias, as those of the forward path estimate Z. By Jensen's inequality
+one log Ẑ is too high on average and the other too low, however badly the moves mix.
 
 Source: Grosse, Ghahramani, Adams (2015), arXiv:1511.02543, sections 3 and 4.
 """
@@ -38,9 +39,11 @@ def start(
     log_weights: Float[np.ndarray, " particles"],
     key: Array,
 ) -> Population:
-    """Exact draws of the posterior of `rows`, as many as the particles `like`, from the one at `position`.
+    """Exact draws of the posterior of `rows`, as many as the particles `like`, from the one at
+    `position`.
 
-    All start there and are moved under the posterior; the weighted particles `like`, of a forward run, give the scale.
+    All start there and are moved under the posterior; the weighted particles `like`, of a forward
+    run, give the scale.
     """
     share = np.exp(weights.normalise(log_weights))
     scale = posterior_scale(np.asarray(like, np.float64), share, None, rows.size)
@@ -57,8 +60,8 @@ def remove_rows(
 ) -> Iterator[tuple[float, Estimate]]:
     """The share done and the raw estimate of Z on the way; the last of them is the result.
 
-    log Ẑ is the negative logarithm of the unbiased estimate of 1/Z. `marks` are the numbers of rows at which the chunks of the
-    forward path ended: chunks are removed in the opposite order.
+    log Ẑ is the negative logarithm of the unbiased estimate of 1/Z. `marks` are the numbers of
+    rows at which the chunks of the forward path ended: chunks are removed in the opposite order.
     """
     if isinstance(method, AIS):
         for snapshot in method.walk(model, rows, population, is_reverse=True):

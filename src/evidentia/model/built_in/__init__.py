@@ -1,4 +1,6 @@
-"""The built-in models, one file each. Each has `simulate`, checks its data, and equal calls give the same model."""
+"""The built-in models, one file each. Each has `simulate`, checks its data, and equal calls give
+the same model.
+"""
 
 from evidentia.model.built_in.linear import linear_regression
 from evidentia.model.built_in.mixture import gaussian_mixture

@@ -19,8 +19,8 @@ def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
 
         weights_j ~ N(0, 1),    intercept ~ N(0, 1),    y_i ~ N(x_iᵀ weights + intercept, σ²)
 
-    Data are `{"x": (n, num_features), "y": (n,)}`. `exact_log_evidence(data)` is known for this model, and
-    `sample_posterior(data, num_draws, seed)` is exact.
+    Data are `{"x": (n, num_features), "y": (n,)}`. `exact_log_evidence(data)` is known for this
+    model, and `sample_posterior(data, num_draws, seed)` is exact.
 
     Args:
         num_features: the columns of x.
@@ -77,7 +77,8 @@ def _simulate(num_observations, seed, *, num_features, noise_scale):
 
 
 def _exact_log_evidence(data, *, noise_scale):
-    """The log density of y ~ N(0, σ² I + X Xᵀ), X with a column of ones, by the d × d precision matrix A = I + XᵀX/σ².
+    """The log density of y ~ N(0, σ² I + X Xᵀ), X with a column of ones, by the d × d precision
+    matrix A = I + XᵀX/σ².
 
     With m = A⁻¹ Xᵀy/σ² it is -½ [n log 2πσ² + log |A| + (|y|² - yᵀX m)/σ²].
     """

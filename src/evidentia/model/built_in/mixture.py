@@ -15,15 +15,15 @@ from evidentia.model.model import Model
 def gaussian_mixture(num_components: int, num_features: int) -> Model:
     """A Gaussian mixture with diagonal covariances, K components in D dimensions.
 
-        weights ~ Dirichlet(1, …, 1),   variances_kd ~ InverseGamma(1, 1),   means_kd ~ N(0, 4 variances_kd),
-        p(y_i) = Σ_k weights_k Π_d N(y_id; means_kd, variances_kd)
+        weights ~ Dirichlet(1, …, 1),   variances_kd ~ InverseGamma(1, 1),   means_kd ~ N(0, 4
+        variances_kd), p(y_i) = Σ_k weights_k Π_d N(y_id; means_kd, variances_kd)
 
-    Data are `{"y": (n, num_features)}`. The order of the components is not fixed: the posterior has K! copies of each mode,
-    and the evidence counts them all.
+    Data are `{"y": (n, num_features)}`. The order of the components is not fixed: the posterior
+    has K! copies of each mode, and the evidence counts them all.
 
-    The likelihood is one matrix product, of [y², y, 1] with coefficients for each component. In float32 its error is about
-    10⁻⁷ (y/σ)² nats, so data should be standardised: components narrower than a thousandth of their distance from zero are
-    lost.
+    The likelihood is one matrix product, of [y², y, 1] with coefficients for each component. In
+    float32 its error is about 10⁻⁷ (y/σ)² nats, so data should be standardised: components
+    narrower than a thousandth of their distance from zero are lost.
 
     Args:
         num_components: K, at least one.
@@ -63,7 +63,9 @@ def _model(num_components, num_features):
 
 
 def _log_likelihood(params, batch):
-    """log Σ_k exp(y² · a_k + y · b_k + c_k) with a = -1/2v, b = m/v, c = log w - ½ Σ_d (m²/v + log 2πv)."""
+    """log Σ_k exp(y² · a_k + y · b_k + c_k) with a = -1/2v, b = m/v, c = log w - ½ Σ_d (m²/v + log
+    2πv).
+    """
     y, weights, means, variances = batch["y"], params["weights"], params["means"], params["variances"]
     constant = jnp.log(weights) - 0.5 * jnp.sum(
         means**2 / variances + jnp.log(2 * jnp.pi * variances), axis=1

@@ -15,7 +15,8 @@ from evidentia.model.model import Model
 def softmax_regression(num_features: int, num_classes: int) -> Model:
     """Bayesian softmax (multinomial logistic) regression.
 
-        weights_jk ~ N(0, 1),    intercept_k ~ N(0, 1),    p(y_i = k) ∝ exp(x_iᵀ weights_k + intercept_k)
+        weights_jk ~ N(0, 1),    intercept_k ~ N(0, 1),    p(y_i = k) ∝ exp(x_iᵀ weights_k +
+        intercept_k)
 
     Data are `{"x": (n, num_features), "y": (n,)}`, y labels from 0 to `num_classes - 1`.
 
@@ -54,9 +55,11 @@ def _model(num_features, num_classes):
 
 
 def _log_likelihood(params, batch):
-    # Classes lead and rows trail, so that the sums over classes run along contiguous rows: three times faster on a CPU.
+    # Classes lead and rows trail, so that the sums over classes run along contiguous rows: three
+    # times faster on a CPU.
     logits: jax.Array = params["weights"].T @ batch["x"].T + params["intercept"][:, None]
-    # A masked sum and not an index: a gather for each row and particle would cost more than the matrix product.
+    # A masked sum and not an index: a gather for each row and particle would cost more than the
+    # matrix product.
     is_label = jnp.arange(logits.shape[0])[:, None] == batch["y"]
     return jnp.sum(jnp.where(is_label, logits, 0.0), axis=0) - jax.nn.logsumexp(logits, axis=0)
 
