@@ -36,8 +36,9 @@ class JALAEM(ParticleMethod):
 
     With potentials U_θ(x) = -log p_θ(x, data), weights W of the particles x, and any optimiser,
 
-        θ_{k+1} = θ_k + step along Σ Wᵢ ∇_θ log p_θ(xᵢ, data), x_{k+1} = x_k - h ∇U_{θ_k}(x_k) +
-        √(2h) ξ,        A_{k+1} = A_k + ΔA     (`kernels.langevin`),
+        θ_{k+1} = θ_k + step along Σ Wᵢ ∇_θ log p_θ(xᵢ, data),
+        x_{k+1} = x_k - h ∇U_{θ_k}(x_k) + √(2h) ξ,
+        A_{k+1} = A_k + ΔA     (`kernels.langevin`),
 
     and resampling below an ESS threshold. Weighted means are right on average under the posterior
     of each θ_k whatever h is, and so is the estimate of Z(θ_k) / Z(θ₀). The weights need all data

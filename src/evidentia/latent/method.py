@@ -1,7 +1,6 @@
-"""What the methods that climb on the marginal likelihood share: their fields, the step of θ, and
-`fit`.
-"""
+"""What all methods of maximum marginal likelihood share: fields, the step of θ, and `fit`."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,28 +12,36 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from evidentia.display.progress import Update
-from evidentia.errors import ConfigurationError, check_count
-from evidentia.evidence.path.langevin import StepTaken
-from evidentia.latent.fit import LatentFit, fit
+from evidentia.display.progress import Update, reporter
+from evidentia.errors import (
+    ConfigurationError,
+    EstimationError,
+    ModelError,
+    check_count,
+    check_seed,
+    warn,
+)
+from evidentia.evidence.path.langevin import StepTaken, check_start, flat_particles
+from evidentia.latent.climb import Block, climb, initial_state, particles, progress_of, trajectory
 from evidentia.latent.model import LatentModel
-from evidentia.latent.problem import Positions, Problem
+from evidentia.latent.problem import Positions, Problem, check_density, check_mini_batches
+from evidentia.latent.result import LatentFit
+from evidentia.latent.start import Start, from_laplace, from_prior
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParticleMethod:
-    """Particles of the latent variables given θ, and steps of θ along the mean of their gradients.
+    """Particles of the latent variables given θ, and steps of θ along their mean gradient.
 
     Attributes:
         num_particles: particles N.
         step_size: of the particles' Langevin steps, h.
         optimizer: any optax transformation for θ; `optax.sgd(step_size)` if not given.
-        bounds: (lower, upper), pytrees like θ or numbers: θ is put back into this box after each
-            step.
+        bounds: (lower, upper), pytrees like θ or numbers: θ is clipped to this box after each step.
         normalise_gradient: divide the gradient of θ by its norm, over all of θ.
-        tolerance: stop early where the mean of θ over a twentieth of the steps differs from that
-            over the twentieth before by less than this in each number, as a share of 1 + |θ|. None
-            for all steps.
+        tolerance: stop early if the mean of θ over the last twentieth of the steps differs from
+            that over the twentieth before by less than this share of 1 + |θ|, in each number. None
+            to make all steps.
     """
 
     num_particles: int = 100
@@ -44,7 +51,7 @@ class ParticleMethod:
     normalise_gradient: bool = False
     tolerance: float | None = None
 
-    # What a method may have that not all have.
+    # Overridden by some methods.
     needs_posterior_start = False
     batch_size = None
 
@@ -81,50 +88,96 @@ class ParticleMethod:
 
         Args:
             latent_model: the joint log density.
-            theta0: where θ begins.
-            particles0: where the particles begin, a pytree of arrays (particles, …); their number
-                counts, not `num_particles`. If not given, draws of the model's prior, and for a
-                method with weights of the posterior given θ₀.
-            log_evidence0: log Z(θ₀) in nats, where it is known; only a method with weights knows
-                it at other θ too.
-            data: what the model's functions are given, a pytree of arrays; observations stand on
-                the leading axis.
+            theta0: the initial θ.
+            particles0: the initial particles, a pytree of arrays (particles, …), whose number
+                overrides `num_particles`. By default draws from the model's prior, or, for a
+                method with weights, from the posterior given θ₀.
+            log_evidence0: log Z(θ₀) in nats, if known; only a method with weights can follow it
+                to other θ.
+            data: passed to the model's functions: a pytree of arrays with observations on the
+                leading axis.
             num_steps: steps of θ.
             seed: the same seed gives the same numbers on the same machine.
-            progress: True for a bar on standard error, or a function that is called with an
-                `Update` now and then.
+            progress: True for a bar on standard error, or a function called with an `Update`
+                after every twentieth of the steps.
 
         Returns:
-            θ, its way, the particles and their weights. After Ctrl-C what there is by then, with
+            θ, its path, the particles and their weights. After Ctrl-C the result so far, with
             `completed=False`.
 
         Raises:
-            ModelError: `latent_model` is none, or does not give one number.
-            ConfigurationError: no particles to begin with, arrays that do not fit, mini-batches
-                without `log_prior`.
+            ModelError: `latent_model` is not a `LatentModel`, or does not return a scalar.
+            ConfigurationError: no initial particles, arrays that do not fit, mini-batches without
+                `log_prior`.
             EstimationError: the log joint density is not finite at the start, or θ or all
-                particles left the finite range; then its `fit` is the result of the steps before.
+                particles left the finite range; its `fit` holds the result of the steps before.
         """
-        return fit(
-            self,
-            latent_model,
-            theta0,
-            particles0=particles0,
-            log_evidence0=log_evidence0,
-            data=data,
-            num_steps=num_steps,
+        started = time.perf_counter()
+        check_count("num_steps", num_steps, 1)
+        check_seed(seed)
+        if not isinstance(latent_model, LatentModel):
+            given = type(latent_model).__name__
+            raise ModelError(f"latent_model must be an evidentia.latent.LatentModel; got {given}.")
+        data = None if data is None else jax.tree.map(jnp.asarray, data)
+        check_mini_batches(self.batch_size, latent_model, data)
+        theta0, particles0 = latent_model.unconstrain(theta0, particles0, data)
+        theta0 = self.inside(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), theta0))
+        key_start, key_init, key_steps = jax.random.split(jax.random.key(seed), 3)
+        start = self._start(latent_model, theta0, particles0, data, key_start)
+        if log_evidence0 is not None:
+            start = start._replace(log_evidence=float(log_evidence0))
+        problem = Problem(latent_model, start.example, data, self.batch_size)
+        check_density(problem, theta0, start.positions[0])
+        state = initial_state(self, problem, key_init, theta0, start.positions)
+        check_start(state.at)
+        with reporter(progress, latent_model.name) as report:
+
+            def show(blocks: list[Block]) -> None:
+                seconds = time.perf_counter() - started
+                report(progress_of(blocks, start.log_evidence, num_steps, seconds))
+
+            climbed = climb(self, problem, key_steps, state, num_steps, show)
+        if climbed.stopped is not None and not climbed.blocks:
+            raise climbed.stopped
+        path = trajectory(problem, theta0, start, climbed.blocks)
+        positions, log_weights = particles(self, problem, climbed.state)
+        found = LatentFit(
+            theta=jax.tree.map(lambda leaf: leaf[-1], path.theta),
+            trajectory=path,
+            particles=positions,
+            log_weights=log_weights,
+            method=self,
+            model_name=latent_model.name,
             seed=seed,
-            progress=progress,
+            seconds=time.perf_counter() - started,
+            num_steps=climbed.num_steps,
+            completed=climbed.stopped is None,
         )
+        if isinstance(climbed.stopped, EstimationError):
+            climbed.stopped.fit = found
+            raise climbed.stopped
+        if climbed.stopped is not None:
+            warn([f"stopped after {found.num_steps} of {num_steps} steps."])
+        return found
+
+    def _start(self, model: LatentModel, theta: Any, particles0: Any, data: Any, key: Array) -> Start:
+        """The particles given, or draws from the prior or the posterior given θ₀."""
+        if particles0 is not None:
+            return Start(*flat_particles("particles0", particles0))
+        if model.sample_prior is None:
+            raise ConfigurationError(
+                "particles0 must be given, a pytree of arrays (particles, …): the model has no sample_prior that says what its latent "
+                "variables look like."
+            )
+        draw = from_laplace if self.needs_posterior_start else from_prior
+        return draw(model, theta, data, self.num_particles, key)
 
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> Any:
         """The state before the first step; pure."""
         raise NotImplementedError
 
     def update(self, problem: Problem, key: Array, state: Any) -> tuple[Any, StepTaken]:
-        """The state after a step, and what the step was worth, NaN where weights are not known;
-        pure.
-        """
+        """The state after a step, and its gain in log evidence, NaN without weights; pure."""
         raise NotImplementedError
 
     def particles(self, state: Any) -> tuple[Positions, Float[Array, " particles"]]:
@@ -152,7 +205,7 @@ class ParticleMethod:
 
 
 def unknown() -> StepTaken:
-    """Of a step whose weights nobody knows."""
+    """The gain of a step without weights."""
     return StepTaken(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
 
 

@@ -27,8 +27,8 @@ class PGD(ParticleMethod):
     """Particle gradient descent: a gradient flow of the free energy, in θ and in the law of the
     particles at once.
 
-        θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data),        xᵢ ← xᵢ + h ∇_x log p_θ(xᵢ, data) +
-        √(2h) ξᵢ,
+        θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data),
+        xᵢ ← xᵢ + h ∇_x log p_θ(xᵢ, data) + √(2h) ξᵢ,
 
     with any optimiser in place of the first. It has no evidence, and a bias in x of the order of
     h.

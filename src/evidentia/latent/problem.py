@@ -1,23 +1,33 @@
-"""A model with its data, as the methods see it: log densities and gradients at a θ and at flat
-particles.
-"""
+"""A latent-variable model with its data: log densities and gradients at θ and flat particles."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from evidentia.errors import ConfigurationError, ModelError
 from evidentia.kernels.langevin import LangevinState
 from evidentia.latent.model import LatentModel
 
 Positions = Float[Array, "particles parameters"]
 
 
-class Problem(NamedTuple):
-    """`example` has the structure of one particle's latent variables; `batch_size` rows of the
-    data make a mini-batch.
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["example", "data"], meta_fields=["model", "batch_size"]
+)
+@dataclass(frozen=True)
+class Problem:
+    """A model with its data, which compiled functions take as one argument.
+
+    Attributes:
+        model: the joint density.
+        example: one particle's latent variables, for their structure.
+        data: a pytree of arrays with observations on the leading axis, or None.
+        batch_size: rows of a mini-batch; None for all rows.
     """
 
     model: LatentModel
@@ -26,7 +36,7 @@ class Problem(NamedTuple):
     batch_size: int | None = None
 
     def log_joint(self, theta: Any, position: Float[Array, " parameters"], key: Array) -> Float[Array, ""]:
-        """At one particle; with mini-batches an unbiased estimate, the same rows for the same key."""
+        """log p_θ(x, data) at one particle, or an unbiased estimate from the key's mini-batch."""
         x = ravel_pytree(self.example)[1](position)
         if self.data is None:
             return self.model.log_joint(theta, x)
@@ -40,9 +50,7 @@ class Problem(NamedTuple):
         return prior + count / self.batch_size * (self.model.log_joint(theta, x, batch) - prior)
 
     def look(self, theta: Any, positions: Positions, key: Array) -> tuple[LangevinState, Any]:
-        """The particles' places under θ, and the gradient with respect to θ at each, (particles,
-        …).
-        """
+        """The particles' densities under θ, and the gradient with respect to θ at each one."""
         both = jax.value_and_grad(self.log_joint, argnums=(0, 1))
         values, (by_theta, by_position) = jax.vmap(both, (None, 0, None))(theta, positions, key)
         return LangevinState(positions, values, by_position), by_theta
@@ -52,8 +60,37 @@ class Problem(NamedTuple):
         shares = jnp.exp(log_weights)
 
         def one(leaf: Array) -> Array:
-            # A lost particle has no weight, and perhaps no gradient.
+            # A lost particle has no weight, and its gradient may be NaN.
             alive = (shares > 0).reshape(-1, *[1] * (leaf.ndim - 1))
             return jnp.tensordot(shares, jnp.where(alive, leaf, 0.0), axes=1)
 
         return jax.tree.map(one, gradients)
+
+
+def check_mini_batches(batch_size: int | None, model: LatentModel, data: Any) -> None:
+    """Raise ConfigurationError unless the model and its data allow the mini-batches asked for."""
+    if batch_size is None:
+        return
+    if model.log_prior is None or data is None:
+        raise ConfigurationError(
+            "batch_size needs data, and a model with log_prior, the terms of log_joint that do not depend on them."
+        )
+    counts = {leaf.shape[0] for leaf in jax.tree.leaves(data) if leaf.ndim}
+    if len(counts) != 1:
+        raise ConfigurationError(
+            f"batch_size needs data with observations on the leading axis; lengths are {counts}."
+        )
+
+
+def check_density(problem: Problem, theta: Any, position: Float[Array, " parameters"]) -> None:
+    """Raise ModelError unless the log joint density is a scalar."""
+    try:
+        x = jax.eval_shape(ravel_pytree(problem.example)[1], position)
+        given = () if problem.data is None else (problem.data,)
+        found = jax.eval_shape(problem.model.log_joint, theta, x, *given)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"log_joint cannot be computed at theta0 and one of the particles: {error}. Do their shapes fit the model?"
+        ) from error
+    if getattr(found, "shape", None) != ():
+        raise ModelError(f"log_joint must return one number, of shape (); got {found}.")

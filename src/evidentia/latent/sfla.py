@@ -15,8 +15,8 @@ class SFLA(PGD):
     """The slow-fast Langevin algorithm: Langevin dynamics of θ and of the latent variables, these
     faster by a factor 1/ε.
 
-        θ ← θ + h ∇_θ log p_θ(x, data) + √(2h/β) ξ,        x ← x + (h/ε) ∇_x log p_θ(x, data) +
-        √(2h/ε) ξ,
+        θ ← θ + h ∇_θ log p_θ(x, data) + √(2h/β) ξ,
+        x ← x + (h/ε) ∇_x log p_θ(x, data) + √(2h/ε) ξ,
 
     with β the `inverse_temperature`. As ε falls, θ follows the gradient of log Z with the noise
     that belongs to its law exp(β log Z(θ)). It needs one particle; with more, their mean gradient

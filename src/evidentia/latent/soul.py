@@ -30,8 +30,8 @@ class SOUL(ParticleMethod):
     For every step of θ one chain makes N = `num_particles` steps under the present θ, one after
     the other, from where it was,
 
-        x ← x + h ∇_x log p_θ(x, data) + √(2h) ξ,        θ ← θ + (h/N) Σ ∇_θ log p_θ(x, data) over
-        the chain,
+        x ← x + h ∇_x log p_θ(x, data) + √(2h) ξ,
+        θ ← θ + (h/N) Σ ∇_θ log p_θ(x, data) over the chain,
 
     with any optimiser in place of the second. Of `particles0` the first begins the chain. The
     particles of the result are the last chain, which are not independent.

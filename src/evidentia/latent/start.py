@@ -47,16 +47,16 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     """
     key_prior, key_draws, key_resample = jax.random.split(key, 3)
     start = from_prior(model, theta, data, 1, key_prior)
-    place = start.example, theta, data
+    problem = Problem(model, start.example, data)
 
     def depth(position):
-        value, gradient = _uphill(model, *place, jnp.asarray(position, jnp.float32))
+        value, gradient = _uphill(problem, theta, jnp.asarray(position, jnp.float32))
         is_finite = np.isfinite(value) and np.isfinite(gradient).all()
         down = -np.asarray(gradient, np.float64)
         return (-float(value), down) if is_finite else (1e300, np.zeros_like(down))
 
     mode = minimize(depth, np.asarray(start.positions[0], np.float64), jac=True, method="L-BFGS-B").x
-    precision = -np.asarray(_hessian(model, *place, jnp.asarray(mode, jnp.float32)), np.float64)
+    precision = -np.asarray(_hessian(problem, theta, jnp.asarray(mode, jnp.float32)), np.float64)
     advice = "Give particles0, draws of the posterior given theta0, and log_evidence0 where it is known."
     if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
         raise EstimationError(
@@ -67,7 +67,7 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     draws = draw_student_t(
         np.random.default_rng(np.asarray(jax.random.key_data(key_draws))), gaussian, NUM_DRAWS
     )
-    values = _values(model, *place, jnp.asarray(draws, jnp.float32))
+    values = _values(problem, theta, jnp.asarray(draws, jnp.float32))
     log_weights = np.nan_to_num(np.asarray(values, np.float64), nan=-np.inf) - log_student_t(gaussian, draws)
     if weights.ess(log_weights) < MIN_ESS:
         raise EstimationError(
@@ -79,22 +79,20 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     return Start(positions, start.example, weights.log_mean(log_weights))
 
 
-def _log_joint(model, example, theta, data):
-    return partial(
-        Problem(model, example, data).log_joint, theta, key=jax.random.key(0)
-    )  # which only mini-batches need
+def _log_joint(problem: Problem, theta):
+    return partial(problem.log_joint, theta, key=jax.random.key(0))  # the key of a mini-batch
 
 
-@partial(jax.jit, static_argnames="model")
-def _uphill(model, example, theta, data, position):
-    return jax.value_and_grad(_log_joint(model, example, theta, data))(position)
+@jax.jit
+def _uphill(problem: Problem, theta, position):
+    return jax.value_and_grad(_log_joint(problem, theta))(position)
 
 
-@partial(jax.jit, static_argnames="model")
-def _hessian(model, example, theta, data, position):
-    return jax.hessian(_log_joint(model, example, theta, data))(position)
+@jax.jit
+def _hessian(problem: Problem, theta, position):
+    return jax.hessian(_log_joint(problem, theta))(position)
 
 
-@partial(jax.jit, static_argnames="model")
-def _values(model, example, theta, data, positions):
-    return jax.vmap(_log_joint(model, example, theta, data))(positions)
+@jax.jit
+def _values(problem: Problem, theta, positions):
+    return jax.vmap(_log_joint(problem, theta))(positions)
