@@ -31,7 +31,7 @@ from evidentia.latent.start import Start, from_laplace, from_prior
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParticleMethod:
-    """Particles of the latent variables given θ, and steps of θ along their mean gradient.
+    """Particles of the latent variables given θ; θ follows the mean of their gradients.
 
     Attributes:
         num_particles: particles N.

@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from evidentia.comparison import Comparison
 from evidentia.display import text
-from evidentia.report.pictures import Picture, all_pictures, describe
+from evidentia.report.facts import describe
+from evidentia.report.pictures import Picture, all_pictures
 from evidentia.result import Evidence
 
 
@@ -34,7 +35,8 @@ def write_report(
         notes: what a reader should know, a sentence each.
 
     Example:
-        >>> write_report("report.html", evidences, ev.compare(evidences), title="Which model?")  # doctest: +SKIP
+        >>> together = ev.compare(evidences)  # doctest: +SKIP
+        >>> write_report("report.html", evidences, together, title="Which model?")  # doctest: +SKIP
     """
     together, single = all_pictures(evidences, comparison)
     page = render_page(evidences, comparison, together, single, title=title, notes=notes)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from evidentia.comparison import Comparison, plot_comparison
-from evidentia.display import text
 from evidentia.display.plots import posterior_height
 from evidentia.result import Evidence
 
@@ -89,23 +88,6 @@ def file_name(name: str) -> str:
         'all_10_features'
     """
     return re.sub(r"[^\w.-]+", "_", name).strip("_") or "model"
-
-
-def describe(evidence: Evidence) -> list[tuple[str, str]]:
-    """What is said of one model in words and numbers."""
-    stopped = "" if evidence.completed else " (stopped early)"
-    return [
-        ("Model", evidence.model_name),
-        ("Log evidence", f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats"),
-        ("Per observation", f"{evidence.log_evidence / evidence.num_observations:.5f} nats"),
-        ("Observations", f"{evidence.num_observations:,}{stopped}"),
-        ("Particles", f"{evidence.num_particles:,}, effective {evidence.ess:,.0f}"),
-        ("Annealing steps", f"{evidence.trajectory.num_annealing_steps.sum():,}"),
-        ("Time", text.duration(evidence.seconds)),
-        ("Seed", str(evidence.seed)),
-        *((key.replace("_", " ").capitalize(), str(value)) for key, value in evidence.diagnostics.items()),
-        ("Method", repr(evidence.method)),
-    ]
 
 
 def _png(figure: Figure) -> bytes:

@@ -1,0 +1,121 @@
+"""One model in words and numbers: its result, and what its diagnostics mean."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from evidentia.display import text
+from evidentia.evidence.path import diagnostics as path
+from evidentia.result import Evidence
+
+
+class Fact(NamedTuple):
+    """A term, its value, and a few words on what the value says; none if it speaks for itself."""
+
+    term: str
+    value: str
+    meaning: str = ""
+
+
+def percent(value: float) -> str:
+    """A share in percent."""
+    return f"{100 * value:.0f}%"
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits; integers in full."""
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+class Kind(NamedTuple):
+    """How a diagnostic is shown."""
+
+    term: str
+    show: Callable[[float], str]
+    meaning: str
+
+
+KINDS = {
+    "smallest_ess": Kind(
+        "Smallest effective sample size",
+        percent,
+        f"of the particles, after any annealing step; below {percent(path.MIN_ESS)} is too few",
+    ),
+    "move_correlation": Kind(
+        "Autocorrelation of moves",
+        three_digits,
+        f"lag one, slowest coordinate; above {path.MAX_CORRELATION:g} the particles hardly move",
+    ),
+    "gradient_noise_share": Kind(
+        "Mini-batch noise",
+        three_digits,
+        f"relative to the kernel's own noise; above {path.MAX_NOISE_SHARE:g} it biases the result",
+    ),
+    "height_spread": Kind(
+        "Spread of the log posterior",
+        three_digits,
+        f"relative to a Gaussian's; above {path.MAX_HEIGHT_SPREAD:g} particles are stuck in minor modes",
+    ),
+    "lost_particles": Kind(
+        "Lost particles",
+        percent,
+        f"moved to where the likelihood is zero; above {percent(path.MAX_LOST)} is too many",
+    ),
+    "pareto_shape": Kind(
+        "Pareto shape of the largest weights",
+        three_digits,
+        f"above {path.MAX_PARETO_SHAPE:g} the standard error is too small",
+    ),
+    "reservoir_standard_error": Kind(
+        "Error of the reservoir",
+        three_digits,
+        f"nats, from keeping a sample of the rows; above {path.MAX_RESERVOIR_ERROR:g} is too much",
+    ),
+    "num_refreshes": Kind("Redraws", three_digits, "times the particles were drawn again from scratch"),
+    "variance_share_last_refresh": Kind(
+        "Error from the last redraw", percent, "of the squared standard error"
+    ),
+    "variance_share_first_chunk": Kind(
+        "Error from the first chunk", percent, "of the squared standard error"
+    ),
+    "variance_share_later_chunks": Kind("Error from later chunks", percent, "of the squared standard error"),
+    "ess": Kind("Effective draws", three_digits, "draws that the importance weights leave"),
+    "num_modes": Kind("Modes", three_digits, "modes of the posterior found"),
+    "information": Kind("Information", three_digits, "nats that the posterior gained over the prior"),
+    "num_iterations": Kind("Iterations", three_digits, ""),
+    "acceptance": Kind("Acceptance", percent, "of the proposed steps"),
+    "stuck_moves": Kind("Stuck moves", percent, "moves that ended where they began; above 50% ends the run"),
+    "rhat": Kind("R-hat", three_digits, "of the log-likelihood over chains; above 1.05 they disagree"),
+    "num_dropped": Kind("Rows left out", three_digits, "because of missing values"),
+}
+
+
+def describe(evidence: Evidence) -> list[Fact]:
+    """The result of one model and its diagnostics, without those that do not apply."""
+    stopped = "" if evidence.completed else " (stopped early)"
+    return [
+        Fact("Model", evidence.model_name),
+        Fact("Log evidence", f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats"),
+        Fact("Per observation", f"{evidence.log_evidence / evidence.num_observations:.5f} nats"),
+        Fact("Observations", f"{evidence.num_observations:,}{stopped}"),
+        Fact("Particles", f"{evidence.num_particles:,}", f"worth {evidence.ess:,.0f} independent draws"),
+        Fact("Annealing steps", f"{evidence.trajectory.num_annealing_steps.sum():,}"),
+        Fact("Time", text.duration(evidence.seconds)),
+        Fact("Seed", str(evidence.seed)),
+        *_diagnostics(evidence.diagnostics),
+        Fact("Method", repr(evidence.method)),
+    ]
+
+
+def _diagnostics(found: Mapping[str, Any]) -> Iterator[Fact]:
+    for key, value in found.items():
+        if value == "" or (isinstance(value, float) and math.isnan(value)):
+            continue
+        term = key.replace("_", " ").capitalize()
+        if isinstance(value, str | bool):
+            yield Fact(term, str(value))
+        else:
+            kind = KINDS.get(key, Kind(term, three_digits, ""))
+            yield Fact(kind.term, kind.show(value), kind.meaning)
