@@ -1,11 +1,10 @@
-"""Is the standard error right? Runs on models with exact evidences, each on data of its own.
+"""Is the standard error right? Runs on models with exact evidence, each on its own data.
 
-    python benchmarks/calibration.py                  # 200 runs a model and method: an hour on 2
-    cores python benchmarks/calibration.py --runs 40 --methods 'SGAIS()' 'SMC()' --out
-    somewhere.json
+    python benchmarks/calibration.py    # 200 runs per model and method: an hour on 2 cores
+    python benchmarks/calibration.py --runs 40 --methods 'SGAIS()' 'SMC()' --out rows.json
 
-The rows take the place of those of the same methods in the newest file in benchmarks/results, and
-in docs/benchmarks.md.
+The new rows replace those of the same methods in the newest file of benchmarks/results and in
+docs/benchmarks.md.
 """
 
 import argparse
@@ -24,7 +23,7 @@ sys.path.insert(0, str(FOLDER.parent))
 from tests.evidence.test_analytic_truths import CASES  # noqa: E402
 
 SIZES = [50, 300, 2000, 10_000, 100_000]
-METHODS = {  # with the sizes that each is meant for
+METHODS = {  # with the sizes each is meant for
     "SGAIS()": (ev.SGAIS(), SIZES),
     "SGAIS(refresh=False)": (ev.SGAIS(refresh=False), SIZES[:4]),
     "Laplace()": (ev.Laplace(), SIZES),
@@ -65,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--out", type=Path, help="where the rows go, in place of the results and the page")
+    parser.add_argument("--out", type=Path, help="write the rows here, not to the results and the page")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ev.EvidenceWarning)
     rows = []
@@ -76,7 +75,7 @@ def main() -> None:
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
         return
-    newest = max((FOLDER / "results").glob("2*.json"))  # others have a name before the date
+    newest = max((FOLDER / "results").glob("2*.json"))  # other results have a name before the date
     results = json.loads(newest.read_text())
     kept = [row for row in results.get("calibration", []) if row["method"] not in arguments.methods]
     results["calibration"] = sorted(kept + rows, key=lambda row: list(METHODS).index(row["method"]))

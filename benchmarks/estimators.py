@@ -1,14 +1,12 @@
-"""Every estimator and every peer on the same four small problems: what it costs, and how far off
-it is.
+"""Every estimator and every peer on the same four small problems: cost and error.
 
-    python benchmarks/estimators.py                        # everything: an hour or two on 2 cores
-    python benchmarks/estimators.py --problems scale --methods SGAIS dynesty --seeds 1 --out
-    somewhere.json
+    python benchmarks/estimators.py                     # everything: an hour or two on 2 cores
+    python benchmarks/estimators.py --problems scale --methods SGAIS dynesty --seeds 1 --out x.json
 
-Each method has a process of its own for each problem (`small_problems.py`), which is stopped at
-the time limit; the runs that it finished by then count. Methods that are not installed are left
-out. Results go to benchmarks/results/estimators-<date>.json with the machine's description, and
-into the tables of docs/choosing.md, which `--page results.json` writes again without measuring.
+Each method runs in its own process for each problem (`small_problems.py`). The process is stopped
+at the time limit, and the runs it finished count. Methods that are not installed are skipped.
+Results go to benchmarks/results/estimators-<date>.json, with a description of the machine, and
+into the tables of docs/choosing.md; `--page results.json` rewrites these without measuring.
 """
 
 import argparse
@@ -31,7 +29,7 @@ from machine import describe_machine
 PROBLEMS = ["linear", "scale", "mixture", "softmax"]
 OURS = ["SGAIS", "SMC", "AIS", "NestedSampling", "OnlineNestedSampling", "Sequential"]
 OURS += ["Laplace", "HarmonicMean", "PriorSampling"]
-PEERS = {  # the package that each needs
+PEERS = {  # the package each needs
     "dynesty": "dynesty",
     "nautilus": "nautilus",
     "ultranest": "ultranest",
@@ -43,7 +41,7 @@ FOLDER = Path(__file__).parent
 
 
 def find_runner(problem, method: str):
-    """A function of a seed that runs the method once."""
+    """Return a function that runs the method once with a given seed."""
     import peers
     import tempered_peers
 
@@ -62,7 +60,7 @@ def find_runner(problem, method: str):
 
 
 def work(name: str, method: str, num_runs: int, out: Path) -> None:
-    """Write one line for each run to `out` as soon as it is there, or one line for the truth."""
+    """Write one line per run to `out` as it finishes, or one line for the truth."""
     from small_problems import SMALL_PROBLEMS, check_quantiles
 
     import evidentia as ev
@@ -90,9 +88,7 @@ def work(name: str, method: str, num_runs: int, out: Path) -> None:
 
 
 def measure(name: str, method: str, num_runs: int, limit: float) -> tuple[list[dict], str]:
-    """What a process of its own finished within the limit, in seconds, and what stopped it, if
-    anything did.
-    """
+    """Run a method in its own process; return its finished runs and why it stopped early."""
     with tempfile.TemporaryDirectory() as folder:
         out, errors = Path(folder) / "runs", Path(folder) / "errors"
         options = ["--worker", name, method, "--seeds", str(num_runs), "--out", str(out)]
@@ -101,7 +97,7 @@ def measure(name: str, method: str, num_runs: int, limit: float) -> tuple[list[d
                 [sys.executable, __file__, *options],
                 stdout=subprocess.DEVNULL,
                 stderr=file,
-                start_new_session=True,  # so that processes it starts are stopped with it
+                start_new_session=True,  # so that its child processes stop too
             )
             stopped = ""
             try:
@@ -120,22 +116,22 @@ def measure(name: str, method: str, num_runs: int, limit: float) -> tuple[list[d
 
 
 def available(methods: list[str]) -> list[str]:
-    """Those of the methods that are there; says which are not."""
+    """Return the available methods and print the missing ones."""
     import evidentia as ev
 
     found = []
     for method in methods:
         if method in PEERS and importlib.util.find_spec(PEERS[method]) is None:
-            print(f"{method}: not installed, left out")
+            print(f"{method}: not installed, skipped")
         elif method in OURS and not hasattr(ev, method):
-            print(f"ev.{method}: this version of evidentia has none, left out")
+            print(f"ev.{method}: not in this version of evidentia, skipped")
         else:
             found.append(method)
     return found
 
 
 def measure_all(problems: list[str], methods: list[str], seeds: int, limit: float) -> Iterator[dict]:
-    """One record for each problem and method, as soon as it is there."""
+    """Yield one record for each problem and method as it finishes."""
     methods = available(methods)
     for name in problems:
         truths, stopped = measure(name, TRUTH, 1, 3600)
@@ -155,8 +151,8 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=600, help="seconds for all runs of a method on a problem"
     )
-    parser.add_argument("--out", type=Path, help="where the JSON goes; no page is written then")
-    parser.add_argument("--page", type=Path, help="write the page from this JSON, and measure nothing")
+    parser.add_argument("--out", type=Path, help="write the JSON here, and no page")
+    parser.add_argument("--page", type=Path, help="write the page from this JSON without measuring")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -168,14 +164,14 @@ def main() -> None:
         return
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that the process of the moment is stopped too
+    )  # so that the current child process is stopped too
     today = datetime.date.today().isoformat()
     out = arguments.out or FOLDER / "results" / f"estimators-{today}.json"
     results = {"date": today, "machine": describe_machine(), "limit": arguments.limit, "records": []}
     for record in measure_all(arguments.problems, arguments.methods, arguments.seeds, arguments.limit):
         print_record(record)
         results["records"].append(record)
-        out.write_text(json.dumps(results, indent=1) + "\n")  # after each: an hour's work may be interrupted
+        out.write_text(json.dumps(results, indent=1) + "\n")  # after each record: the run may be interrupted
     if arguments.out is None:
         write_page(page, results, out.name)
 

@@ -1,6 +1,4 @@
-"""The records of `estimators.py` as tables, for the terminal and between the two marks of
-docs/choosing.md.
-"""
+"""The records of `estimators.py` as tables, for the terminal and for docs/choosing.md."""
 
 import math
 import statistics
@@ -29,12 +27,12 @@ DETAILS = [
 
 
 def label(record: dict) -> str:
-    """The method as a reader would write it."""
+    """The display name of the method."""
     return LABELS[record["method"]] if record["peer"] else f"`{record['method']}()`"
 
 
 def cells(record: dict) -> dict[str, str]:
-    """The cells of a record, by the names in `DETAILS`; empty where nothing is known."""
+    """The cells of a record, by the names in `DETAILS`; empty where unknown."""
     runs, warm = record["runs"], record["runs"][1:]
     errors = [run["log_evidence"] - record["truth"]["log_evidence"] for run in runs]
     standard_errors = [run["standard_error"] for run in runs if run["standard_error"] is not None]
@@ -52,7 +50,7 @@ def cells(record: dict) -> dict[str, str]:
 
 
 def print_record(record: dict) -> None:
-    """One line on the terminal."""
+    """Print a record on one line."""
     shown = cells(record)
     numbers = ", ".join(f"{name} {shown[name]}" for name in DETAILS[2:] if shown[name])
     note = f" ({record['stopped']})" if record["stopped"] and record["runs"] else ""
@@ -60,7 +58,7 @@ def print_record(record: dict) -> None:
 
 
 def write_page(page: Path, results: dict, source: str) -> None:
-    """Put the measured tables between the two marks of a page, in place of what is there."""
+    """Replace the text between the two marks of a page by the measured tables."""
     before, rest = page.read_text().split(BEGIN)
     after = rest.split(END)[1]
     page.write_text(before + BEGIN + "\n\n" + _measured(results, source) + "\n" + END + after)
@@ -72,14 +70,15 @@ def _measured(results: dict, source: str) -> str:
     details = [[cells(record)[name] for name in DETAILS] for record in records]
     sentences = (
         f"Measured on {results['date']} on {machine['cores']} cores of {machine['processor']} with Python "
-        f"{machine['python']}, {versions}. Each cell: root mean square error in nats (mean reported standard error), "
-        "and the median seconds of a run after the first, which compiles."
+        f"{machine['python']}, {versions}. Each cell shows the root mean square error in nats (mean reported standard error) "
+        "and the median seconds per run, without the first run, which compiles."
     )
     return f"""{textwrap.fill(sentences, 120, break_on_hyphens=False)}
 
 {_summary(records)}
-Every run, with the first call's compilation and what the peers tell of their likelihood evaluations; a method had
-{results["limit"]:g} seconds for all its runs on a problem. The numbers are kept in `benchmarks/results/{source}`.
+All runs, with the time of the first call, which compiles, and the likelihood evaluations that the peers report. Each
+method had {results["limit"]:g} seconds for all its runs on a problem. The results are in
+`benchmarks/results/{source}`.
 
 {_table(DETAILS, details, left=2)}"""
 

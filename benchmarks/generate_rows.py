@@ -1,11 +1,11 @@
-"""Rows of a linear regression with known coefficients, as many as wanted, as Parquet files.
+"""Write rows of a linear regression with known coefficients to Parquet files.
 
-    python benchmarks/generate_rows.py parts                          # 10⁸ rows: 2.4 GB in 100
-    files python benchmarks/generate_rows.py parts --rows 10000000 --rows-per-file 500000 --seed 1
+    python benchmarks/generate_rows.py parts               # 10⁸ rows: 2.4 GB in 100 files
+    python benchmarks/generate_rows.py parts --rows 10000000 --rows-per-file 500000 --seed 1
 
-Columns x0, …, x4 are standard normal, y = 0.5 + x · (1, -0.8, 0.6, -0.4, 0.2) + N(0, 1), all
-float32. The same seed and rows per file give the same rows, and the first files of a longer data
-set are those of a shorter one.
+Columns x0, …, x4 are standard normal, and y = 0.5 + x · (1, -0.8, 0.6, -0.4, 0.2) + N(0, 1), all
+float32. The same seed and rows per file give the same rows, and a longer data set starts with the
+files of a shorter one.
 """
 
 import argparse
@@ -24,10 +24,10 @@ NOISE_SCALE = 1.0
 def generate_rows(
     folder: Path, num_rows: int, rows_per_file: int, seed: int = 0, compression: str = "none"
 ) -> list[Path]:
-    """Write the rows file by file, one of them in memory at a time; the paths."""
+    """Write the rows, holding one file in memory at a time; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     num_files = -(-num_rows // rows_per_file)
-    digits = max(4, len(str(num_files - 1)))  # so that the order of the names is that of the numbers
+    digits = max(4, len(str(num_files - 1)))  # so that the names sort by number
     paths = []
     for index in range(num_files):
         generator = np.random.default_rng([seed, index])
@@ -41,7 +41,7 @@ def generate_rows(
             table.slice(0, num_rows - index * rows_per_file),
             paths[-1],
             compression=compression,
-            use_dictionary=False,  # no two values are the same
+            use_dictionary=False,  # all values differ
             write_statistics=False,
         )
     return paths

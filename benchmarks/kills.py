@@ -1,10 +1,9 @@
-"""kill -9 at random moments during `evidentia stream --checkpoint`, resume, compare with the run
-that was never killed.
+"""Kill `evidentia stream --checkpoint` at random moments, resume it, and compare the results.
 
     python benchmarks/kills.py --kills 50
 
-One run after the other is killed and started again until it comes to its end; then its result and
-its lines of updates are compared with those of the uninterrupted one, bit for bit.
+Each run is killed and restarted until it finishes. Its result and its update lines must then equal
+those of an uninterrupted run, bit for bit.
 """
 
 import argparse
@@ -75,9 +74,7 @@ def start(rows: Path, folder: Path, every: float) -> subprocess.Popen:
 
 
 def uninterrupted(rows: Path, folder: Path) -> tuple[dict, float, float]:
-    """Result and updates, and the seconds from the start to the first line of updates and to the
-    last.
-    """
+    """Result and updates, and the seconds until the first and the last update line."""
     began, first_line = time.monotonic(), 0.0
     process = start(rows, folder, every=1e9)
     while process.poll() is None and not first_line:
@@ -92,10 +89,9 @@ def uninterrupted(rows: Path, folder: Path) -> tuple[dict, float, float]:
 def until_the_end(
     rows: Path, folder: Path, choose: random.Random, first_line: float, end: float
 ) -> tuple[list[int], dict]:
-    """The rows that had been taken in at each kill, and result and updates in the end.
+    """Kill and restart a run until it finishes; return the rows at each kill, and the result.
 
-    One kill in five comes while the process starts, the others after its first batch, so that runs
-    come forward.
+    One kill in five comes during startup, the others after the first batch, so that runs advance.
     """
     at: list[int] = []
     while True:
@@ -115,7 +111,7 @@ def until_the_end(
 
 
 def lines(folder: Path) -> list[str]:
-    """The whole lines of updates."""
+    """The complete update lines."""
     try:
         return (folder / "updates.jsonl").read_text().rpartition("\n")[0].splitlines()
     except FileNotFoundError:
@@ -123,7 +119,7 @@ def lines(folder: Path) -> list[str]:
 
 
 def num_rows(folder: Path) -> int:
-    """Of the last whole line of updates."""
+    """The number of rows at the last complete update line."""
     found = lines(folder)
     return json.loads(found[-1])["num_observations"] if found else 0
 

@@ -1,4 +1,4 @@
-"""What the measurements were made on."""
+"""The machine and versions of the measurements."""
 
 import os
 import platform

@@ -1,21 +1,19 @@
-"""Online beside data in memory: is an update's cost flat, and is the log evidence the same?
+"""`Online` against data in memory: is an update's cost flat, and is the log evidence the same?
 
     python benchmarks/online.py                          # half an hour on 2 cores
     python benchmarks/online.py --parts flat --rows 1e7
 
-  flat       the linear model on a stream made on the way: median seconds of an update, and
-             resident memory, in each tenth of the updates from 10,000 rows on. Wanted: last over
-             first at most 1.2 (time) and 1.05 (memory).
-  files      `evidentia estimate` on Parquet files of the linear model (made by generate_rows.py if
-  they are not there), in a process of
-             its own: rows per second beside those of reading alone, peak memory (wanted: below 2
-             GiB at 10⁸ rows), error against the exact log evidence, from sums over all rows in
-             float64.
-  agreement  the papers' three models at 10⁶ rows: `Online` with a reservoir of 10⁵ beside
-  `estimate`. Wanted: differences below
-             two joint standard errors.
+  flat       The linear model on a simulated stream: median seconds of an update and resident
+             memory, in each tenth of the updates from row 10,000 on. Target: last over first at
+             most 1.2 (time) and 1.05 (memory).
+  files      `evidentia estimate`, in its own process, on Parquet files of the linear model
+             (written by generate_rows.py if missing): rows per second, also of reading alone,
+             peak memory (target: below 2 GiB at 10⁸ rows), and error against the exact log
+             evidence, from float64 sums over all rows.
+  agreement  The papers' three models at 10⁶ rows: `Online` with a reservoir of 10⁵ against
+             `estimate`. Target: differences below two joint standard errors.
 
-Results go to benchmarks/results/online.json with the machine's description, and to
+Results go to benchmarks/results/online.json, with a description of the machine, and to
 docs/benchmarks-online.md.
 """
 
@@ -48,7 +46,7 @@ MODELS = {
 
 
 def resident_bytes() -> int:
-    """Memory that the process holds now; where the system does not tell, the most that it held."""
+    """Resident memory of the process, or its peak where the system reports only that."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -57,7 +55,7 @@ def resident_bytes() -> int:
 
 
 def flat(num_rows: int, batch_size: int) -> dict:
-    """Seconds and memory of updates by tenths of the stream."""
+    """Seconds and memory of updates in each tenth of the stream."""
     online = ev.Online(MODELS["linear"], seed=0)
     generator = np.random.default_rng(0)
     weights, seconds, memory = generator.standard_normal(5).astype(np.float32), [], []
@@ -83,7 +81,7 @@ def flat(num_rows: int, batch_size: int) -> dict:
 
 
 def files(folder: Path, num_rows: int) -> dict:
-    """Rate, memory and error of the command on files larger than what it may hold."""
+    """Rate, memory and error of the command on files larger than memory."""
     if not folder.exists():
         generate_rows(folder, num_rows, num_rows // 100)
     pattern = f"{folder}/*.parquet"
@@ -119,9 +117,7 @@ def files(folder: Path, num_rows: int) -> dict:
 
 
 def exact_from_sums(source) -> float:
-    """The exact log evidence of the linear model with N(0, 1) priors and unit noise, from XᵀX, Xᵀy
-    and yᵀy in float64.
-    """
+    """Exact log evidence of the linear model, from XᵀX, Xᵀy and yᵀy in float64."""
     moments, count = np.zeros((7, 7)), 0
     for batch in source.batches():
         x, y = (batch.arrays[name].astype(np.float64) for name in ("x", "y"))
@@ -135,7 +131,7 @@ def exact_from_sums(source) -> float:
 
 
 def agreement(name: str, num_rows: int, batch_size: int, reservoir_size: int, seeds: int) -> list[dict]:
-    """Log evidence of both ways, on the same rows."""
+    """Compare the log evidence of `Online` and `estimate` on the same rows."""
     model, found = MODELS[name], []
     data, _ = model.simulate(num_rows, 0)
     in_memory = ev.estimate(model, data, seed=100)
@@ -171,7 +167,7 @@ def agreement(name: str, num_rows: int, batch_size: int, reservoir_size: int, se
 
 
 def write(results: dict, path: Path) -> None:
-    """Keep the results, and show them in the documentation if they are those of the repository."""
+    """Write the results, and their page in the docs if they are those of the repository."""
     path.write_text(json.dumps(results, indent=1, default=float) + "\n")
     if path == KEPT:
         (FOLDER.parent / "docs" / "benchmarks-online.md").write_text(online_page(results))
@@ -182,11 +178,9 @@ def main() -> None:
     parts = ["flat", "files", "agreement"]
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument(
-        "--folder", type=Path, default=Path("parts"), help="of the files; 2.4 GB for 10⁸ rows"
+        "--folder", type=Path, default=Path("parts"), help="folder of the files; 2.4 GB for 10⁸ rows"
     )
-    parser.add_argument(
-        "--rows", type=float, default=1e8, help="of the stream that shows the cost of an update"
-    )
+    parser.add_argument("--rows", type=float, default=1e8, help="rows of the stream and of the files")
     parser.add_argument("--batch-size", type=int, default=1000)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--agreement-rows", type=float, default=1e6)

@@ -1,4 +1,4 @@
-"""The page of the documentation that shows how `Online` does."""
+"""The documentation page with the benchmarks of `Online`."""
 
 
 def online_page(results: dict) -> str:
@@ -8,8 +8,8 @@ def online_page(results: dict) -> str:
         f"""# Benchmarks of streams
 
 Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]} with Python {machine["python"]}, jax
-{machine["jax"]}. The numbers are kept in `benchmarks/results/online.json`; `python benchmarks/online.py` measures them anew and
-writes this page.
+{machine["jax"]}. The results are in `benchmarks/results/online.json`; `python benchmarks/online.py` repeats the measurements
+and writes this page.
 """
     ]
     sections = {"flat": _flat, "files": _files, "agreement": _agreement}
@@ -25,8 +25,8 @@ def _flat(flat: dict) -> str:
     return f"""## The cost of an update
 
 The linear model with 5 features on {flat["rows"]:,} rows in batches of {flat["batch_size"]:,}, a reservoir of 100,000 rows, 512
-particles; by tenths of the updates, from row 10,000 on. Last over first: {flat["time_ratio"]:.2f} in time, {flat["memory_ratio"]:.2f}
-in memory. All updates together took {flat["total_seconds"]:,.0f} s.
+particles. Each line is a tenth of the updates, from row 10,000 on. The ratio of last to first is {flat["time_ratio"]:.2f} in time and
+{flat["memory_ratio"]:.2f} in memory. All updates together took {flat["total_seconds"]:,.0f} s.
 
 | tenth | median time of an update (ms) | resident memory (MiB) |
 |--:|--:|--:|
@@ -36,12 +36,12 @@ in memory. All updates together took {flat["total_seconds"]:,.0f} s.
 def _files(files: dict) -> str:
     return f"""## Larger than memory
 
-`evidentia estimate 'parts/*.parquet' --model linear --target y` on {files["rows"]:,} rows with 5 features, made by
+`evidentia estimate 'parts/*.parquet' --model linear --target y` on {files["rows"]:,} rows with 5 features from
 `benchmarks/generate_rows.py`:
 
 | | |
 |---|--:|
-| time, the start of Python and compilation included | {files["seconds"]:,.0f} s |
+| time, including the start of Python and compilation | {files["seconds"]:,.0f} s |
 | rows per second | {files["rows_per_second"] / 1e6:.2f} million |
 | rows per second of reading alone | {files["reading_rows_per_second"] / 1e6:.2f} million |
 | peak memory | {files["peak_mib"]:,.0f} MiB |
@@ -56,13 +56,14 @@ def _agreement(runs: list[dict]) -> str:
         f"{run['standard_errors'][0]:.3f} | {run['standard_errors'][1]:.3f} | {run['joint_standard_errors']:+.1f} |\n"
         for run in runs
     )
-    return f"""## Beside data in memory
+    return f"""## Compared with data in memory
 
-The log evidence of `Online`, in batches of 5,000, less that of `estimate` on the same rows, in nats.
+The log evidence of `Online` with batches of 5,000 rows, minus that of `estimate` on the same rows, in nats.
 
 | model | rows | reservoir | seed | difference | s.e. of Online | s.e. in memory | in joint s.e. |
 |---|--:|--:|--:|--:|--:|--:|--:|
 {rows}
-A mixture moves along the path with all rows that are kept, and takes minutes where the others take seconds: 10⁶ rows with 10⁵ kept
-would take hours. Its standard error counts what the sample could miss, which is far more than it did miss here.
+For the mixture, every move uses all rows in the reservoir. It takes minutes where the others take seconds; 10⁶ rows with a
+reservoir of 10⁵ would take hours. Its standard error includes the possible sampling error of the reservoir, which is far
+larger than the actual error here.
 """

@@ -1,9 +1,8 @@
-"""What the estimators are measured against: nested samplers with a jitted likelihood, and a bare
-pass over the data.
+"""The estimators' peers: nested samplers with a jitted likelihood, and a bare pass over the data.
 
-A peer prepares itself for a problem, and then runs for a seed: `run = nautilus(problem)`,
-`run(seed)`. All have the settings that their documentation recommends, apart from what is said
-here. The tempered samplers are in `tempered_peers.py`.
+A peer prepares a problem and returns a function of the seed: `run = nautilus(problem)`,
+`run(seed)`. All use the settings that their documentation recommends, except where noted. The
+tempered samplers are in `tempered_peers.py`.
 """
 
 import logging
@@ -22,20 +21,18 @@ from evidentia.posterior.rows import Window
 
 
 class PeerRun(NamedTuple):
-    """One run of a peer; None where the peer does not tell."""
+    """One run of a peer; None where the peer does not report a value."""
 
     log_evidence: float
     standard_error: float | None
     evaluations: int | None  # of the whole likelihood, or of its gradient
 
 
-Runner = Callable[[int], PeerRun]  # of a seed
+Runner = Callable[[int], PeerRun]  # takes a seed
 
 
 class Likelihood:
-    """The jitted log-likelihood of all rows, at one position or at many, that counts its
-    evaluations.
-    """
+    """Jitted log-likelihood of all rows, at one position or many; counts its evaluations."""
 
     def __init__(self, model: BoundModel, arrays: Any):
         self.num_parameters = model.num_parameters
@@ -44,12 +41,12 @@ class Likelihood:
         self._many = jax.jit(jax.vmap(self._one))
 
     def one(self, position: np.ndarray) -> float:
-        """Of a vector."""
+        """The log-likelihood at one position."""
         self.evaluations += 1
         return float(self._one(np.asarray(position, np.float32)))
 
     def many(self, positions: np.ndarray) -> np.ndarray:
-        """Of the rows of a matrix; padded to a power of two, so that few shapes are compiled."""
+        """The log-likelihood at many positions, padded to a power of two to compile rarely."""
         count = len(positions)
         self.evaluations += count
         padding = (1 << (count - 1).bit_length()) - count
@@ -58,9 +55,7 @@ class Likelihood:
 
 
 def bare_pass(model: BoundModel, rows: Window, num_particles: int) -> float:
-    """Seconds to evaluate every row's log-likelihood once at `num_particles` particles, compiled
-    before.
-    """
+    """Seconds to evaluate every row once at `num_particles` particles, already compiled."""
     positions = 0.1 * model.sample_prior(jax.random.key(0), num_particles)
     rows.part(0, 1).log_likelihoods(model, positions)
     started = time.perf_counter()
@@ -76,7 +71,7 @@ def run_dynesty(
     seed: int,
     limit_seconds: float = math.inf,
 ) -> PeerRun:
-    """Static nested sampling; NaN for both numbers if it has not finished within the limit."""
+    """Static nested sampling; NaN for both numbers if it exceeds the time limit."""
     import dynesty as package
 
     started, before = time.perf_counter(), likelihood.evaluations
@@ -105,8 +100,8 @@ def dynesty(problem: SmallProblem) -> Runner:
 def nautilus(problem: SmallProblem) -> Runner:
     """Importance nested sampling with neural bounds: 2,000 live points, 10,000 effective draws.
 
-    The draws of the exploration are discarded, as nautilus asks for an unbiased evidence. It
-    reports no error; one over the root of its effective sample size stands for it.
+    The exploration draws are discarded, as nautilus recommends for an unbiased evidence. It
+    reports no error; one over the square root of its effective sample size is used.
     """
     import nautilus as package
 
@@ -129,8 +124,9 @@ def nautilus(problem: SmallProblem) -> Runner:
 
 
 def ultranest(problem: SmallProblem) -> Runner:
-    """Reactive nested sampling, 400 live points; above 10 parameters slices of two steps a
-    parameter, as its manual says.
+    """Reactive nested sampling with 400 live points.
+
+    Above 10 parameters it takes slices of two steps per parameter, as its manual recommends.
     """
     import ultranest as package
     from ultranest import stepsampler

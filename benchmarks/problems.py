@@ -1,6 +1,4 @@
-"""The models and data that the benchmark measures, each with its true log evidence at any number
-of rows.
-"""
+"""The benchmark's models and data, with the true log evidence at any number of rows."""
 
 import math
 from collections.abc import Callable
@@ -24,13 +22,13 @@ ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Problem:
-    """A model with data; `truth` gives the log evidence of data and its standard error."""
+    """A model with data; `truth` maps data to the log evidence and its standard error."""
 
     name: str
     model: ev.Model
     data: dict[str, np.ndarray]
     truth: Truth
-    bound: float  # nats that the root mean square error may have
+    bound: float  # largest allowed root mean square error, in nats
 
     def first(self, num_rows: int) -> dict[str, np.ndarray]:
         """The first rows of the data."""
@@ -44,9 +42,7 @@ def linear() -> Problem:
 
 
 def scaled_linear() -> Problem:
-    """Linear regression whose features have scales from 10⁻³ to 10³ and correlations of 0.99;
-    exact.
-    """
+    """Linear regression, feature scales from 10⁻³ to 10³, correlations of 0.99; exact."""
     model = ev.models.linear_regression(num_features=5)
     generator = np.random.default_rng(0)
     common = generator.standard_normal((ROWS, 1))
@@ -65,9 +61,7 @@ def softmax() -> Problem:
 
 
 def student_t() -> Problem:
-    """Linear regression with 5 features and Student-t noise, 4 degrees of freedom, scale unknown:
-    7 parameters.
-    """
+    """Linear regression, 5 features, Student-t(4) noise of unknown scale: 7 parameters."""
 
     def log_likelihood(params, batch):
         mean = batch["x"] @ params["weights"] + params["intercept"]
@@ -91,8 +85,9 @@ def student_t() -> Problem:
 
 
 def rare() -> Problem:
-    """Logistic regression with 5 positives among a million rows, the first of them late: far from
-    a Gaussian posterior.
+    """Logistic regression with 5 positives among a million rows, the first of them late.
+
+    The posterior is far from Gaussian.
     """
 
     def log_likelihood(params, batch):
@@ -116,9 +111,7 @@ def rare() -> Problem:
 
 
 def mixture(seed: int) -> Problem:
-    """A Gaussian mixture of 5 components in 2 dimensions: 24 free parameters, data from the
-    model's own prior.
-    """
+    """A Gaussian mixture: 5 components, 2 dimensions, 24 free parameters, data from its prior."""
     model = ev.models.gaussian_mixture(num_components=5, num_features=2)
     data, params = model.simulate(ROWS, seed)
     about_the_mode = laplace_truth(model, params, copies=5, num_draws=500)
@@ -126,7 +119,7 @@ def mixture(seed: int) -> Problem:
     def truth(data):
         if len(data["y"]) > 1000:
             return about_the_mode(data)
-        # With few rows there are many modes: a long run along the path, which draws nothing anew.
+        # With few rows there are many modes: use a long run along the path without redrawing.
         long = ev.estimate(model, data, method=ev.SGAIS(num_particles=4096, refresh=False), seed=1000)
         return long.log_evidence, long.standard_error
 
@@ -134,15 +127,13 @@ def mixture(seed: int) -> Problem:
 
 
 def ijcnn1() -> Problem | None:
-    """The table ijcnn1 as a softmax model with two classes: 22 features, ten of them collinear;
-    None where it is absent.
-    """
+    """Softmax regression on ijcnn1: 2 classes, 22 features (10 collinear); None if missing."""
     names = [f"f{i}" for i in range(1, 23)]
     return _table("ijcnn1", "ijcnn1.parquet", names, "label")
 
 
 def skin(standardised: bool) -> Problem | None:
-    """The table skin as a softmax model with two classes; None where it is absent."""
+    """Softmax regression on the table skin: 2 classes; None if missing."""
     name = "skin (standardised)" if standardised else "skin (raw)"
     return _table(name, "skin.parquet", ["b", "g", "r"], "skin", standardised=standardised)
 
@@ -169,8 +160,9 @@ def _exact(model: ev.Model) -> Truth:
 
 
 def laplace_truth(model: ev.Model, params: dict, *, copies: int = 1, num_draws: int = 1000) -> Truth:
-    """Importance sampling about the mode near `params`; with `copies` interchangeable components,
-    their permutations.
+    """Truth by importance sampling about the mode near `params`.
+
+    `copies` is the number of interchangeable components; all their permutations count.
     """
 
     def truth(data):

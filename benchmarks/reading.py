@@ -1,10 +1,9 @@
-"""How fast a source gives its rows when nothing is done with them: what an estimate from files is
-compared with.
+"""How fast a source delivers its rows if nothing is done with them: a baseline for estimates.
 
     python benchmarks/reading.py 'parts/*.parquet' --target y
     python benchmarks/reading.py table.csv --chunk-size 500 --json
 
-Peak memory is that of the process; `imported_mib` of it was there before the first row.
+Peak memory is that of the process; `imported_mib` is the part used before the first row.
 """
 
 import argparse
@@ -18,9 +17,7 @@ from evidentia.data.sources import Source, open_source
 
 
 def measure_reading(source: Source, chunk_size: int | None = None) -> dict[str, float]:
-    """Read a source once, re-cut into chunks if a size is given: rows, seconds, rows per second,
-    memory in MiB.
-    """
+    """Read a source once, optionally re-cut into chunks; return rows, seconds and MiB."""
     before = peak_memory()
     started = time.perf_counter()
     batches = source.batches() if chunk_size is None else recut(source.batches(), chunk_size)
@@ -51,7 +48,7 @@ def main() -> None:
     )
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--target", help="the column that becomes y; all others are x")
-    parser.add_argument("--chunk-size", type=int, help="re-cut into chunks of so many rows")
+    parser.add_argument("--chunk-size", type=int, help="re-cut into chunks of this many rows")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
 
@@ -66,7 +63,7 @@ def main() -> None:
         print(
             f"{measured['rows']:,} rows in {measured['seconds']:.2f} s: {measured['rows_per_second'] / 1e6:.2f} million "
             f"rows/s; first batch after {measured['seconds_to_first_batch'] * 1e3:.0f} ms; peak memory "
-            f"{measured['peak_mib']:.0f} MiB, {measured['imported_mib']:.0f} MiB of them before the first row"
+            f"{measured['peak_mib']:.0f} MiB, {measured['imported_mib']:.0f} MiB of it before the first row"
         )
 
 

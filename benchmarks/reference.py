@@ -1,6 +1,4 @@
-"""True log evidences to hold estimators against: importance sampling about the mode, every
-likelihood in float64.
-"""
+"""True log evidences by importance sampling about the mode, with float64 likelihoods."""
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +15,10 @@ DEGREES_OF_FREEDOM = 10  # of the multivariate t proposal: heavier tails than an
 def importance_sampling(
     model: BoundModel, rows: Window, start: np.ndarray, *, num_draws: int = 4000, seed: int = 0
 ) -> tuple[float, float]:
-    """Log evidence and its standard error, from a multivariate t about the mode that Newton finds
-    from `start`.
+    """Log evidence and its standard error, from a multivariate t about the mode near `start`.
 
     Exact up to the standard error for a posterior with one mode; for K well separated modes of
-    equal weight (the permutations of a mixture) it is the share of one.
+    equal weight (the permutations of a mixture) it is the contribution of one.
     """
     found = newton(model, rows, start)
     if found is None:

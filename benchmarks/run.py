@@ -1,13 +1,12 @@
-"""Speed and accuracy side by side: SGAIS() beside a bare pass, and on the papers' models
-SGAIS.published() and dynesty.
+"""Speed and accuracy of SGAIS() against a bare pass, SGAIS.published() and dynesty.
 
-    python benchmarks/run.py                              # all problems: about 40 minutes on 2
-    cores python benchmarks/run.py --problems linear --seeds 2 --out somewhere.json
+    python benchmarks/run.py                    # all problems: about 40 minutes on 2 cores
+    python benchmarks/run.py --problems linear --seeds 2 --out somewhere.json
 
-Each problem (`problems.py`) runs in a process of its own: everything in a row of the table is
-measured in that process, on the same data, compiled beforehand (the first call, with compilation,
-is a column of its own). Results go to benchmarks/results/<date>.json with the machine's
-description, and to docs/benchmarks.md.
+SGAIS.published() and dynesty run on the papers' models only. Each problem (`problems.py`) runs in
+its own process, with all methods on the same data and compiled beforehand; the first call, with
+compilation, has its own column. Results go to benchmarks/results/<date>.json, with a description
+of the machine, and to docs/benchmarks.md.
 """
 
 import argparse
@@ -25,13 +24,13 @@ from table import markdown_page, print_table
 
 PROBLEMS = ["linear", "scaled_linear", "softmax", "student_t", "rare"]
 PROBLEMS += [f"mixture_{seed}" for seed in range(5)] + ["ijcnn1", "skin_raw", "skin_standardised"]
-MARKS = [500, 1000, 10_000, 100_000]  # rows on the way at which the error is measured too
+MARKS = [500, 1000, 10_000, 100_000]  # numbers of rows at which the error is measured too
 PEERS = {"linear": ["published", "dynesty"], "softmax": ["published"]}
 FOLDER = Path(__file__).parent
 
 
 def find_problem(name: str):
-    """The problem of that name; None where its data are absent."""
+    """The problem of that name; None if its data are missing."""
     import problems
 
     if name.startswith("mixture_"):
@@ -42,7 +41,7 @@ def find_problem(name: str):
 
 
 def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
-    """One record for each method."""
+    """Measure all methods on a problem: one record each."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -55,7 +54,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
     warnings.simplefilter("ignore", ev.EvidenceWarning)  # diagnostics are in the records
     problem = find_problem(name)
     if problem is None:
-        print(f"{name}: its table is not there", flush=True)
+        print(f"{name}: its table is missing, skipped", flush=True)
         return []
     model, data, bound = problem.model, problem.data, problem.model.bind(problem.data)
     size = len(next(iter(data.values())))
@@ -74,7 +73,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
 
     def run(label: str, method: ev.SGAIS, repeats: int) -> dict:
         cold = math.nan
-        if repeats > 1:  # a run that takes minutes is not repeated for the time to compile
+        if repeats > 1:  # a run of minutes is not repeated to time compilation
             cold = ev.estimate(model, data, method=method, seed=repeats).seconds
         runs = [ev.estimate(model, data, method=method, seed=seed) for seed in range(repeats)]
         seen = {
@@ -109,8 +108,8 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
         likelihood = Likelihood(bound, rows.arrays)
         likelihood.one(np.zeros(bound.num_parameters))  # compiles
         started = time.perf_counter()
-        # All parameters there have independent N(0, 1) priors, whose quantile function maps the
-        # unit cube.
+        # The parameters of that problem have independent N(0, 1) priors, so ndtri maps the unit
+        # cube.
         log_evidence, standard_error, _ = run_dynesty(
             likelihood, ndtri, num_live=250, seed=0, limit_seconds=dynesty_limit
         )
@@ -133,11 +132,11 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=PROBLEMS, choices=PROBLEMS)
-    parser.add_argument("--seeds", type=int, default=10, help="runs of SGAIS(), but two for each mixture")
+    parser.add_argument("--seeds", type=int, default=10, help="runs of SGAIS(); at most two for each mixture")
     parser.add_argument(
         "--dynesty-limit", type=float, default=200, help="seconds after which dynesty is stopped"
     )
-    parser.add_argument("--out", type=Path, help="where the JSON goes; no page is written then")
+    parser.add_argument("--out", type=Path, help="write the JSON here, and no page")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:

@@ -1,10 +1,10 @@
-"""Do the bounds hold? `sandwich` on linear regressions with exact evidence, with other parameters
-and data each.
+"""Do the bounds hold? `sandwich` on linear regressions with exact evidence.
 
     python benchmarks/sandwich.py                 # 100 seeds for each method: minutes on 2 cores
     python benchmarks/sandwich.py --seeds 20
 
-The result goes to benchmarks/results/sandwich-<date>.json.
+Each seed has its own parameters and data. The result goes to
+benchmarks/results/sandwich-<date>.json.
 """
 
 import argparse
@@ -24,13 +24,13 @@ METHODS = {
     "AIS()": ev.AIS(),
     "SMC()": ev.SMC(),
     "SGAIS()": ev.SGAIS(),
-    # Moves that hardly move: here the gap must show what the standard error does not.
+    # Short moves: the gap must show the error that the standard error misses.
     "AIS, poor moves": ev.AIS(target_ess=0.7, kernel=ev.kernels.HMC(num_trajectories=1, num_steps=1)),
 }
 
 
 def measure(label: str, seeds: int) -> dict:
-    """How often the exact value lies between the bounds, and how far apart these are."""
+    """How often the exact value lies between the bounds, and how wide their gap is."""
     model = ev.models.linear_regression(num_features=FEATURES)
     found = [ev.sandwich(model, ROWS, method=METHODS[label], seed=seed) for seed in range(seeds)]
     above = [run.seed for run in found if run.lower > run.exact]

@@ -1,4 +1,4 @@
-"""Four small problems with known evidence, on which every estimator and every peer can finish."""
+"""Four problems with known evidence, small enough for every estimator and every peer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +15,9 @@ import evidentia as ev
 
 @dataclass(frozen=True)
 class SmallProblem(Problem):
-    """A problem whose prior is also known as a map of the unit cube, which nested samplers of
-    other packages need.
-    """
+    """A problem whose prior is also a map of the unit cube, as other nested samplers need."""
 
-    quantiles: Callable[[np.ndarray], np.ndarray]  # (..., parameters) in the cube -> unconstrained positions
+    quantiles: Callable[[np.ndarray], np.ndarray]  # cube (..., parameters) -> unconstrained
 
 
 def linear() -> SmallProblem:
@@ -30,7 +28,7 @@ def linear() -> SmallProblem:
 
 
 def scale() -> SmallProblem:
-    """A normal with unknown mean and variance, 500 rows: 2 parameters, one of them a scale; exact."""
+    """A normal with unknown mean and variance, 500 rows: 2 parameters, one a scale; exact."""
 
     def log_likelihood(params, batch):
         scale = jnp.sqrt(params["variance"])
@@ -43,9 +41,7 @@ def scale() -> SmallProblem:
 
 
 def mixture() -> SmallProblem:
-    """A mixture of 3 Gaussians that overlap, 200 rows: 8 parameters, six copies of each mode, and
-    minor modes.
-    """
+    """Three overlapping Gaussians, 200 rows: 8 parameters, 6 copies of each mode, minor modes."""
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     generator = np.random.default_rng(0)
     component = generator.choice(3, size=200, p=[0.5, 0.3, 0.2])
@@ -57,9 +53,7 @@ def mixture() -> SmallProblem:
 
 
 def softmax() -> SmallProblem:
-    """Softmax regression with 4 features and 3 classes, 1,000 rows: 15 parameters, of which the
-    data tell 10.
-    """
+    """Softmax regression, 4 features, 3 classes, 1,000 rows: 15 parameters, 10 identified."""
     model = ev.models.softmax_regression(num_features=4, num_classes=3)
     data, params = model.simulate(1000, 0)
     return SmallProblem("softmax", model, data, laplace_truth(model, params, num_draws=10_000), 0.2, ndtri)
@@ -69,27 +63,24 @@ SMALL_PROBLEMS = {"linear": linear, "scale": scale, "mixture": mixture, "softmax
 
 
 def check_quantiles(problem: SmallProblem, *, num_draws: int = 20_000) -> None:
-    """Raise unless the map of the unit cube has the means and the covariances of draws from the
-    model's prior.
-    """
+    """Raise unless the map of the unit cube has the prior's means and covariances."""
     bound = problem.model.bind(problem.data)
     drawn = np.asarray(bound.sample_prior(jax.random.key(0), num_draws), float)
     mapped = problem.quantiles(np.random.default_rng(0).random(drawn.shape))
     pairs = np.triu_indices(drawn.shape[1])
-    # Squares and products are moments too; medians and quartiles would not see a dependence
-    # between parameters.
+    # Squares and products are compared too: medians and quartiles would miss dependent parameters.
     for moments in (lambda x: x, lambda x: (x[:, :, None] * x[:, None, :])[:, pairs[0], pairs[1]]):
         one, other = moments(drawn), moments(mapped)
         tolerance = 5 * np.sqrt((one.var(0) + other.var(0)) / num_draws)
         if not np.all(np.abs(one.mean(0) - other.mean(0)) < tolerance):
-            raise AssertionError(f"{problem.name}: the map of the unit cube is not the prior")
+            raise AssertionError(f"{problem.name}: the map of the unit cube does not match the prior")
 
 
 def _annealed(model: ev.Model):
-    """The truth of many particles annealed from the prior, drawing nothing anew; its error is the
-    spread of 8 runs.
+    """Truth from many particles annealed from the prior without redrawing.
 
-    The peers' nested samplers, in the same table, share nothing with it but the likelihood.
+    Its error is the spread of 8 runs. It shares only the likelihood with the peers' nested
+    samplers.
     """
 
     def truth(data):
@@ -101,9 +92,7 @@ def _annealed(model: ev.Model):
 
 
 def _exact_scale(data: dict) -> tuple[float, float]:
-    """The normal-inverse-gamma prior is conjugate: its parameters before and after the data give
-    the evidence.
-    """
+    """Exact evidence under the conjugate normal-inverse-gamma prior."""
     y = data["y"].astype(float)
     count, precision = len(y), 1 / 4 + len(y)
     shape, rate = 3.0 + count / 2, 2.0 + 0.5 * (np.sum(y**2) - np.sum(y) ** 2 / precision)
@@ -118,8 +107,8 @@ def _scale_quantiles(cube: np.ndarray) -> np.ndarray:
 
 
 def _mixture_quantiles(cube: np.ndarray) -> np.ndarray:
-    # Weights by breaking a stick: the shares broken off are Beta(1, 2) and Beta(1, 1) for
-    # Dirichlet(1, 1, 1), and NumPyro's unconstrained vector holds their log odds, moved so that
+    # Stick-breaking weights: the fractions broken off are Beta(1, 2) and Beta(1, 1) for
+    # Dirichlet(1, 1, 1). NumPyro's unconstrained vector holds their log odds, shifted so that
     # equal weights lie at zero.
     left = np.array([2, 1])
     sticks = logit(-np.expm1(np.log1p(-cube[..., :2]) / left)) + np.log(left)

@@ -6,9 +6,7 @@ HEADER = ["model", "rows", "method", "seconds", "× bare pass", "first call", "e
 
 
 def rows_of(records: list[dict]) -> list[list[str]]:
-    """One line of text cells for each record; ratios are to the bare pass of the same model and
-    size.
-    """
+    """One row of text cells per record; ratios are to the bare pass of that model and size."""
     bare = {
         (record["model"], record["num_observations"]): record["seconds"][0]
         for record in records
@@ -56,7 +54,7 @@ def print_table(records: list[dict], *, header: bool) -> None:
 
 
 def markdown_page(results: dict, source: str) -> str:
-    """The page of the documentation that shows the newest tables."""
+    """The documentation page with the newest tables."""
     machine, records = results["machine"], results["records"]
     versions = ", ".join(
         f"{name} {machine[name]}" for name in ("jax", "numpyro", "blackjax", "numpy", "dynesty")
@@ -67,26 +65,26 @@ def markdown_page(results: dict, source: str) -> str:
 
 Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]} with Python {machine["python"]},
 {versions}.
-All methods of a problem run in one process on the same data. The numbers are kept in `benchmarks/results/{source}`;
-`make benchmark` measures them anew and writes this page. The problems are described in `benchmarks/problems.py`.
+All methods for a problem run in one process on the same data. The results are in `benchmarks/results/{source}`;
+`make benchmark` repeats the measurements and writes this page. `benchmarks/problems.py` describes the problems.
 {results.get("remark", "")}
 
 {header}{body}
-- **bare pass**: every row's log-likelihood once at as many particles as `SGAIS()` has (512), and nothing else: the floor.
+- **bare pass**: every row's log-likelihood once, at as many particles as `SGAIS()` has (512): a lower bound on the time.
 - **seconds**: median over the seeds (10, but two for each mixture), compiled beforehand; **first call** includes
   compilation.
-- **error**: root mean square over the seeds against the truth, which is exact for the linear models and else comes from
-  importance sampling about the mode, every likelihood in float64, over all permutations for the mixtures. Up to 1,000
-  rows the mixtures' comes from a long run along the annealed path, with 4,096 particles.
-- **reported s.e.**: mean of the standard errors that the method itself reports. That of `SGAIS.published()` does not see
-  the bias of its mini-batch noise.
+- **error**: root mean square over the seeds against the truth. It is exact for the linear models; for the others it comes
+  from importance sampling around the mode with float64 likelihoods, over all permutations for the mixtures. Up to 1,000
+  rows, that of the mixtures comes from a long run along the annealed path, with 4,096 particles.
+- **reported s.e.**: mean of the standard errors that the method reports. That of `SGAIS.published()` omits the bias of its
+  mini-batch noise.
 - **dynesty**: static nested sampling, 250 live points, jitted likelihood, one seed.
 
-## Along the way
+## Accuracy along the run
 
-Root mean square error of `SGAIS()` in nats at points of one pass over the data; in brackets, where it is more than 0.02,
-the standard error of the truth. A truth of the mixtures at 10,000 rows rests on one mode and few effective draws; n/a
-where there is no mode to start from, empty where the run passed over that number of rows.
+Root mean square error of `SGAIS()` in nats at several numbers of rows during one pass over the data. The standard error of
+the truth is in brackets where it exceeds 0.02. For the mixtures at 10,000 rows, the truth rests on one mode and few
+effective draws. A cell is n/a if there is no mode to start from, and empty if the run skipped that number of rows.
 
 {_along_the_way(records)}
 ## The error bar
@@ -121,11 +119,11 @@ def _calibration(calibration: list[dict] | None) -> str:
     if not calibration:
         return "Run `python benchmarks/calibration.py` for the coverage of the standard error.\n"
     lines = [
-        f"Over {calibration[0]['runs']} runs on each model with an exact evidence, with other data each, at the numbers of rows "
-        "that the method is meant",
-        "for: the share of runs whose interval of two standard errors covers the exact value (wanted: 90 to 99%), the mean error",
-        "in units of the standard error (wanted: below a third), and the largest error in units of its own. With `refresh=False`",
-        "all runs stay on the annealed path.",
+        f"The models have an exact evidence. Each line summarises {calibration[0]['runs']} runs, each on different data, "
+        "at the numbers of rows that the",
+        "method is meant for: the share of runs whose interval of two standard errors covers the exact value (target: 90 to 99%),",
+        "the mean error in units of the standard error (target: below a third), and the largest error in units of its own",
+        "standard error. With `refresh=False` all runs stay on the annealed path.",
         "",
         "| model | method | rows | covered | mean error / s.e. | largest | root mean square error | mean s.e. |",
         "|---|---|---|--:|--:|--:|--:|--:|",

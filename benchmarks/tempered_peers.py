@@ -1,6 +1,4 @@
-"""Peers that temper the likelihood: sequential Monte Carlo by BlackJAX and by PyMC. See
-`peers.py`.
-"""
+"""Peers that temper the likelihood, by BlackJAX and PyMC (see `peers.py`)."""
 
 import logging
 import warnings
@@ -14,20 +12,19 @@ from peers import PeerRun, Runner
 from small_problems import SmallProblem
 
 NUM_PARTICLES = 512
-NUM_MOVES = 5  # of HMC at each temperature
+NUM_MOVES = 5  # HMC moves at each temperature
 LEAPFROG_STEPS = 4
-# In standard deviations. Four make a quarter of a Gaussian's period; half of one would only
+# In standard deviations. Four steps are a quarter of a Gaussian's period; half a period would only
 # reflect it.
 STEP_SIZE = 0.3
 NUM_CHAINS = 4  # of PyMC
 
 
 def blackjax(problem: SmallProblem) -> Runner:
-    """`adaptive_tempered_smc` of 512 particles, moved by HMC whose mass matrix follows the
-    particles' covariance.
+    """`adaptive_tempered_smc` with 512 particles and HMC moves.
 
-    Half of the particles are the target of the effective sample size. It reports no standard
-    error.
+    HMC's inverse mass matrix is the particles' covariance. The target effective sample size is
+    half of the particles. It reports no standard error.
     """
     import blackjax as package
     from blackjax.smc import extend_params
@@ -72,8 +69,9 @@ def blackjax(problem: SmallProblem) -> Runner:
 
 
 def pymc(problem: SmallProblem) -> Runner:
-    """`sample_smc` with PyMC's own operations and settings, 2,000 draws, and 4 chains: their
-    spread is the error.
+    """`sample_smc` with PyMC's own operations and settings, 2,000 draws and 4 chains.
+
+    The error is the spread of the chains.
     """
     import pymc as package
 
@@ -87,13 +85,13 @@ def pymc(problem: SmallProblem) -> Runner:
                 chains=NUM_CHAINS, random_seed=seed, progressbar=False, compute_convergence_checks=False
             )
         # Only the last stage of a chain has a number; the shape depends on whether all chains took
-        # as many stages.
+        # equally many stages.
         stages = np.hstack(result.sample_stats["log_marginal_likelihood"].values.ravel().tolist())
         estimates = stages[np.isfinite(stages)].astype(float)
         assert len(estimates) == NUM_CHAINS, stages
         ratios = np.exp(
             estimates - estimates.max()
-        )  # the evidence, not its logarithm, is averaged: it is unbiased
+        )  # average the evidence, which is unbiased, not its logarithm
         log_evidence = float(estimates.max() + np.log(ratios.mean()))
         return PeerRun(log_evidence, float(ratios.std(ddof=1) / ratios.mean() / np.sqrt(len(ratios))), None)
 

@@ -1,37 +1,35 @@
-"""Which mean do the weights of a logistic regression have? JALA-EM, particle gradient descent and
-SOUL beside the exact answer.
+"""The prior mean of logistic regression weights: JALA-EM, PGD and SOUL against exact values.
 
     python -m experiments.breast_cancer --data-dir FOLDER             # half an hour on 2 cores
     python -m experiments.breast_cancer --data-dir FOLDER --quick
 
-Wisconsin breast cancer (683 complete rows; 9 features, each with mean 0 and standard deviation 1
-over them): a row with features f is malignant with probability 1 / (1 + exp(-f·w)); the weights w
-~ N(θ, 5) of all features are latent, their mean θ is chosen, from θ₀ = 0 on. Four fifths of each
-class are for training.
+Data: Wisconsin breast cancer (683 complete rows; 9 features, standardised to mean 0 and standard
+deviation 1). Model: a row with features f is malignant with probability 1 / (1 + exp(-f·w)). The
+weights w ~ N(θ, 5) of all features are latent; their common mean θ is estimated, from θ₀ = 0 on.
+Four fifths of each class are used for training.
 
-The paper gives each method 5 seconds with 100, 50 and 10 particles, and looks at θ, after 200
-steps and at the end, and at the posterior of the second weight, w₂. The step h, of particles and
-of θ alike, is chosen by the log predictive density of held-out rows (LPPD, 3 folds). What the
-paper measured is not at hand, beyond that the methods find the same θ.
+The paper gives each method 5 seconds with 100, 50 and 10 particles. It shows θ, after 200 steps
+and at the end, and the posterior of the second weight, w₂. The step h, of particles and of θ
+alike, is chosen by the log predictive density of held-out rows (LPPD, 3 folds). The paper's
+measurements are not available to us, except that the methods find the same θ.
 
-Beside that is what is exact: log Z(θ) from importance draws that serve all θ, its maximiser with
-its Monte Carlo error, and the posterior of w₂ there. All runs are to end within 0.05 of the
-maximiser. The last θ never comes to rest with few particles: its mean over the second half of the
-run stands beside it. JALA-EM's log evidence is compared with that of its θ, with the chosen h and
-with the shortest, since LPPD has no eye for what a long step costs its weights.
+Exact values are computed too: log Z(θ) from importance draws that serve all θ, its maximiser with
+its Monte Carlo error, and the posterior of w₂ there. All runs should end within 0.05 of the
+maximiser. With few particles the last θ keeps fluctuating, so its mean over the second half of the
+run is reported as well. JALA-EM's log evidence is compared with the exact one at its θ, for the
+chosen h and for the shortest, because LPPD does not measure how long steps degrade the weights.
 
-Ours are:
-  - `STEPS`, numbers of steps that take about 5 s on one core, in place of a clock, with which
-    results would depend on what else the machine does; a fifth of them in cross-validation;
-  - the grid: of appendix C.2 we know that it is built from 0.99/L, L = the largest eigenvalue of
-    FᵀF/4 + 1/5. As L takes all rows to be undecided, where most are clear, and is some 30 times
-    the curvature at the posterior's mode, ours goes up from 0.99/L, to 0.01, about what Kuntz et
-    al. take.
-JALA-EM begins with draws of the posterior given θ₀, the others with draws of the prior. A step of
-SOUL is a chain of as many Langevin steps as there are particles, one after the other.
+Our choices are:
+  - `STEPS`: numbers of steps that take about 5 s on one core. A clock would make the results
+    depend on the machine's load. Cross-validation takes a fifth of the steps;
+  - the grid of h. Appendix C.2 builds its grid from 0.99/L, with L the largest eigenvalue of FᵀF/4
+    + 1/5. L treats all rows as undecided, where most are clear, and is some 30 times the curvature
+    at the posterior mode. Our grid goes up from 0.99/L to 0.01, about the value of Kuntz et al.
+JALA-EM starts from draws of the posterior given θ₀, the others from draws of the prior. One step
+of SOUL is a sequential chain of as many Langevin steps as there are particles.
 
 Source: Cuin, Carbone, Akyildiz (2025), section 5.1 and appendix C.2; the model: Kuntz, Lim,
-    Johansen (2023), appendix F.4.
+Johansen (2023), appendix F.4.
 """
 
 import numpy as np
@@ -53,7 +51,7 @@ from experiments.breast_cancer_runs import (
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
-STEPS = {  # in about 5 s, by the number of particles
+STEPS = {  # that take about 5 s, by number of particles
     "JALA-EM": {100: 10_000, 50: 20_000, 10: 60_000},
     "PGD": {100: 12_000, 50: 25_000, 10: 80_000},
     "SOUL": {100: 6000, 50: 12_000, 10: 40_000},
@@ -63,7 +61,7 @@ QUICK = Plan(num_particles=(50,), multiples=(4, 8), num_runs=3, num_draws=20_000
 
 
 def choose_and_repeat(settings, study, name, count):
-    """The runs with the h that cross-validation chooses."""
+    """Repeat runs with the h chosen by cross-validation."""
     num_steps, multiples = min(STEPS[name][count], study.plan.most_steps), study.plan.multiples
 
     def runs(multiple):
@@ -111,9 +109,7 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """For each number of particles θ on its way, mean and range of the runs, and the density of w₂
-    at the end.
-    """
+    """Plot θ against the step and the final density of w₂, for each number of particles."""
     counts = list(dict.fromkeys(cell["num_particles"] for cell in record["cells"]))
     exact = record["exact"]
     figure = Figure(figsize=(8.5, 1.2 + 2.4 * len(counts)), layout="constrained")
@@ -178,15 +174,13 @@ def with_spread(values, digits):
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees unless `faults` finds one; JALA-EM's log evidence with the chosen step is told, not
-    judged.
-    """
+    """Agree if there are no `faults`; log evidence with the chosen step is only reported."""
     exact, cells = record["exact"], record["cells"]
     worst = max(cells, key=lambda cell: _farthest(cell["theta_averaged"], exact["theta"]))
     last = np.abs(np.concatenate([cell["theta_last"] for cell in cells]) - exact["theta"])
     narrow = min(cells, key=lambda cell: np.mean(cell["w2_sd"]))
     evidence = ", ".join(
-        f"{np.mean(last_error(cell['log_evidence_error_of_shortest'])):+.2f} (of which {cell['expected_error_of_shortest']:.2f} is "
+        f"{np.mean(last_error(cell['log_evidence_error_of_shortest'])):+.2f} ({cell['expected_error_of_shortest']:.2f} "
         f"expected) and {np.mean(last_error(cell['log_evidence_error'])):+.2f} nats with {cell['num_particles']} particles"
         for cell in cells
         if cell["method"] == "JALA-EM"
@@ -194,27 +188,27 @@ def judge(record: Record) -> Verdict:
     found = faults(record)
     measured = (
         f"the exact maximiser is {exact['theta']:.3f} ± {exact['standard_error']:.3f}; θ averaged over the second half of a run is at "
-        f"most {_farthest(worst['theta_averaged'], exact['theta']):.3f} from it ({_name(worst)}), the last θ at most {last.max():.3f}, within {TOLERANCE} in "
-        f"{np.mean(last < TOLERANCE):.0%} of {len(last)} runs; the mean of w₂, exactly {exact['w2_mean']:.2f}, is over "
-        f"the runs at most {max(abs(np.mean(cell['w2_mean']) - exact['w2_mean']) for cell in cells):.2f} off, its standard deviation, "
-        f"exactly {exact['w2_sd']:.2f}, least in a run of {_name(narrow)}, {np.mean(narrow['w2_sd']):.2f}; JALA-EM's log evidence at the end less the exact one, with the "
+        f"most {_farthest(worst['theta_averaged'], exact['theta']):.3f} from it ({_name(worst)}), the last θ at most {last.max():.3f}, and within {TOLERANCE} in "
+        f"{np.mean(last < TOLERANCE):.0%} of {len(last)} runs; the mean of w₂, exactly {exact['w2_mean']:.2f}, averaged over the "
+        f"runs is at most {max(abs(np.mean(cell['w2_mean']) - exact['w2_mean']) for cell in cells):.2f} off, its standard deviation, "
+        f"exactly {exact['w2_sd']:.2f}, is smallest for {_name(narrow)}, {np.mean(narrow['w2_sd']):.2f}; JALA-EM's final log evidence minus the exact one, with the "
         f"shortest step and with the chosen one: {evidence}"
     )
-    return Verdict(not found, measured + (f"; not as it should be: {', '.join(found)}." if found else "."))
+    return Verdict(not found, measured + (f"; outside the tolerance: {', '.join(found)}." if found else "."))
 
 
 def faults(record: Record) -> list[str]:
-    """θ of a run, the mean of w₂, and the log evidence with the shortest step, where they are not
-    what is exact.
+    """Quantities that deviate from their exact values: θ, the mean of w₂, and the log evidence.
 
-    Allowed are, for θ averaged over a run's second half, 0.05 and 4 standard errors of the
-    maximiser; for w₂ a quarter of its standard deviation, as Langevin steps are biased; for the
-    log evidence half of its variance, by which a logarithm is too low, and 4 standard errors of
-    the exact one; for both, beyond that, what Student's t of the runs exceeds once in 1000.
+    The tolerances are, for θ averaged over a run's second half, 0.05 plus 4 standard errors of the
+    maximiser; for w₂ a quarter of its standard deviation, because Langevin steps are biased; and
+    for the log evidence with the shortest step half of its variance, the bias of a logarithm, plus
+    4 standard errors of the exact value. The last two add a margin that Student's t of the runs
+    exceeds once in 1000.
 
-    What is expected of the log evidence is a little too much. A step of θ is h times the
-    particles' mean slope, of variance v/N about zero when θ is at rest, and what it seems to gain
-    is that step times the same slope: h v/N on average, gone with the next noise.
+    The log evidence is expected to be slightly too high. A step of θ is h times the particles'
+    mean slope, which has variance v/N about zero once θ has converged. Its apparent gain is that
+    step times the same slope, h v/N on average, and vanishes with fresh noise.
     """
     exact, found = record["exact"], []
     for cell in record["cells"]:

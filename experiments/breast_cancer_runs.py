@@ -1,6 +1,4 @@
-"""The runs of `breast_cancer`: from rows to what several seeds of one method find, with the steps
-that cross-validation looks at.
-"""
+"""The runs of `breast_cancer`: cross-validation of the step, and repeats over seeds."""
 
 from typing import NamedTuple
 
@@ -16,13 +14,11 @@ from experiments.real_data import breast_cancer, stratified_parts
 METHODS = {"JALA-EM": JALAEM, "PGD": PGD, "SOUL": SOUL}
 NUM_FOLDS, MILESTONE = 3, 200
 SECOND = 1  # w₂
-W2 = np.linspace(-4, 4, 81)  # where its density is looked at
+W2 = np.linspace(-4, 4, 81)  # where its density is evaluated
 
 
 class Plan(NamedTuple):
-    """Numbers of particles, steps as multiples of 0.99/L, runs, draws for what is exact, and the
-    most steps that a run makes.
-    """
+    """Size of the experiment; `multiples` are steps in units of 0.99/L."""
 
     num_particles: tuple[int, ...] = (100, 50, 10)
     multiples: tuple[int, ...] = (1, 2, 4, 8)
@@ -40,7 +36,7 @@ class Labelled(NamedTuple):
 
 
 class Study(NamedTuple):
-    """What all runs have in common."""
+    """Data and settings that all runs share."""
 
     train: Labelled
     test: Labelled
@@ -69,7 +65,7 @@ def climb(method, rows, num_steps, seed):
 
 
 def predict(fit, rows):
-    """LPPD in nats per row, and the share of rows whose class is the less probable one."""
+    """LPPD in nats per row, and the share of misclassified rows."""
     margins = (2 * rows.labels - 1) * (fit.particles.astype(float) @ rows.features.T)
     each = [weights.log_sum_exp(fit.log_weights - np.logaddexp(0, -margin)) for margin in margins.T]
     return float(np.mean(each)), float(np.mean(np.array(each) < np.log(0.5)))
@@ -91,7 +87,7 @@ def cross_validate(study, name, count, num_steps):
 
 
 def repeat(study, name, count, num_steps, multiple):
-    """What runs from several seeds find with one step h."""
+    """Results of runs from several seeds with one step h."""
     method = METHODS[name](num_particles=count, step_size=multiple * study.unit_step)
     fits = [climb(method, study.train, num_steps, study.seed + run) for run in range(study.plan.num_runs)]
     thetas = np.array([fit.trajectory.theta for fit in fits], float)

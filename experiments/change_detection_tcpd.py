@@ -1,24 +1,22 @@
-"""Change detection on real series with annotations: the Turing change point dataset, beside
-published scores.
+"""Change detection on the Turing change point dataset, compared with published scores.
 
     python -m experiments.change_detection_tcpd --data-dir FOLDER     # a minute
 
-FOLDER holds one JSON file a series and `annotations.json`, from
+FOLDER holds one JSON file per series and `annotations.json`, from
 github.com/alan-turing-institute/TCPD. Univariate series without missing values are standardised,
 as in the benchmark, and read one row at a time by `ev.ChangeDetector` with its default settings
 and on_change="forget", around two models with exact evidence:
 
   Gaussian          rows are independent given mean and variance: the published BOCPD's model;
-  Autoregression    each row is a linear function of the one before plus noise: most of these
-      series drift.
+  Autoregression    each row is a linear function of the previous one plus noise: most of these
+                    series drift.
 
-The priors were fixed before any score was looked at, and the second model was added after the
-first had been scored. How the scores depend on prior, false-alarm rate and tempering is reported
-beside. Published scores are those of the default settings, for the same series.
+The priors were fixed before any scores were computed; the second model was added after the first
+had been scored. The sensitivity of the scores to prior, false-alarm rate and tempering is reported
+too. Published scores are those of the default settings, for the same series.
 
-The detector is online: it says at row n what it knows at row n, and places a change with the rows
-so far. PELT, binary segmentation and AMOC read the whole series before they answer. BOCPD is
-scored on its final answer.
+The detector is online: it raises alarms and places changes using only the rows so far. PELT,
+binary segmentation and AMOC read the whole series first. BOCPD is scored on its final answer.
 
 Source: van den Burg and Williams (2020), "An evaluation of change point detection algorithms",
 arXiv:2003.06222, section 4 for the scores.
@@ -37,7 +35,7 @@ from experiments.conjugate import Autoregression, Gaussian
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PUBLISHED = Path(__file__).with_name("tcpd_published.json")
-PRIOR = {"rows": 0.1, "shape": 1.0, "scale": 0.1}  # of a standardised series
+PRIOR = {"rows": 0.1, "shape": 1.0, "scale": 0.1}  # for a standardised series
 RATE = 1e-3
 MODELS = {"Gaussian": Gaussian, "Autoregression": Autoregression}
 SENSITIVITY = (
@@ -66,9 +64,9 @@ def read(folder):
 
 
 def change_points(rows, model=Gaussian, prior=PRIOR, rate=RATE, **settings):
-    """Rows with which a new segment begins."""
+    """Rows at which a new segment begins."""
     first = 0
-    if model is Autoregression:  # from the second row on, each with the one before
+    if model is Autoregression:  # from the second row on, each with the previous one
         rows, first = np.stack([rows[:-1], rows[1:]], 1), 1
     detector = ev.ChangeDetector(model(**prior), rate, on_change="forget", **settings)
     alarms = [detector.update(rows[i : i + 1]).alarm for i in range(len(rows))]
@@ -76,9 +74,7 @@ def change_points(rows, model=Gaussian, prior=PRIOR, rate=RATE, **settings):
 
 
 def matches(true, found, margin=5):
-    """How many true change points have one found within the margin, no found one counting twice;
-    the closest first.
-    """
+    """Count true change points with a found one within the margin, using each found one once."""
     left, count = set(found), 0
     for row in sorted(true):
         near = [(abs(row - other), other) for other in left if abs(row - other) <= margin]
@@ -89,9 +85,7 @@ def matches(true, found, margin=5):
 
 
 def f1(annotations, found, margin=5):
-    """F1 with row 0 as a trivial change point: precision against all annotators, recall averaged
-    over them.
-    """
+    """F1 with row 0 as a trivial change point; recall is averaged over the annotators."""
     found = {0, *found}
     sets = [{0, *rows} for rows in annotations]
     precision = matches(set.union(*sets), found, margin) / len(found)
@@ -105,8 +99,9 @@ def segments(rows, length):
 
 
 def covering(annotations, found, length):
-    """Mean over annotators of the length-weighted best Jaccard index of each annotated segment
-    with a found one.
+    """Length-weighted best Jaccard index of each annotated segment with a found one.
+
+    The result is the mean over the annotators.
     """
 
     def jaccard(one, other):
@@ -156,7 +151,7 @@ def table(ours, published, names):
 
 
 def run(series, annotations, sensitivity):
-    """Scores with each model, and their means with other settings."""
+    """Scores with each model, and mean scores with other settings."""
     ours = {}
     for name, model in MODELS.items():
         found = scores(series, annotations, model=model)

@@ -1,8 +1,7 @@
-"""Models whose evidence is known exactly, with the face of `ev.Online`: what detection and
-averaging are measured on.
+"""Models with exact evidence and the interface of `ev.Online`, to test detection and averaging.
 
-Each takes rows in with `update`, and begins anew with `restarted`. Cheap enough for thousands of
-streams.
+`update` absorbs rows, and `restarted` returns a fresh model. They are cheap enough for thousands
+of streams.
 """
 
 import math
@@ -11,7 +10,7 @@ import numpy as np
 
 
 class Update:
-    """What `update` returns, as `ev.Online` does."""
+    """The result of `update`, with the fields of `ev.Online`'s."""
 
     def __init__(self, online, batch_size, log_predictive):
         self.num_observations = online.num_observations
@@ -25,9 +24,7 @@ class Update:
 
 
 class Conjugate:
-    """What the models share; a model has `settings`, `_absorb(batch)`, which returns log p(batch |
-    rows), and the rest.
-    """
+    """Base class; models define `_absorb(batch)`, which returns log p(batch | earlier rows)."""
 
     def __init__(self, **settings):
         self.settings = settings
@@ -51,16 +48,14 @@ class Conjugate:
 
 
 class Gaussian(Conjugate):
-    """y ~ N(m, v) with m | v ~ N(mean, v / rows) and v ~ InverseGamma(shape, scale); both unknown."""
+    """y ~ N(m, v), m | v ~ N(mean, v / rows), v ~ InverseGamma(shape, scale)."""
 
     def __init__(self, mean=0.0, rows=0.1, shape=1.0, scale=1.0):
         super().__init__(mean=mean, rows=rows, shape=shape, scale=scale)
         self._values = mean, rows, shape, scale
 
     def _after(self, count, mean, scatter):
-        """Parameters of the posterior, and log p, given the number, the mean and the sum of
-        squares about it.
-        """
+        """Posterior parameters and log p, given count, mean and centred sum of squares."""
         prior_mean, rows, shape, scale = self._values
         total = rows + count
         new = (
@@ -90,7 +85,7 @@ class Gaussian(Conjugate):
 
 
 class Bernoulli(Conjugate):
-    """y in {0, 1} with a probability ~ Beta(ones, zeros)."""
+    """y in {0, 1} with probability p ~ Beta(ones, zeros)."""
 
     def __init__(self, ones=1.0, zeros=1.0):
         super().__init__(ones=ones, zeros=zeros)
@@ -147,10 +142,10 @@ class LinearRegression(Conjugate):
 
 
 class Autoregression(Conjugate):
-    """y ~ N(a + b y₋₁, v) given the row before, (a, b) | v ~ N((0, slope), v / rows I), v ~
-    InverseGamma(shape, scale).
+    """y ~ N(a + b y₋₁, v) given the previous row y₋₁.
 
-    Batches are (n, 2): the row before, and the row.
+    The prior is (a, b) | v ~ N((0, slope), v / rows I), v ~ InverseGamma(shape, scale). Batches
+    are (n, 2): the previous row, and the row.
     """
 
     def __init__(self, slope=0.5, rows=0.1, shape=1.0, scale=0.1):

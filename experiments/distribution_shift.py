@@ -1,24 +1,25 @@
-"""Clusters that appear: the papers' experiment on a change of distribution, with alarms.
+"""Clusters that appear in a stream: the papers' distribution shift, with alarms.
 
-Rows in the plane come from 3 Gaussian clusters, from row 1,000 on from 5, from row 10,000 on from
-7, of 100,000. Mixtures with 3, 5 and 7 components take them in by `ev.Online` in chunks of 500, in
-that order and shuffled, watched by an `ev.ChangeDetector` that leaves them alone (on_change=None),
-and by another one of how probable a copy of the model that saw only the first chunk finds the rows
-(`ev.DensityHistogram`), which a wrong model cannot mislead. What is looked at:
+Of 100,000 rows in the plane, the first come from 3 Gaussian clusters, those from row 1,000 on from
+5, and those from row 10,000 on from 7. Mixtures with 3, 5 and 7 components process them with
+`ev.Online` in chunks of 500, in that order and shuffled. An `ev.ChangeDetector` watches each
+mixture without changing it (on_change=None). A second detector watches the density of the rows
+under a copy that saw only the first chunk (`ev.DensityHistogram`); a wrong model cannot mislead
+it. The checks are:
 
-  - in order, every model that cannot describe a change sees it within one chunk: the log
+  - in order, every model that cannot describe a change shows it within one chunk: the log
     predictive density of the chunk falls, the annealing steps rise, and there is an alarm;
   - shuffled, nothing changes, and there is no alarm;
   - the log evidence of all rows does not depend on their order, for the model that can describe
-    them all. One with fewer components has several poor modes, and the order decides in which of
-    them the particles settle.
+    them all. A model with fewer components has several poor modes, and the order decides in which
+    one the particles settle.
 
-The full form takes hours on 2 cores; the run stored in results/ has 20,000 rows, both changes
-among them. Where the papers' clusters lie, how wide they are and the values of their figures are
-not at hand: the clusters are ours.
+The full form takes hours on 2 cores; the run stored in results/ has 20,000 rows, including both
+changes. The positions and widths of the papers' clusters and the values of their figures are not
+available: the clusters are ours.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 5.2 and Figure 5; Cameron
-    (2020), MSc thesis, Figure 5.8.
+(2020), MSc thesis, Figure 5.8.
 """
 
 import re
@@ -40,9 +41,7 @@ PUBLISHED_ROWS = 100_000
 
 
 class Plan(NamedTuple):
-    """Rows in all, the rows with which clusters are added, rows of a chunk, …, clusters,
-    components of the models.
-    """
+    """Rows of the stream, of its changes and of a chunk, and settings of models and detectors."""
 
     num_rows: int = PUBLISHED_ROWS
     changes: tuple[int, ...] = (1_000, 10_000)
@@ -54,15 +53,14 @@ class Plan(NamedTuple):
     num_components: tuple[int, ...] = (3, 5, 7)
 
 
-# One model: most of the time is that of compiling its programs.
+# One model: compilation takes most of the time.
 QUICK = Plan(800, (400,), 200, 128, max_candidates=2, num_clusters=(1, 3), num_components=(3,))
 
 
 def simulate(plan: Plan, order: str, seed: int = 0) -> np.ndarray:
-    """Rows (num_rows, 2): all clusters that there are at a row are equally probable."""
+    """Rows (num_rows, 2); all clusters present at a row are equally probable."""
     generator = np.random.default_rng(seed)
-    # On a circle, each of another size: no two overlap, and the number of clusters is plain to
-    # see.
+    # On a circle, with different sizes: no two clusters overlap.
     most = plan.num_clusters[-1]
     angles = 2 * np.pi * generator.permutation(most) / most
     centres = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -82,7 +80,7 @@ def make_online(num_components: int, plan: Plan, seed: int):
 
 
 def watch(count: int, order: str, plan: Plan, seed: int) -> dict:
-    """Feed the rows to a model chunk by chunk: what each chunk did, by column, and the alarms."""
+    """Feed the rows to a model chunk by chunk; return a column per quantity, and the alarms."""
     online, rows = make_online(count, plan, seed), simulate(plan, order, seed)
     detector = ev.ChangeDetector(online, plan.false_alarm_rate, max_candidates=plan.max_candidates, seed=seed)
     chunks, alarms, started = [], [], time.perf_counter()
@@ -114,9 +112,7 @@ def watch(count: int, order: str, plan: Plan, seed: int) -> dict:
 
 
 def watch_densities(online, rows: np.ndarray, plan: Plan, seed: int) -> list[dict]:
-    """Alarms of a histogram that is fitted to the first chunk, and anew to the chunk after each
-    alarm.
-    """
+    """Alarms of a histogram fitted to the first chunk, and refitted after each alarm."""
     detector, alarms, first = None, [], 0
     for start in range(0, len(rows), plan.chunk_size):
         chunk = {"y": rows[start : start + plan.chunk_size]}
@@ -147,9 +143,7 @@ def run(settings: Settings) -> Record:
 
 
 def summarise(record: Record) -> dict[int, dict]:
-    """Per number of components: which changes were found within a chunk, other alarms, evidences
-    in both orders.
-    """
+    """For each number of components: changes found, other alarms, evidence in both orders."""
     summary = {}
     for count in record["plan"]["num_components"]:
         ordered, shuffled = (record["runs"][key(count, order)] for order in ORDERS)
@@ -177,16 +171,14 @@ def _next_and_before(run: dict) -> tuple[np.ndarray, np.ndarray]:
 
 
 def count_alarms(ordered: list[dict], shuffled: list[dict], plan: dict) -> dict[str, int]:
-    """Changes found within one chunk, alarms in order that are none of these, alarms shuffled."""
+    """Changes found within one chunk, other alarms in order, and alarms when shuffled."""
     seen = [alarm["num_observations"] for alarm in ordered]
     found = sum(any(row < at <= row + plan["chunk_size"] for at in seen) for row in plan["changes"])
     return {"found": found, "other": len(seen) - found, "shuffled": len(shuffled)}
 
 
 def draw(record: Record) -> Figure:
-    """Log predictive density of the chunks in order, alarms as triangles; below, their annealing
-    steps.
-    """
+    """Plot the log predictive density with alarms, and below it the annealing steps, per chunk."""
     plan = record["plan"]
     figure = Figure(figsize=(7, 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
@@ -239,13 +231,12 @@ def table(record: Record) -> list[dict]:
 
 
 def judge(record: Record) -> Verdict:
-    """Each change is plain to see in each model and alarms the histogram, nothing else does, and
-    one evidence in both orders.
+    """Agree if each change shows and alarms the histogram, nothing else does, and evidences agree.
 
-    Plain to see: the predictive density falls, and the annealing steps rise more than they ever do
-    on the shuffled rows. The evidences may differ by four standard errors, for the model that can
-    describe all rows. What is guaranteed of alarms holds for the histogram whatever the model;
-    those by evidence are counted, not judged, as most of these models are wrong ones.
+    A change shows if the predictive density falls and the annealing steps rise more than they ever
+    do on the shuffled rows. The evidences in both orders may differ by four standard errors, for
+    the model that can describe all rows. The guarantee on alarms holds for the histogram whatever
+    the model; alarms by evidence are counted but not judged, as most of these models are wrong.
     """
     plan, summary = record["plan"], summarise(record)
     entries, num_changes = list(summary.values()), len(plan["changes"])
@@ -287,7 +278,7 @@ EXPERIMENT = Experiment(
     title="Clusters that appear in a stream",
     reproduces="Entropy paper, Figure 5; thesis, Figure 5.8",
     claim="Where clusters are added, the predictive density of the next chunk falls and its annealing steps rise, and the log "
-    "evidence of all rows stays right.",
+    "evidence of all rows stays correct.",
     alt="Above, the log predictive density of the chunks against the number of rows, which falls at each change, marked by an "
     "alarm; below, the annealing steps, which rise there.",
     run=run,

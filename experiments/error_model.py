@@ -1,21 +1,20 @@
-"""Gaussian or Student-t errors? The model with the larger evidence, as JALA-EM knows it at the end
-of its climb.
+"""Gaussian or Student-t errors? Model choice by JALA-EM's log evidence at the end of its climb.
 
     evidentia reproduce error-model                  # a few minutes on 2 cores
 
 A linear regression with 8 latent weights x ~ N(0, e^{-θ₀} I) and d_y rows has errors of scale
-e^{θ₁}, Gaussian or Student-t with 4 degrees of freedom. Data are drawn from each of the two; both
-are fitted by JALA-EM with the published settings (50 particles, 250 steps, h = 5·10⁻⁵, Adam with
-5·10⁻³), with log Z at θ₀ exact for Gaussian errors and by importance sampling with 5,000 draws for
-the others. All repeats run at once. What is looked at:
+e^{θ₁}, Gaussian or Student-t with 4 degrees of freedom. Data are drawn from each model, and both
+models are fitted by JALA-EM with the published settings (50 particles, 250 steps, h = 5·10⁻⁵, Adam
+with 5·10⁻³). log Z at θ₀ is exact for Gaussian errors, and estimated by importance sampling with
+5,000 draws for the others. All repeats run at once. The results are:
 
-  - how often the model that made the data has the larger evidence after 250 steps;
-  - for Gaussian errors, where all is known: how far the log evidence of every θ on the way is from
-    the exact one, and how far θ is from the exact maximiser, which L-BFGS finds. The climb goes on
-    to 1,000 steps for that: with Adam's steps of 5·10⁻³ 250 are too few for the prior's precision
-    to arrive from where it begins here.
+  - how often the true model has the larger evidence after 250 steps;
+  - for Gaussian errors, where exact values are known: the error of the log evidence at every θ on
+    the path, and the distance of θ from the exact maximiser, found by L-BFGS. These climbs
+    continue to 1,000 steps: with Adam's steps of 5·10⁻³, 250 are too few for the prior's precision
+    to converge from its start here.
 
-The paper does not say here how θ₀ is chosen nor the degrees of freedom: these are ours.
+The paper gives neither θ₀ nor the degrees of freedom: these are ours.
 
 Source: Cuin, Carbone, Akyildiz (2025), section 5.2 and appendix C.4.
 """
@@ -38,7 +37,7 @@ from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
 NUM_WEIGHTS, FREEDOM = 8, 4.0
-THETA0 = np.array([0.5, 0.5], np.float32)  # the data have 0 and 0
+THETA0 = np.array([0.5, 0.5], np.float32)  # the true values are 0 and 0
 METHOD = JALAEM(num_particles=50, step_size=5e-5, optimizer=optax.adam(5e-3))
 NUM_STEPS, NUM_STEPS_TO_MAXIMUM, CHECK_EVERY = 250, 1000, 50
 PUBLISHED = {"gaussian": 1.0, "student": 0.99}  # how often the truth is chosen, section 5.2
@@ -75,8 +74,9 @@ def simulate(name, num_rows, repeats, seed):
 
 
 def exact_log_evidence(theta, data):
-    """log Z(θ) with Gaussian errors, in float64: that of y ~ N(0, e^{-θ₀} V Vᵀ + e^{2θ₁} I), by 8
-    by 8 matrices.
+    """log Z(θ) with Gaussian errors in float64, by 8 by 8 matrices.
+
+    It is the log density of y ~ N(0, e^{-θ₀} V Vᵀ + e^{2θ₁} I).
     """
     v, y = (np.asarray(data[name], np.float64) for name in ("v", "y"))
     variance, precision = np.exp(2 * theta[1]), np.exp(theta[0])
@@ -112,7 +112,7 @@ def climb(name, data, seed, num_steps=NUM_STEPS):
 
 
 def _one(name, num_steps, key, positions, data):
-    """One repeat: θ after each step, and by how much its log evidence grew."""
+    """One repeat: θ after each step, and the increase of its log evidence."""
     problem = Problem(MODELS[name], jnp.zeros(NUM_WEIGHTS), data)
 
     def step(state, index):
@@ -124,7 +124,7 @@ def _one(name, num_steps, key, positions, data):
 
 
 def compare(truth, num_rows, repeats, seed=0):
-    """What all repeats with data of one kind found."""
+    """Results of all repeats with data from one model."""
     data = simulate(truth, num_rows, repeats, seed)
     longer = NUM_STEPS_TO_MAXIMUM if truth == "gaussian" else NUM_STEPS
     climbs = {name: climb(name, data, seed, longer if name == truth else NUM_STEPS) for name in MODELS}
@@ -135,7 +135,7 @@ def compare(truth, num_rows, repeats, seed=0):
 
 
 def against_exact(climbed, data):
-    """How far log evidence and θ are from the exact ones, by repeat and step."""
+    """Errors of log evidence and θ against the exact values, by repeat and step."""
     thetas, log_evidence = climbed
     steps = range(0, thetas.shape[1], CHECK_EVERY)
     rows = [jax.tree.map(lambda leaf, i=i: leaf[i], data) for i in range(len(thetas))]
@@ -160,7 +160,7 @@ def run(settings: Settings) -> Record:
 
 
 def log_mean_ratio(errors) -> tuple[float, float]:
-    """log of the mean of Ẑ/Z over repeats, which is 0 for an unbiased Ẑ, and its standard error."""
+    """log of the mean of Ẑ/Z over repeats (0 for an unbiased Ẑ), and its standard error."""
     ratios = np.exp(errors)
     return float(np.log(ratios.mean())), float(ratios.std(ddof=1) / np.sqrt(len(ratios)) / ratios.mean())
 
@@ -197,9 +197,10 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees if the truth is chosen as often as published, less two standard errors of a share
-    with these repeats, and if nowhere on the way the mean of Ẑ/Z is more than 3.5 standard errors
-    from 1: there are up to 41 looks.
+    """Agree if the truth is chosen as often as published and the mean of Ẑ/Z stays near 1.
+
+    The share may be two standard errors too low for its number of repeats. The mean of Ẑ/Z may be
+    3.5 standard errors from 1, because there are up to 41 comparisons.
     """
     chosen, scores, words = [], [], []
     for label, found in record.items():
@@ -208,7 +209,7 @@ def judge(record: Record) -> Verdict:
             share_chosen(found),
             len(found["log_bayes_factors"]),
         )
-        # Of a share of 1 too: it is that of 100 repeats.
+        # A published share of 1 has an error too, as it comes from 100 repeats.
         slack = 2 * np.sqrt(max(published * (1 - published), 0.01) / count)
         chosen.append(share >= published - slack)
         words.append(f"{label}: truth chosen {share:.0%} (published {published:.0%})")
@@ -223,7 +224,7 @@ def judge(record: Record) -> Verdict:
     largest = float(np.max(np.abs(scores)))
     return Verdict(
         bool(all(chosen) and largest < 3.5),
-        f"{'; '.join(words)}. The mean of Ẑ/Z on the way is at most {largest:.1f} standard errors from 1.",
+        f"{'; '.join(words)}. The mean of Ẑ/Z along the path is at most {largest:.1f} standard errors from 1.",
     )
 
 
@@ -276,8 +277,8 @@ EXPERIMENT = Experiment(
     title="Gaussian or Student-t errors",
     reproduces="JALA-EM paper, section 5.2",
     claim=(
-        "By the evidence at the end of JALA-EM the model that made the data is chosen in 100 of 100 repeats with Gaussian errors, in 99 "
-        "with Student-t errors."
+        "The evidence at the end of JALA-EM chooses the model that generated the data in 100 of 100 repeats with Gaussian errors, and in "
+        "99 with Student-t errors."
     ),
     alt=(
         "Shares of repeats by their log Bayes factor; the error of the log evidence against the step; the distances of both "

@@ -1,34 +1,32 @@
-"""Accuracy and run time against the number of rows N: the papers' estimators side by side on their
-three models, to N = 10⁶.
+"""Accuracy and run time of the papers' estimators against the number of rows, to N = 10⁶.
 
-    python -m experiments.evidence_against_rows                           # all three: a day on 2
-    cores python -m experiments.evidence_against_rows --quick --out somewhere
+    python -m experiments.evidence_against_rows                    # all three: a day on 2 cores
+    python -m experiments.evidence_against_rows --quick --out somewhere
 
 Models: a linear regression (5 features and an intercept; exact evidence), a softmax regression (10
 features, 4 classes) and a Gaussian mixture (5 components in the plane). 10⁶ rows are simulated
-once; smaller data are their first rows. Each estimator is run anew at each N, with other seeds, so
-that its time at N is that of a run over N rows. What the papers claim for N = 10⁶:
+once; smaller data are their first rows. Each estimator has a separate run at each N, with other
+seeds, so its time at N is that of a run over N rows. The papers' claims for N = 10⁶:
 
   - SGAIS is off by 0.1% of log Z (linear), 0.6% (softmax), 0.1% (mixture); nested sampling takes
     3.3, 10.4 and 4.9 times as long, annealed importance sampling 24.9 times (linear). The mixture
     with a learning rate of 1.0, 83 times, is not repeated;
   - the sequential estimator is off by 0.01%, 0.7%, 0.06%; nested sampling takes 3, 17 and 11 times
-    as long. Figures for the hybrid, whose first 100 rows nested sampling takes in, are not at
-    hand.
+    as long. Figures for the hybrid, which starts with nested sampling of 100 rows, are not
+    available.
 
-The estimators have the published settings, but for one: with the published steps of 0.03, nested
-sampling's two live points are stuck from some thousand rows on, so here the length follows the
-share of the steps that stay inside the contour. One more line is the library's default. A size is
-left out, with all larger ones, where a run would pass the papers' cap of 4,000 s were its time in
-proportion to N; the record says so.
+The estimators have the published settings, with one exception: with the published steps of 0.03,
+nested sampling's two live points get stuck from some thousand rows on, so here the length follows
+the share of the steps that stay inside the contour. The library's default is added. If a run would
+pass the papers' cap of 4,000 s, assuming time proportional to N, that size and all larger ones are
+skipped, and the record says so.
 
-Errors are against the exact evidence, or importance sampling about the mode near the parameters
-that made the data, where the papers take nested sampling; up to 1,000 rows the mixture has many
-modes, and no reference. Time is that of the processor, summed over threads, so that what else a
-machine does is not in it; the record has that on the clock too. What a first run over 100 rows
-compiles is not counted. The default compiles more on its way, which the median over the repeats
-leaves out, and a quick run, with one repeat, does not. What the verdict asks is said in
-`evidence_verdict`.
+Errors are against the exact evidence, or importance sampling about the mode near the true
+parameters, where the papers use nested sampling; up to 1,000 rows the mixture has many modes, and
+no reference. Time is processor time, summed over threads, which other programs do not affect; the
+record has wall-clock time too. Compilation in a first run over 100 rows is not counted. The
+default compiles more later; the median over the repeats excludes this, except in a quick run, with
+its one repeat. `evidence_verdict` has the criteria of the verdict.
 
 Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18, Figures 1 to 3 (sequential estimator,
 hybrid) and Entropy 21(11), 1109, Figures 2 to 4 (SGAIS); Cameron (2020), MSc thesis, Stellenbosch,
@@ -76,13 +74,11 @@ FEW_ROWS = 1000  # up to which the mixture has many modes
 NUM_DRAWS = (
     8,
     512,
-)  # of the reference, in batches of as many as the default has particles: those programs are compiled
+)  # of the reference: batches, and draws in each, as many as the default's particles (compiled)
 
 
 class Plan(NamedTuple):
-    """Numbers of rows, runs at each, the seconds that a run may take, and methods that are left
-    out.
-    """
+    """Numbers of rows, runs at each, time limit of a run in seconds, and methods to skip."""
 
     sizes: tuple[int, ...]
     repeats: int
@@ -91,8 +87,8 @@ class Plan(NamedTuple):
 
 
 FULL = Plan((100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000), 3, 4000.0)
-# Here a method takes longer to compile than to run: those of which nothing is claimed are left out
-# where that is long.
+# Compilation takes longer than a run here. Methods without a published claim are skipped where it
+# is slow.
 QUICK = {
     "linear": Plan((100, 300, 1000, 3000, 10_000, 30_000), 1, 4.0),
     "softmax": Plan((1000, 10_000, 30_000), 1, 8.0, ("hybrid", "AIS")),
@@ -119,9 +115,7 @@ def run(problem: str, settings: Settings) -> Record:
 def up_to_the_cap(
     name: str, measure: Callable[[int, int], Record], plan: Plan, settings: Settings
 ) -> tuple[list[Record], str]:
-    """The runs at each number of rows, as columns, as far as the cap lets; and why not further, if
-    so.
-    """
+    """Run at each number of rows up to the time cap; return the columns and why it stopped."""
     entries: list[Record] = []
     compiled = cache(lambda: measure(min(WARM_UP, plan.sizes[0]), 0))
 
@@ -145,9 +139,8 @@ def up_to_the_cap(
 
 
 def run_once(method: Any, bound, arrays, key, size: int, repeat: int) -> Record:
-    """A run over the first rows: a window of the same arrays, so that nothing compiles anew."""
-    # Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at
-    # all of them.
+    """Run over the first rows, a window of the same arrays, so that nothing recompiles."""
+    # Seeds differ between sizes: otherwise a nested sampler repeats its volume errors.
     key = jax.random.fold_in(jax.random.fold_in(key, size), repeat)
     clock, processor = time.perf_counter(), time.process_time()
     *_, end = method.run(bound, Window(arrays, 0, size), key)
@@ -160,8 +153,9 @@ def run_once(method: Any, bound, arrays, key, size: int, repeat: int) -> Record:
 
 
 def reference(model: ev.Model, bound, rows: Window, params) -> Record | None:
-    """Exact, or by importance sampling from a Student t about the mode nearest to the parameters
-    that made the data.
+    """Exact log evidence, or importance sampling from a Student t about the mode; None if neither.
+
+    The mode is the one nearest to the true parameters.
     """
     if model.exact_log_evidence is not None:
         exact = model.exact_log_evidence(jax.tree.map(lambda leaf: leaf[: rows.stop], rows.arrays))
@@ -171,7 +165,7 @@ def reference(model: ev.Model, bound, rows: Window, params) -> Record | None:
     start = bound.unconstrain(jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), params))
     mode = newton(bound, rows, np.asarray(start))
     assert mode is not None
-    # The weights count the copies of the mode that interchangeable components make.
+    # The weights account for the copies of the mode from interchangeable components.
     batches, size = NUM_DRAWS
     generator = np.random.default_rng(rows.size)
     draws = [weighted_draws(bound, rows, Proposal((mode,)), generator, size, 1) for _ in range(batches)]
@@ -185,7 +179,7 @@ def _experiment(problem: str, model: str) -> Experiment:
     longer = ", ".join(f"{slow} {ratio:g} times as long as {fast}" for (slow, fast), ratio in ratios.items())
     return Experiment(
         name=f"evidence-{problem}",
-        title=f"Evidence of a {model}, to a million rows",
+        title=f"Evidence of a {model}, up to a million rows",
         reproduces="Entropy paper, one of Figures 2–4; MaxEnt paper, one of Figures 1–3; thesis, one of Figures 5.5–5.7",
         claim=f"At a million rows SGAIS is off by {percent['SGAIS']:g}% of log Z, and the sequential estimator by "
         f"{percent['sequential']:g}%. Run time: {longer}.",

@@ -1,17 +1,16 @@
-"""What the runs of `evidence_against_rows` say: accuracy and time beside the papers', as a
-picture, a table and a verdict.
+"""Figure, table and verdict of `evidence_against_rows`.
 
-The verdict looks at each estimator at the largest number of rows that it was run on. It agrees if
+The verdict uses each estimator at the largest number of rows on which it ran. It agrees if
 
   - the errors of SGAIS and of the sequential estimator are at most three times the published share
-    of log Z, but for two standard errors: what the papers give is one run on other data, or the
+    of log Z, plus two standard errors: the papers' value is one run on other data, or the
     difference from nested sampling;
-  - nested sampling and AIS take longer than SGAIS, and nested sampling than the sequential
-    estimator, but for two standard errors of the times, whose logarithms are taken to vary by
-    `TIME_SPREAD` from run to run.
+  - nested sampling and AIS take longer than SGAIS, and nested sampling longer than the sequential
+    estimator, up to two standard errors of the times, whose logarithms are assumed to vary by
+    `TIME_SPREAD` between runs.
 
-All figures of the papers are for 10⁶ rows. With fewer, the share of log Z that is lost at the
-start is larger, and time goes where it does not depend on N: they are the harder test.
+All figures of the papers are for 10⁶ rows. Fewer rows are a harder test: the share of log Z that
+is lost at the start is larger, and so is the share of time that does not depend on N.
 """
 
 import math
@@ -24,16 +23,12 @@ from evidentia.display.plots import COLORS, LINE_STYLES
 from experiments.experiment import Record, Verdict
 
 MARKERS = "os^Dv*"
-TIMES_AS_FAR = 3.0  # the error may be as that published
-TIME_SPREAD = (
-    0.25  # standard deviation of the logarithm of a run's time: two live points need more or fewer iterations
-)
+TIMES_AS_FAR = 3.0  # allowed error, relative to the published one
+TIME_SPREAD = 0.25  # standard deviation of a run's log time: the iterations of two live points vary
 
 
 class Published(NamedTuple):
-    """Errors in percent of log Z, and how many times as long as the second method of a pair the
-    first takes.
-    """
+    """Errors in percent of log Z, and ratios of times of pairs of methods, first over second."""
 
     percent: dict[str, float]
     ratios: dict[tuple[str, str], float]
@@ -63,9 +58,7 @@ PUBLISHED = {
 
 
 class Accuracy(NamedTuple):
-    """Mean of the runs, its difference from the reference and the standard error of that, in nats;
-    log Z for scale.
-    """
+    """Mean of the runs, its error with standard error, and the true log Z, in nats."""
 
     rows: int
     log_evidence: float
@@ -75,16 +68,16 @@ class Accuracy(NamedTuple):
 
     @property
     def percent(self) -> float:
-        """The error as a share of log Z."""
+        """The error in percent of log Z."""
         return 100 * abs(self.error / self.truth)
 
     def is_within(self, percent: float) -> bool:
-        """Whether the error is at most that share of log Z, but for two standard errors."""
+        """Whether the error is at most that share of log Z plus two standard errors."""
         return abs(self.error) <= percent / 100 * abs(self.truth) + 2 * self.standard_error
 
 
 def accuracy(record: Record, name: str) -> list[Accuracy]:
-    """At the numbers of rows for which there is a reference."""
+    """Accuracy at each number of rows that has a reference."""
     found = []
     for entry, truth in zip(record["runs"][name], record["references"], strict=False):
         if truth is not None:
@@ -97,12 +90,12 @@ def accuracy(record: Record, name: str) -> list[Accuracy]:
 
 
 def seconds(entry: Record) -> float:
-    """Processor time of a run."""
+    """Median processor time of a run."""
     return median(entry["processor_seconds"])
 
 
 def time_ratio(record: Record, slow: str, fast: str) -> tuple[float, int]:
-    """How many times as long the first takes, at the largest number of rows that both were run on."""
+    """Time of the first over the second, at the largest size both ran on, and that size."""
     *_, (longer, shorter) = zip(record["runs"][slow], record["runs"][fast], strict=False)
     return seconds(longer) / seconds(shorter), longer["num_observations"]
 
@@ -123,12 +116,12 @@ def judge(record: Record) -> Verdict:
     parts.append(
         f"our default is {ours.error:+.3f} ± {ours.standard_error:.3f} nats off at N = {ours.rows:,}"
     )
-    sentence = f"{'; '.join(parts)}. The papers' figures are for N = {PUBLISHED_ROWS:,}; of times only which is longer is judged."
+    sentence = f"{'; '.join(parts)}. The papers' figures are for N = {PUBLISHED_ROWS:,}; only the order of the times is judged."
     return Verdict(all(is_right for _, is_right in checks), sentence.replace("-", "−"))
 
 
 def table(record: Record) -> list[dict[str, Any]]:
-    """Each method at the largest number of rows; ratios of times at the largest that both have."""
+    """Each method at its largest number of rows; time ratios at the largest that both have."""
     published, rows = PUBLISHED[record["problem"]], []
     for name, entries in record["runs"].items():
         last = accuracy(record, name)[-1]
@@ -149,9 +142,7 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def draw(record: Record) -> Figure:
-    """Log evidence per row, the error with two standard errors, and the time, each against the
-    number of rows.
-    """
+    """Plot log evidence per row, error (with two standard errors) and time against the rows."""
     figure = Figure(figsize=(7.5, 9.5), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     known = [truth for truth in zip(record["sizes"], record["references"], strict=True) if truth[1]]
@@ -165,7 +156,7 @@ def draw(record: Record) -> Figure:
         top.plot(
             at, [fmean(entry["log_evidence"]) / n for n, entry in zip(at, entries, strict=True)], **style
         )
-        points, aside = accuracy(record, name), 1.05 ** (index - 2.5)  # so that error bars can be told apart
+        points, aside = accuracy(record, name), 1.05 ** (index - 2.5)  # to separate the error bars
         middle.errorbar(
             [aside * point.rows for point in points],
             [point.error for point in points],

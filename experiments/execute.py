@@ -1,4 +1,4 @@
-"""Run an experiment, write what it found, and show it."""
+"""Run an experiment, write its results, and show them."""
 
 import argparse
 import datetime
@@ -20,8 +20,10 @@ PACKAGES = ("evidentia", "jax", "numpyro", "numpy")
 
 
 class Outcome(NamedTuple):
-    """What a run found. `about`: date, seconds, versions and machine, and a note on a kept result
-    where it needs one; `picture`: the file of the figure.
+    """The result of a run.
+
+    `about` holds date, seconds, versions and machine, and a note on a kept result where it needs
+    one; `picture` is the file of the figure.
     """
 
     experiment: Experiment
@@ -35,9 +37,7 @@ class Outcome(NamedTuple):
 def execute(
     experiment: Experiment, out: Path, *, quick: bool = False, seed: int = 0, data_dir: Path | None = None
 ) -> Outcome:
-    """Run, and write `NAME.json` and `NAME.png` into a folder; a run that was broken off goes on
-    where it was.
-    """
+    """Run and write `NAME.json` and `NAME.png` to a folder; continues an interrupted run."""
     out.mkdir(parents=True, exist_ok=True)
     parts = out / f"{experiment.name}.parts.json"
     settings = Settings(quick, seed, data_dir, parts)
@@ -59,9 +59,7 @@ def execute(
 
 
 def load(experiment: Experiment, out: Path) -> Outcome | None:
-    """What an earlier run wrote into a folder, with its picture drawn anew; None if there was
-    none.
-    """
+    """Load an earlier result from a folder and redraw its picture; None if there is none."""
     path = out / f"{experiment.name}.json"
     if not path.is_file():
         return None
@@ -71,7 +69,7 @@ def load(experiment: Experiment, out: Path) -> Outcome | None:
 
 
 def show(outcome: Outcome, width: int | None = None) -> None:
-    """Claim, table and verdict on standard output."""
+    """Print claim, table and verdict."""
     console = Console(highlight=False, markup=False, width=width)
     experiment, verdict = outcome.experiment, outcome.verdict
     console.print(f"{experiment.title} ({experiment.reproduces})", style="bold")
@@ -87,9 +85,7 @@ def show(outcome: Outcome, width: int | None = None) -> None:
 
 
 def tables_that_fit(rows: list[dict[str, Any]], console: Console) -> list[Table]:
-    """One table, or several one below the other with the first column in each, where the console
-    is too narrow for all columns.
-    """
+    """Split a table that is too wide for the console; each part has the first column."""
     if not rows:
         return []
     first, *others = rows[0]
@@ -114,7 +110,7 @@ def as_table(rows: list[dict[str, Any]], columns: list[str]) -> Table:
 
 
 def cell(value: Any) -> str:
-    """A value of a table as people read it."""
+    """A value of a table as text."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -134,10 +130,10 @@ def describe_machine() -> str:
 
 
 def main(*experiments: Experiment) -> None:
-    """The command line of one file."""
+    """The command line of an experiment's file."""
     parser = argparse.ArgumentParser(description="; ".join(one.title for one in experiments))
     parser.add_argument(
-        "--quick", action="store_true", help="under a minute, in place of the papers' settings"
+        "--quick", action="store_true", help="under a minute, instead of the papers' settings"
     )
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for numbers and picture")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,14 +1,13 @@
-"""What an experiment is: one figure or table of a paper, as numbers, a picture, a table and a
-verdict.
+"""What an experiment is: one figure or table of a paper, as numbers, picture, table and verdict.
 
-Each file of this folder has one, or a few that share their code, and ends with
+Each file in this folder has one, or a few that share their code, and ends with
 
     if __name__ == "__main__":
         main(EXPERIMENT)
 
 so that `python -m experiments.NAME --quick --out DIR` and `evidentia reproduce NAME --quick --out
-DIR` do the same. All of them are listed in `catalogue.py`; `execute.py` runs one and writes what
-it found; `report.py` makes a page of many.
+DIR` do the same. `catalogue.py` lists all experiments, `execute.py` runs one and writes its
+results, and `report.py` makes a page of many.
 """
 
 import json
@@ -24,9 +23,7 @@ Record = dict[str, Any]
 
 
 class Verdict(NamedTuple):
-    """Computed from the numbers: whether they agree with the papers, and what was measured, in a
-    sentence that says why if not.
-    """
+    """Whether the numbers agree with the papers, and a sentence with what was measured."""
 
     agrees: bool
     measured: str
@@ -37,12 +34,10 @@ class Settings:
     """How an experiment is run.
 
     Attributes:
-        quick: under a minute on 2 cores, with fewer rows, repeats or steps, in place of the
-            papers' settings.
-        seed: of everything that is random.
-        data_dir: folder with real data, or None: then they are fetched, or the experiment says
-            that it needs them.
-        parts: file in which `remember` keeps what is done, or None for a run that keeps nothing.
+        quick: under a minute on 2 cores, with fewer rows, repeats or steps than the papers.
+        seed: the random seed.
+        data_dir: folder with real data, or None to fetch them or raise an error.
+        parts: file in which `remember` keeps finished parts, or None to keep nothing.
     """
 
     quick: bool = False
@@ -51,9 +46,7 @@ class Settings:
     parts: Path | None = None
 
     def remember(self, key: str, compute: Callable[[], Any]) -> Any:
-        """What `compute()` returns, as JSON has it; from the file if a run with these settings,
-        broken off, has done it already.
-        """
+        """Return `compute()` as JSON, from the file if an interrupted run has stored it."""
         if self.parts is None:
             return json.loads(json.dumps(compute()))
         kept = self._kept()
@@ -66,7 +59,7 @@ class Settings:
 
     @property
     def seconds_before(self) -> float:
-        """That an earlier run, broken off, took for what is kept of it."""
+        """Seconds that an interrupted run spent on its stored parts."""
         return self._kept()["seconds"]
 
     def _kept(self) -> Record:
@@ -82,15 +75,15 @@ class Experiment:
     """One figure or table of the papers.
 
     Attributes:
-        name: what one types, with hyphens.
+        name: as on the command line, with hyphens.
         title: of its section in the report.
         reproduces: documents, figures and tables.
         claim: what they claim, in a sentence.
-        alt: what one sees in the picture, for those who do not see it.
-        run: the numbers, as JSON can hold them.
-        draw: the picture of the numbers.
-        table: rows of the table under it, by column, the papers' numbers beside ours.
-        judge: the verdict.
+        alt: a description of the picture, for readers who cannot see it.
+        run: computes the numbers, as JSON can hold them.
+        draw: draws the picture.
+        table: rows of the table, by column, with the papers' numbers and ours.
+        judge: computes the verdict.
     """
 
     name: str

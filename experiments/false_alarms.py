@@ -1,23 +1,23 @@
-"""How often does the change detector raise false alarms, how soon does it see a change, and does
-its interval cover it?
+"""False alarms, delay and interval coverage of the change detector.
 
     python -m experiments.false_alarms                 # ten minutes on 2 cores
     python -m experiments.false_alarms --quick --out somewhere
 
-The models have exact evidences (a Gaussian with unknown mean and variance, a Bernoulli with
-unknown probability), so that nothing but the detector is measured. Streams without a change:
+The models have exact evidence (a Gaussian with unknown mean and variance, a Bernoulli with unknown
+probability), so only the detector is measured. Streams without a change:
 
-  prior             parameters drawn from the prior for every stream: what the guarantee is about;
-  fixed, centre     parameters fixed where the prior is high; fixed, tail       the mean fixed
-  three prior standard deviations off; Bernoulli         fixed probability of 0.3; Student t
-  rows from a Student t with three degrees of freedom under the Gaussian model, which is then
-  wrong; AR(1)             rows with an autocorrelation of 0.5: the model is wrong again;
+  prior             parameters drawn from the prior for every stream, as the guarantee assumes;
+  fixed, centre     parameters fixed where the prior is high;
+  fixed, tail       the mean fixed three prior standard deviations off;
+  Bernoulli         fixed probability of 0.3;
+  Student t         rows from a Student t with three degrees of freedom: the Gaussian is wrong;
+  AR(1)             rows with an autocorrelation of 0.5: the model is wrong again;
 
 the last two also with `tempering`, and the Student t with `ev.DensityHistogram` around the wrong
-model. For each: the share of streams with an alarm within the horizon, and the mean run length,
-cut at the horizon, beside 1 / rate. The cut mean lies below the mean: above 1 / rate it shows what
-is claimed. Then streams with a change at a random row, and the picture of one, which
-`docs/images/change-detection.png` is.
+model. The results are the share of streams with an alarm within the horizon, and the mean run
+length, truncated at the horizon, to compare with 1 / rate. The truncated mean is below the mean,
+so a value above 1 / rate confirms the claim. Then follow streams with a change at a random row,
+and the picture of one, which is `docs/images/change-detection.png`.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def gaussian(_generator=None):
 
 
 def histogram(generator):
-    """Fitted to 200 rows of the stream, with the Gaussian that is wrong for them."""
+    """A histogram fitted to 200 rows of the stream, with the Gaussian that is wrong for them."""
     return ev.DensityHistogram.fit(gaussian(), generator.standard_t(3, 200))
 
 
@@ -74,7 +74,7 @@ STATIONARY = {
 
 
 def run_length(online, rows, batch_size, horizon, rate, **settings):
-    """The batch of the first alarm and whether there was one, within the horizon."""
+    """Batch of the first alarm within the horizon, and whether there was one."""
     detector = ev.ChangeDetector(online, rate, **settings)
     for n in range(horizon):
         if detector.update(rows[n * batch_size : (n + 1) * batch_size]).alarm:
@@ -83,7 +83,7 @@ def run_length(online, rows, batch_size, horizon, rate, **settings):
 
 
 def false_alarms(name, rate, batch_size, horizon, num_streams, seed=0):
-    """Run lengths on streams in which nothing changes."""
+    """Run lengths on streams without a change."""
     make, draw, settings = STATIONARY[name]
     found = []
     for generator in np.random.default_rng((seed, len(name))).spawn(num_streams):
@@ -104,9 +104,7 @@ def false_alarms(name, rate, batch_size, horizon, num_streams, seed=0):
 
 
 def detection(shift, batch_size, rate, num_streams, max_candidates=8, seed=0):
-    """Delay, interval and coverage where the mean moves by `shift` standard deviations at a random
-    row.
-    """
+    """Delay, interval and coverage if the mean shifts by `shift` deviations at a random row."""
     delays, covered, widths, early, missed = [], [], [], 0, 0
     for generator in np.random.default_rng((seed, 1)).spawn(num_streams):
         row = int(generator.integers(100, 300))
@@ -142,9 +140,7 @@ def detection(shift, batch_size, rate, num_streams, max_candidates=8, seed=0):
 
 
 def draw(path, seed=0):
-    """One stream with a change: its rows, and below log Mₙ with the threshold, the alarm and the
-    interval.
-    """
+    """Plot the rows of one stream with a change; below, log Mₙ, threshold, alarm and interval."""
     import matplotlib.pyplot as plt
 
     change, batch_size, rate = 300, 5, 1e-3

@@ -1,30 +1,29 @@
-"""Where Markov kernels go: random walk and Hamiltonian Monte Carlo, with Metropolis' correction
-and with noisy gradients.
+"""Paths of Markov kernels: random walk and Hamiltonian Monte Carlo, exact or with noisy gradients.
 
 The target is N(0, Σ) in the plane, with variances of 1 and a correlation of 0.95: along its wide
 axis the variance is 1.95, along its narrow one 0.05. Four kernels of `evidentia.kernels` draw from
-it, as if its scale were known but not its correlation:
+it, knowing its scale but not its correlation:
 
-  - random walk Metropolis and HMC, which Metropolis' correction makes exact;
-  - SGLD and SGHMC, with the gradient plus noise N(0, 1) in each coordinate, as of a mini-batch.
-    Nothing is refused, so they are too wide, by the size of the step and by the noise. All their
-    steps are linear in place and velocity: the covariance that they come to is that of a linear
-    recursion (`expected_covariance`), and it is what they are judged by. It also knows that
-    SGHMC's moves begin with v ~ N(0, η) where its own law is N(0, η / (1 - α/2)): without noise,
-    20 steps a move keep a covariance that is 4% too small however short they are.
+  - random walk Metropolis and HMC, which the Metropolis correction makes exact;
+  - SGLD and SGHMC, with noise N(0, 1) in each coordinate of the gradient, as from a mini-batch.
+    They reject nothing, so they are too wide, depending on step size and noise. Their steps are
+    linear in position and velocity, so their stationary covariance is that of a linear recursion
+    (`expected_covariance`), against which they are judged. It includes that SGHMC's moves start
+    from v ~ N(0, η), although the stationary law is N(0, η / (1 - α/2)): without noise, moves of
+    20 steps keep a covariance that is 4% too small however short the steps.
 
-Two hundred evaluations of the density or its gradient are drawn of each, from one start. Measured
-over 64 chains of 5,000 moves of 10 or 20 evaluations (quick: 500):
+The figure shows two hundred evaluations of the density or its gradient for each, from one start.
+Measured over 64 chains of 5,000 moves of 10 or 20 evaluations (quick: 500):
 
-  - the evaluations for an independent place along the wide axis, the autocorrelation time (draws
-    over ArviZ' effective sample size), with its error over eight groups of chains;
+  - evaluations per independent position along the wide axis, from the autocorrelation time (draws
+    over ArviZ' effective sample size), with the error over eight groups of chains;
   - means, variances and the covariance along both axes, with errors over the chains.
 
-What the thesis' target and settings are is not at hand: these are ours. The step size of random
-walk Metropolis is the best of 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5 and 3.
+The thesis' target and settings are not available: these are ours. The step size of random walk
+Metropolis is the best of 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5 and 3.
 
 Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 2, Figures 2.1 and 2.2; kernels: see
-    `evidentia.kernels`.
+`evidentia.kernels`.
 """
 
 from dataclasses import replace
@@ -55,14 +54,14 @@ BURN_IN = 50  # draws
 NUM_SHOWN = 200  # evaluations
 START = (-1.7, -1.7)
 
-# As many evaluations a move as `num_steps`: each of the density or its gradient.
+# A move takes `num_steps` evaluations of the density or its gradient.
 KERNELS = {
     "random walk": RandomWalk(step_size=2.5, num_steps=20),
     "HMC": HMC(num_trajectories=1, num_steps=10, smallest_step=0.15, largest_step=0.3),
     "SGLD": SGLD(learning_rate=0.02, num_steps=20),
     "SGHMC": SGHMC(learning_rate=0.02, friction=0.2, num_steps=20),
 }
-PAIRS = (("random walk", "HMC"), ("SGLD", "SGHMC"))  # the second moves further
+PAIRS = (("random walk", "HMC"), ("SGLD", "SGHMC"))  # the second of a pair should move further
 
 
 def log_density(position):
@@ -75,14 +74,12 @@ def noisy_gradient(key, positions):
 
 
 def move(kernel: Any, key, positions):
-    """Positions after a move of a kernel, of all chains."""
+    """Positions of all chains after a move of a kernel."""
     return kernel.move(key, positions, Density(log_density, noisy_gradient), SCALE).positions
 
 
 def expected_covariance(kernel: Any) -> np.ndarray:
-    """The covariance that a kernel leaves as it is: the target's, or that of the linear recursion
-    of its steps.
-    """
+    """The kernel's stationary covariance: the target's, or that of its linear recursion."""
     if kernel.needs == "log_density":
         return COVARIANCE
     rate, unit = kernel.learning_rate, np.eye(2)
@@ -90,8 +87,7 @@ def expected_covariance(kernel: Any) -> np.ndarray:
         # θ ← (1 - η P / 2) θ + N(0, η + η² V / 4), V the variance of the gradient's noise
         noise = (rate + rate**2 * GRADIENT_NOISE / 4) * unit
         return solve_discrete_lyapunov(unit - 0.5 * rate * PRECISION, noise)
-    # v ← (1 - α) v - η P θ + N(0, 2αη + η² V), θ ← θ + v, on (θ, v); each move begins with v ~
-    # N(0, η).
+    # v ← (1 - α) v - η P θ + N(0, 2αη + η² V), θ ← θ + v, on (θ, v); moves start with v ~ N(0, η).
     kept, pull = (1 - kernel.friction) * unit, -rate * PRECISION
     step = np.block([[unit + pull, kept], [pull, kept]])
     noise = (2 * kernel.friction * rate + rate**2 * GRADIENT_NOISE) * np.kron(np.ones((2, 2)), unit)
@@ -103,9 +99,7 @@ def expected_covariance(kernel: Any) -> np.ndarray:
 
 
 def sample(kernel: Any, num_draws: int, seed: int) -> np.ndarray:
-    """Draws (chains, draws, axes) along the wide and the narrow axis, from exact draws of the
-    target on.
-    """
+    """Draws (chains, draws, axes) along both axes, wide first, from an exact start."""
     start = jax.random.normal(jax.random.key(2 * seed), (NUM_CHAINS, 2)) @ np.linalg.cholesky(COVARIANCE).T
     keys = jax.random.split(jax.random.key(2 * seed + 1), BURN_IN + num_draws)
 
@@ -118,15 +112,13 @@ def sample(kernel: Any, num_draws: int, seed: int) -> np.ndarray:
 
 
 def measure(kernel: Any, num_draws: int, seed: int) -> dict[str, Any]:
-    """Evaluations per independent place along the wide axis; moments along both axes, with their
-    standard errors.
-    """
+    """Evaluations per independent draw along the wide axis, and moments along both axes."""
     draws = sample(kernel, num_draws, seed)
     groups = draws[..., 0].reshape(NUM_GROUPS, -1, num_draws)
     ess = np.array([float(arviz.ess(group, method="mean")) for group in groups])
     taken = kernel.num_steps * groups[0].size / ess
     wide, narrow = draws[..., 0], draws[..., 1]
-    # Of each chain, about the true mean: these are independent, and their means unbiased.
+    # Per chain and about the true mean: independent between chains, with unbiased means.
     moments = np.stack([wide, narrow, wide**2, narrow**2, wide * narrow]).mean(axis=2)
     expected = AXES @ expected_covariance(kernel) @ AXES.T
     return {
@@ -139,11 +131,10 @@ def measure(kernel: Any, num_draws: int, seed: int) -> dict[str, Any]:
 
 
 def trace(kernel: Any, seed: int) -> list[list[float]]:
-    """Places on the way from the start, every second step of a trajectory and every step of the
-    others.
+    """Positions along a path: every second step of a trajectory, and every step of the others.
 
-    A move of fewer steps with the same key is the beginning of a longer one. What is refused,
-    which leaves a particle where it was, leaves no trace.
+    A move of fewer steps with the same key is the beginning of a longer one. Rejected moves, which
+    leave a particle in place, are not shown.
     """
     counts = range(2, kernel.num_steps + 1, 2) if isinstance(kernel, HMC | SGHMC) else [1]
     stages = [replace(kernel, num_steps=count) for count in counts]
@@ -172,9 +163,7 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """A panel for each kernel: its first steps over the ellipses that hold 39% and 86% of the
-    target.
-    """
+    """One panel per kernel: its first steps over the ellipses that hold 39% and 86% of the target."""
     figure = Figure(figsize=(7, 7.3), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     for ax, (name, found), color in zip(axes.flat, record["kernels"].items(), COLORS, strict=False):
@@ -196,9 +185,7 @@ def draw(record: Record) -> Figure:
 
 
 def table(record: Record) -> list[dict]:
-    """Evaluations per independent draw; variances over those of the target, beside what the
-    recursion leads one to expect.
-    """
+    """Evaluations per independent draw; measured and expected variances over the target's."""
     return [
         {
             "kernel": name,
@@ -213,8 +200,9 @@ def table(record: Record) -> list[dict]:
 
 
 def judge(record: Record) -> Verdict:
-    """Moments to four standard errors (by chance once in 400 records), and fewer evaluations by as
-    many for the second of a pair.
+    """Agree if moments are within four standard errors and the second of each pair needs less.
+
+    By chance a record differs once in 400. Fewer evaluations are required by four standard errors.
     """
     kernels = record["kernels"]
     scores = {
@@ -236,8 +224,8 @@ def judge(record: Record) -> Verdict:
     )
     return Verdict(
         further and max(scores.values()) < 4,
-        f"evaluations per independent draw: {'; '.join(ratios)}. Means and covariances are the expected ones to "
-        f"{max(scores.values()):.1f} standard errors at most ({worst}); without Metropolis' correction the narrow variance is too "
+        f"evaluations per independent draw: {'; '.join(ratios)}. Means and covariances are within "
+        f"{max(scores.values()):.1f} standard errors of the expected ones ({worst}); without the Metropolis correction the narrow variance is too "
         f"large: {biases}.",
     )
 

@@ -1,29 +1,28 @@
-"""What each method for latent variables can do, measured: a table of features whose cells come
-from runs with exact answers.
+"""What each method for latent variables can do, measured in runs with exact answers.
 
     python -m experiments.latent_features --quick --out somewhere
 
-Six effects x_i ~ N(θ, 1), each measured once, y_i ~ N(x_i, 1): the evidence is that of y_i ~ N(θ,
-2), its maximiser the mean of y, and x_i given y is N((θ + y_i) / 2, ½). All methods of
+Six effects x_i ~ N(θ, 1) are each measured once, y_i ~ N(x_i, 1). The evidence is that of y_i ~
+N(θ, 2), its maximiser is the mean of y, and x_i given y is N((θ + y_i) / 2, ½). All methods of
 `evidentia.latent` climb from θ₀ = 0 with 300 particles, exact draws of the posterior at θ₀, and
-steps of 0.05 along the gradient in θ; h is the latent variables' step size, and the momentum
-method, whose step of √h goes as far, takes that. Of each is found, over independent runs:
+steps of 0.05 along the gradient in θ. h is the step size of the latent variables; the momentum
+method takes √h, which moves equally far. For each method, over independent runs:
 
-  - log evidence: whether it has one at the last θ, and the mean of Ẑ / Z there. It is 1 where the
-    way of θ is given, and larger where θ climbs along the noise of the same particles: by about
-    steps · step · variance of ∇_θ / particles, so both are measured, and the second with four
-    times the particles too;
+  - log evidence: whether there is one at the last θ, and the mean of Ẑ / Z there. It is 1 on a
+    given path of θ, and larger where θ climbs along the noise of the same particles, by about
+    steps · step · variance of ∇_θ / particles. Both are measured, the second also with four times
+    the particles;
   - weights: whether its particles have an effective sample size;
-  - mini-batches: whether it takes them, here three rows of six, and where θ settles with them;
-  - gradients a step and particle, and how many of these must follow each other, counted by the
-    joint density as it is called;
-  - θ less the exact maximiser, the mean over the last third of the steps;
-  - the variance of the particles at the end about their exact mean given θ, beside the exact ½:
-    plain Langevin steps have ½ / (1 - h) here, without a sign of it; weights correct it;
-  - microseconds of processor time a step, on the machine named in the record.
+  - mini-batches: whether it supports them, here three rows of six, and where θ settles with them;
+  - gradients per step and particle, and how many of these are sequential, counted by the joint
+    density as it is called;
+  - θ minus the exact maximiser, averaged over the last third of the steps;
+  - the final variance of the particles about their exact mean given θ, against the exact ½. Plain
+    Langevin steps have ½ / (1 - h) here, with no sign of it; weights correct it;
+  - microseconds of processor time per step, on the machine named in the record.
 
-Appendix A.3 has a table of features of such methods. The table is not at hand, so that its
-columns, and what it says in them, cannot be set beside these, which are ours.
+Appendix A.3 has a table of features of such methods. It is not available, so our columns cannot be
+compared with it.
 
 Source: Cuin, Carbone, Akyildiz (2025), appendix A.3. The methods: Kuntz, Lim, Johansen (2023); De
 Bortoli, Durmus, Pereyra, Fernandez Vidal (2021); Akyildiz, Crucinio, Girolami, Johnston, Sabanis
@@ -60,9 +59,7 @@ def log_prior(theta, x):
 
 
 def log_joint(theta, x, data):
-    """Each row of the data, of which a mini-batch has some, with the effect that it is a
-    measurement of.
-    """
+    """Log joint density; `index` gives the effect that each row of a (mini-)batch measures."""
     return log_prior(theta, x) + norm.logpdf(data["y"], x[data["index"]], 1.0).sum()
 
 
@@ -74,7 +71,7 @@ def log_evidence(theta):
 
 
 def configured(name, step_size, **more):
-    """All with the same particles and steps; IPLA and SFLA have their own words for the step of θ."""
+    """A method with the common settings; IPLA and SFLA set the step of θ differently."""
     settings = {"num_particles": NUM_PARTICLES, "step_size": step_size}
     if name == "IPLA":
         settings["theta_step_size"] = THETA_STEP
@@ -89,7 +86,7 @@ def configured(name, step_size, **more):
 
 @partial(jax.jit, static_argnames=("method", "num_steps"))
 def climb(method, keys, num_steps):
-    """What independent runs end with, one for each key."""
+    """Final results of independent runs, one per key."""
     problem = Problem(MODEL, jnp.zeros(len(Y)), jax.tree.map(jnp.asarray, DATA), method.batch_size)
 
     def one(key):
@@ -117,10 +114,8 @@ def climb(method, keys, num_steps):
 
 
 def measure(method, num_runs, num_steps, seed):
-    """Means and standard errors over runs, None where they are not known, and the processor time
-    of a step, compiled.
-    """
-    # Of these keys programs are compiled in two thirds of the time.
+    """Means and standard errors over runs, None if unknown, and processor time per step."""
+    # Programs with these keys compile in two thirds of the time.
     keys = jax.random.split(jax.random.key(seed, impl="rbg"), (2, num_runs // 2))
     first = jax.block_until_ready(climb(method, keys[0], num_steps))
     started = time.process_time()
@@ -138,9 +133,7 @@ def with_error(values):
 
 
 def count_gradients(method):
-    """Gradients of the joint density in one step, of one particle, and how many calls one after
-    the other they come in.
-    """
+    """Gradients of the joint density per particle in one step, and how many are sequential."""
     calls = []
 
     def note(x):
@@ -162,7 +155,7 @@ def count_gradients(method):
 
 
 def with_mini_batches(name, num_runs, num_steps, seed):
-    """Where θ settles with them, or None if the method has none."""
+    """Where θ settles with mini-batches, or None if the method does not support them."""
     try:
         batched = configured(name, TABLE_STEP, batch_size=BATCH_SIZE)
     except TypeError:
@@ -171,7 +164,7 @@ def with_mini_batches(name, num_runs, num_steps, seed):
 
 
 def features(name, sizes, num_runs, num_steps, seed):
-    """One method's record. Each of its cells has noise of its own, so that they err independently."""
+    """The record of one method; its cells have different seeds and independent errors."""
     seeds = iter(np.random.SeedSequence([seed, *name.encode()]).generate_state(len(sizes) + 1).tolist())
     steps = {size: measure(configured(name, size), num_runs, num_steps, next(seeds)) for size in sizes}
     return {
@@ -184,8 +177,9 @@ def features(name, sizes, num_runs, num_steps, seed):
 
 
 def evidence(num_runs, num_steps, seed):
-    """Mean Ẑ / Z of JALA-EM on a way of θ that is given, straight from 0 to 1, and where it
-    climbs, with as many particles and more.
+    """Mean Ẑ / Z of JALA-EM, where θ goes straight from 0 to 1, and where it climbs.
+
+    The climb is repeated with more particles.
     """
     straight = optax.GradientTransformation(
         lambda theta: (), lambda gradient, state, theta: (jnp.full_like(theta, 1 / num_steps), state)
@@ -257,7 +251,7 @@ def show(mean_and_error):
 
 
 def deviation(mean_and_error, exact):
-    """In standard errors."""
+    """Deviation from the exact value, in standard errors."""
     return (mean_and_error[0] - exact) / mean_and_error[1]
 
 
@@ -276,20 +270,20 @@ def judge(record):
     settled += [row["mini_batches"] for row in rows.values() if row["mini_batches"] is not None]
     farthest = max((deviation(error, 0.0) for error in settled), key=abs)
     cheap = jala["gradients"] == rows["PGD"]["gradients"]
-    # Of some twenty-five deviations none is beyond 4 standard errors by chance.
+    # By chance, none of some twenty-five deviations is beyond 4 standard errors.
     right = max(abs(deviation(ratios["given"], 1.0)), abs(falls), abs(widest["JALA-EM"]), abs(farthest)) < 4
     agrees = known == ["JALA-EM"] and cheap and right and abs(widest[least]) > 4
     return Verdict(
         bool(agrees),
-        f"A log evidence at every θ has {' and '.join(known) or 'none'}: at h = {TABLE_STEP:g} mean Ẑ / Z is {show(ratios['given'])} on a given "
-        f"way of θ, {show(ratios['climbing'])} where θ climbs along its particles' noise, and {show(ratios['more_particles'])} with {MORE} times "
-        f"the particles. Its weighted particles have the exact variance within {abs(widest['JALA-EM']):.1f} standard errors at every step size; "
-        f"of the others {least} comes off best, {abs(widest[least]):.0f} standard errors off at its worst, and PGD has "
-        f"{show(rows['PGD']['variance'])} in place of {EXACT_VARIANCE:g} at h = {TABLE_STEP:g}. JALA-EM takes {jala['gradients']['a_particle']:g} "
-        f"gradient a step and particle, PGD {rows['PGD']['gradients']['a_particle']:g}, SOUL {rows['SOUL']['gradients']['in_a_row']} one after the "
-        f"other. θ settles within {abs(farthest):.1f} standard errors of the exact maximiser in all, with mini-batches too, which "
-        f"{' and '.join(name for name, row in rows.items() if row['mini_batches'] is None) or 'none'} cannot have. The paper's own table is "
-        "not at hand.",
+        f"Methods with a log evidence at every θ: {' and '.join(known) or 'none'}. At h = {TABLE_STEP:g} mean Ẑ / Z is {show(ratios['given'])} on a given "
+        f"path of θ, {show(ratios['climbing'])} where θ climbs along its particles' noise, and {show(ratios['more_particles'])} with {MORE} times "
+        f"the particles. JALA-EM's weighted particles have the exact variance within {abs(widest['JALA-EM']):.1f} standard errors at every step size; "
+        f"of the others {least} does best, {abs(widest[least]):.0f} standard errors off at its worst, and PGD has "
+        f"{show(rows['PGD']['variance'])} instead of {EXACT_VARIANCE:g} at h = {TABLE_STEP:g}. JALA-EM takes {jala['gradients']['a_particle']:g} "
+        f"gradient per step and particle, PGD {rows['PGD']['gradients']['a_particle']:g}, SOUL {rows['SOUL']['gradients']['in_a_row']} in "
+        f"sequence. θ settles within {abs(farthest):.1f} standard errors of the exact maximiser in all, also with mini-batches, which "
+        f"{' and '.join(name for name, row in rows.items() if row['mini_batches'] is None) or 'none'} does not support. The paper's own table is "
+        "not available.",
     )
 
 
@@ -297,10 +291,10 @@ EXPERIMENT = Experiment(
     name="latent-features",
     title="What the methods for latent variables can do",
     reproduces="JALA-EM paper, the table of appendix A.3",
-    claim="Of the methods that climb on a marginal likelihood by Langevin steps, JALA-EM is the one that knows its value on the way, and "
-    "whose particles are right whatever the step size is.",
-    alt="Variance of the particles against the step size: JALA-EM on the line of the exact value, methods of plain Langevin steps above "
-    "it, the farther the longer the steps, and the momentum method below it.",
+    claim="Of the methods that maximise a marginal likelihood by Langevin steps, only JALA-EM knows its value along the way and has "
+    "correct particles at every step size.",
+    alt="Variance of the particles against the step size: JALA-EM lies on the exact value, methods with plain Langevin steps lie above it, "
+    "further for longer steps, and the momentum method lies below it.",
     run=run,
     draw=draw,
     table=table,

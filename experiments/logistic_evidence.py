@@ -1,15 +1,14 @@
-"""A logistic regression whose weights have a prior mean θ in common: as a latent-variable model,
-and its evidence at all θ at once.
+"""Evidence of a logistic regression whose weights share a prior mean θ, for all θ at once.
 
-With weights w ~ N(θ1, 5 I) in d dimensions, latent, and the likelihood ℓ(w) of all rows, θ is in
-the prior alone,
+The weights w ~ N(θ1, 5 I) in d dimensions are latent, and the likelihood ℓ(w) of all rows does not
+depend on θ:
 
     Z(θ) = ∫ ℓ(w) N(w; θ1, 5 I) dw = E_q[ℓ(w) N(w; θ1, 5 I) / q(w)],
 
-so that one set of draws from q serves every θ: from Student's t about the most probable w and θ
-together, with the curvature of w there, in float64 on the host. The slope of log Z is the
-posterior mean of g = Σ (w_j - θ) / 5, zero at the maximiser, whose standard error is that of this
-mean over the curvature, d/5 - var g.
+so one set of draws from q serves every θ. q is Student's t about the joint mode of w and θ, with
+the curvature of w there, in float64 on the host. The slope of log Z is the posterior mean of g = Σ
+(w_j - θ) / 5, zero at the maximiser, whose standard error is that of this mean over the curvature,
+d/5 - var g.
 """
 
 import jax
@@ -22,11 +21,11 @@ from evidentia.latent import LatentModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 
 PRIOR_VARIANCE = 5.0
-BLOCK = 5000  # draws whose margins are held at once
+BLOCK = 5000  # draws per block of margins in memory
 
 
 def log_joint(theta, w, data):
-    """`data` are features (rows, d) and signs of the labels, -1 or 1."""
+    """Log joint density; `data` holds features (rows, d) and signs of the labels, -1 or 1."""
     features, signs = data
     log_prior = jax.scipy.stats.norm.logpdf(w, theta, PRIOR_VARIANCE**0.5).sum()
     return log_prior + jax.nn.log_sigmoid(signs * (features @ w)).sum()
@@ -40,9 +39,7 @@ MODEL = LatentModel(log_joint, sample_prior=sample_prior, name="logistic regress
 
 
 def longest_safe_step(features: np.ndarray) -> float:
-    """0.99 / L, with L a bound of the curvature in w: that of a row's log likelihood is 1/4 at
-    most, at a margin of zero.
-    """
+    """0.99 / L, with L a bound of the curvature in w, at most 1/4 per row's likelihood."""
     largest = np.linalg.eigvalsh(features.T @ features)[-1]
     return float(0.99 / (largest / 4 + 1 / PRIOR_VARIANCE))
 
@@ -54,7 +51,7 @@ class ExactEvidence:
         draws: of the weights, (draws, features).
         theta: the maximiser of log Z.
         standard_error: of `theta`, from the finite number of draws.
-        slope_variance: of g over the posterior there, that of one particle's gradient of θ.
+        slope_variance: posterior variance of g there, that of one particle's gradient of θ.
     """
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, num_draws: int, seed: int):
@@ -72,7 +69,7 @@ class ExactEvidence:
         self.standard_error = float(np.sqrt(np.sum((shares * slopes) ** 2)) / curvature)
 
     def log_weights(self, theta: float) -> np.ndarray:
-        """Log importance weights of the draws; the weights' mean estimates Z(θ)."""
+        """Log importance weights of the draws; the mean weight estimates Z(θ)."""
         squares = np.sum((self.draws - theta) ** 2, axis=1) / PRIOR_VARIANCE
         constant = self.draws.shape[1] * np.log(2 * np.pi * PRIOR_VARIANCE)
         return self._without_prior - 0.5 * (squares + constant)
@@ -82,11 +79,11 @@ class ExactEvidence:
         return weights.log_mean(self.log_weights(theta))
 
     def shares(self, theta: float) -> np.ndarray:
-        """What each draw counts for in the posterior given θ; they sum to one."""
+        """Normalised weights of the draws in the posterior given θ."""
         return np.exp(weights.normalise(self.log_weights(theta)))
 
     def _about_the_mode(self) -> LocalGaussian:
-        """Where weights and θ are most probable together, and the curvature of the weights there."""
+        """The joint mode of weights and θ, and the curvature of the weights there."""
         size = self._signed.shape[1]
 
         def depth(position):

@@ -1,22 +1,20 @@
-"""Do nested samplers agree with each other, and with annealed importance sampling? The two figures
-of the appendix.
+"""Do nested samplers agree with each other, and with annealed importance sampling?
 
-On rows simulated from a one-dimensional mixture of three Gaussians (9 parameters):
+These are the two figures of the appendix, on rows simulated from a one-dimensional mixture of
+three Gaussians (9 parameters):
 
   nested-sampling-rejection   reflecting nested sampling against rejection nested sampling, which
-  is exact and slow, from 20 to
-                              250 rows. Rejection needs e^H draws a point, H the information: a run
-                              stored in results/ came to 100 rows, and those beyond did not finish
-                              in hours;
+                              is exact and slow, from 20 to 250 rows. Rejection needs e^H draws per
+                              point, with H the information: a run stored in results/ reached 100
+                              rows; more did not finish in hours;
   nested-sampling-annealing   nested sampling against annealed importance sampling, from 20 to
-  1,000 rows in steps of 20:
-                              hours.
+                              1,000 rows in steps of 20: hours.
 
-Error bars are two standard errors of the mean of the runs, from what the runs report. The papers'
-values are in figures only, and not at hand: what is judged is the agreement that they claim.
+Error bars are two standard errors of the mean of the runs, from their reported errors. The papers'
+values are in figures only, and not available: the verdict is on the agreement that they claim.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B, Figure A1, and Proceedings
-    33(1), 18, Figure A1.
+33(1), 18, Figure A1.
 """
 
 import re
@@ -39,18 +37,18 @@ from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=1)
-# Of six seeds tried, the data with the least information: rejection needs e^H draws a point. For
-# the same reason that comparison stops at a tenth of the evidence, and rejection has four live
-# points.
+# Of six seeds tried, the one whose data have the least information, as rejection needs e^H draws
+# per point. For the same reason this comparison stops with a tenth of the evidence remaining, and
+# rejection has four live points.
 DATA_SEED, NUM_ROWS = 5, 1000
 REFLECTING, REJECTION = "reflecting nested sampling", "rejection nested sampling"
 ANNEALED = "annealed importance sampling"
-GIVEN_UP = "region too small"  # the sign of a run that found no more points, and is too low
-CHANCE = 1e-3  # of a verdict that differs although the errors are as reported, for each of two tests
+GIVEN_UP = "region too small"  # sign of a run that found no more points and is too low
+CHANCE = 1e-3  # of a wrong rejection if errors are as reported, in each of two tests
 
 
 class Plan(NamedTuple):
-    """What is compared with what, at which numbers of rows, in how many runs of each."""
+    """Methods to compare, numbers of rows, and runs of each."""
 
     methods: dict[str, Any]
     sizes: tuple[int, ...]
@@ -84,9 +82,7 @@ QUICK = {
 
 
 def estimate(method: Any, size: int, seeds: list[int]) -> dict[str, list]:
-    """Runs over the first `size` rows; a window of the same arrays, so that nothing compiles anew
-    from size to size.
-    """
+    """Runs over the first `size` rows, a window of the same arrays, so that nothing recompiles."""
     data, _ = MODEL.simulate(NUM_ROWS, DATA_SEED)
     bound, arrays = MODEL.bind(data), jax.tree.map(jnp.asarray, data)
     found = {"log_evidence": [], "standard_error": [], "seconds": [], "signs": []}
@@ -103,8 +99,7 @@ def estimate(method: Any, size: int, seeds: list[int]) -> dict[str, list]:
 def compare(plan: Plan, settings: Settings) -> Record:
     """All runs of two methods at each number of rows.
 
-    Seeds differ from size to size: else a nested sampler's luck with the volumes is the same at
-        all of them.
+    Seeds differ between sizes: otherwise a nested sampler repeats its volume errors.
     """
     first = 1_000_000 * settings.seed
     seeds = [[first + 1000 * size + index for index in range(plan.num_runs)] for size in plan.sizes]
@@ -119,15 +114,13 @@ def compare(plan: Plan, settings: Settings) -> Record:
 
 
 def mean_and_error(runs: dict[str, list]) -> tuple[float, float]:
-    """Mean of the runs, and its standard error from what they report."""
+    """Mean of the runs, and its standard error from their reported errors."""
     errors = np.array(runs["standard_error"])
     return float(np.mean(runs["log_evidence"])), float(np.sqrt(np.mean(errors**2) / len(errors)))
 
 
 def summarise(record: Record) -> dict[str, np.ndarray]:
-    """Means and errors of both methods (method, size), and how far the second is from the first,
-    in nats.
-    """
+    """Means and errors of both methods (method, size), and the second minus the first."""
     found = [[mean_and_error(runs) for runs in by_size.values()] for by_size in record["runs"].values()]
     means, errors = np.moveaxis(np.array(found), -1, 0)
     return {
@@ -139,7 +132,7 @@ def summarise(record: Record) -> dict[str, np.ndarray]:
 
 
 def draw(record: Record) -> Figure:
-    """Log evidence per row of both methods, and below how far the second is from the first."""
+    """Plot the log evidence per row of both methods, and below it their difference."""
     first, second = record["runs"]
     sizes, summary = np.array(record["sizes"]), summarise(record)
     figure = Figure(figsize=(7, 6), layout="constrained")
@@ -163,7 +156,7 @@ def draw(record: Record) -> Figure:
 
 
 def table(record: Record) -> list[dict]:
-    """At most eight numbers of rows, the first and the last among them."""
+    """At most eight numbers of rows, including the first and the last."""
     summary, sizes = summarise(record), record["sizes"]
     short = {REFLECTING: "reflecting", REJECTION: "rejection", ANNEALED: "annealed"}
     names = [short[name] for name in record["runs"]]
@@ -181,18 +174,19 @@ def table(record: Record) -> list[dict]:
 
 
 def has_sign(record: Record, size: int, sign: str) -> bool:
-    """Whether any run over so many rows showed a sign."""
+    """Whether any run of that size has a sign."""
     return any(sign in signs for by_size in record["runs"].values() for signs in by_size[str(size)]["signs"])
 
 
 def judge(record: Record, plan: Plan | None = None) -> Verdict:
-    """Differences are as their reported errors say (χ²), and zero on average; but for numbers of
-    rows where a run gave up.
+    """Agree if differences match their reported errors (χ²) and are zero on average.
+
+    Numbers of rows where a run gave up are excluded.
     """
     summary, sizes = summarise(record), np.array(record["sizes"])
     given_up = np.array([has_sign(record, size, GIVEN_UP) for size in sizes])
     if given_up.all():
-        return Verdict(False, "every number of rows has a run that was given up: nothing can be compared.")
+        return Verdict(False, "a run gave up at every number of rows: nothing can be compared.")
     difference, error = (summary[name][~given_up] for name in ("difference", "joint_error"))
     scores, compared = difference / error, sizes[~given_up]
     squares = float(np.sum(scores**2))
@@ -210,11 +204,11 @@ def judge(record: Record, plan: Plan | None = None) -> Verdict:
         flagged = Counter(sign for of_size in signs for of_run in of_size for sign in of_run)
         if flagged:
             warned = " and ".join(f"{count} “{sign}”" for sign, count in flagged.items())
-            sentence += f" Of {sum(map(len, signs))} runs of {name} warned {warned}."
+            sentence += f" Warnings in {sum(map(len, signs))} runs of {name}: {warned}."
     if given_up.any():
         sentence += f" Not compared, as a run gave up: {', '.join(map(str, sizes[given_up]))} rows."
     if plan is not None and sizes[-1] < plan.sizes[-1]:
-        sentence += f" The full form goes on to {plan.sizes[-1]:,} rows."
+        sentence += f" The full form continues to {plan.sizes[-1]:,} rows."
     return Verdict(bool(agrees), re.sub(r"-(?=\d)", "−", sentence))
 
 
@@ -233,7 +227,7 @@ def experiment(kind: str, title: str, claim: str, alt: str) -> Experiment:
 
 
 ALT = (
-    "Above, log evidence per row of both methods against the number of rows: the points lie on each other within their error "
+    "Above, log evidence per row of both methods against the number of rows: the points coincide within their error "
     "bars. Below, their difference with error bars about zero."
 )
 EXPERIMENTS = (
@@ -246,7 +240,7 @@ EXPERIMENTS = (
     experiment(
         "annealing",
         "Nested sampling against annealed importance sampling",
-        "Nested sampling agrees with annealed importance sampling, which shares next to nothing with it.",
+        "Nested sampling agrees with annealed importance sampling, with which it shares almost nothing.",
         ALT,
     ),
 )

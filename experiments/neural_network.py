@@ -1,23 +1,22 @@
-"""A Bayesian neural network for handwritten digits: test errors of particle gradient descent,
-JALA-EM and SOUL.
+"""Test errors of a Bayesian neural network for handwritten digits: PGD, JALA-EM and SOUL.
 
     evidentia reproduce neural-network --data-dir DIR           # two hours on 2 cores
 
-One hidden layer of tanh units, no biases: p(digit | image) = softmax(v tanh(w image)), with
-weights w ~ N(0, e^{2θ_w} I) and v ~ N(0, e^{2θ_v} I); θ begins at 0, the particles as draws of the
-prior. Pixels have mean 0 and deviation 1 over the images; a fifth of the images is kept for the
-test. Two data sets, as in the paper:
+The network has one hidden layer of tanh units and no biases: p(digit | image) = softmax(v tanh(w
+image)), with weights w ~ N(0, e^{2θ_w} I) and v ~ N(0, e^{2θ_v} I). θ starts at 0, the particles
+as draws of the prior. Pixels have mean 0 and deviation 1 over the images; a fifth of the images is
+held out for testing. Two data sets, as in the paper:
 
   4 or 9          1,000 images, 100 particles, 40 hidden units;
   2, 4, 7 or 9    2,500 images, 50 particles, 40 and 512 hidden units;
 
 500 steps of size 0.1 for θ and the particles alike, with the gradient of θ divided by the number
-of weights that it is the scale of. Each is repeated with other images and other seeds.
+of weights with that scale. Repeats have other images and other seeds.
 
-JALA-EM's weights are as if the particles began in the posterior given θ₀; begun in the prior, as
-here, they say by how much log Z(θ) grows only once the particles have forgotten that. In 31,000
-dimensions a step of 0.1 costs nearly all particles their weight: "JALA-EM, adaptive" has
-`target_ess=0.9`, which makes steps as short as the weights bear.
+JALA-EM's weights assume that the particles start in the posterior given θ₀. Here they start in the
+prior, so the log evidence is the growth of log Z(θ) only once the particles have forgotten their
+start. In 31,000 dimensions, with steps of 0.1, nearly all particles lose their weight: "JALA-EM,
+adaptive" has `target_ess=0.9`, which shortens the steps as needed.
 
 Source: Cuin, Carbone, Akyildiz (2025), section 5.4; the model and its heuristic are those of
 Kuntz, Lim, Johansen (2023), section 3.2 and 2.1.
@@ -44,11 +43,11 @@ from experiments.real_data import mnist
 
 NUM_PIXELS, STEP_SIZE, TEST_SHARE = 784, 0.1, 0.2
 METHODS = ("PGD", "JALA-EM", "JALA-EM, adaptive", "SOUL")
-OF_WEIGHTS = ("gain", "ess")  # what methods without weights do not have
+OF_WEIGHTS = ("gain", "ess")  # absent in methods without weights
 
 
 class Setting(NamedTuple):
-    """A data set and a network, and how often they are repeated."""
+    """A data set, a network, and the number of repeats."""
 
     digits: tuple[int, ...]
     num_images: int
@@ -64,8 +63,8 @@ SETTINGS = {
     "2, 4, 7 or 9, 512 units": Setting((2, 4, 7, 9), 2500, 50, 512, 1),  # one repeat: twelve times the work
 }
 QUICK = {"4 or 9, 10 units": Setting((4, 9), 250, 20, 10, 2, 100)}
-NUM_LOOKS = 20  # at the test images, on the way
-# Test errors in percent, section 5.4; those of the first setting are not at hand.
+NUM_LOOKS = 20  # evaluations on the test images during a run
+# Test errors in percent, section 5.4; those of the first setting are not available.
 PUBLISHED = {
     "2, 4, 7 or 9, 40 units": {"PGD": 4.74, "JALA-EM": 9.24, "SOUL": 9.20},
     "2, 4, 7 or 9, 512 units": {"PGD": 4.98, "JALA-EM": 7.20, "SOUL": 8.02},
@@ -75,14 +74,14 @@ PUBLISHED = {
 def log_outputs(x, images):
     """Log probabilities of the classes, (images, classes).
 
-    Images have the pixels that are not 0 in all of them; the weights of the others, the last ones,
-    have the prior alone.
+    Images hold the pixels that are not 0 everywhere; the weights of the others, at the end, follow
+    the prior alone.
     """
     return jax.nn.log_softmax(jnp.tanh(images @ x["w"][:, : images.shape[1]].T) @ x["v"].T)
 
 
 def log_joint(theta, x, data):
-    """Two Gaussian priors with scales e^θ, and the labels given the images."""
+    """Log joint density: two Gaussian priors with scales e^θ, and labels given images."""
     log_prior = sum(
         -0.5 * jnp.sum(x[name] ** 2) * jnp.exp(-2 * theta[name])
         - x[name].size * (theta[name] + 0.5 * jnp.log(2 * jnp.pi))
@@ -96,7 +95,7 @@ MODEL = LatentModel(log_joint, name="Bayesian neural network")
 
 
 def zero_weights(setting):
-    """The structure of one particle."""
+    """Zero weights with the structure of one particle."""
     return {
         "w": jnp.zeros((setting.num_hidden, NUM_PIXELS)),
         "v": jnp.zeros((len(setting.digits), setting.num_hidden)),
@@ -119,16 +118,14 @@ def make_method(name, setting):
 
 
 def subsample(images, digits, setting, seed):
-    """Images and labels to learn from and to test on."""
+    """Training and test images, with labels."""
     generator = np.random.default_rng(seed)
     of_digits = np.flatnonzero(np.isin(digits, setting.digits))
     chosen = generator.permutation(of_digits)[: setting.num_images]
     pixels, deviation = images[chosen], images[chosen].std(axis=0)
     varies = deviation > 0
     pixels[:, varies] = (pixels[:, varies] - pixels[:, varies].mean(axis=0)) / deviation[varies]
-    inked = (images[of_digits] != 0).any(
-        axis=0
-    )  # the same pixels in every repeat, so that one program serves all
+    inked = (images[of_digits] != 0).any(axis=0)  # the same pixels in every repeat, to compile only once
     labels = np.searchsorted(setting.digits, digits[chosen]).astype(np.int32)
     data = {"images": pixels[:, inked], "labels": labels}
     cut = round(TEST_SHARE * setting.num_images)
@@ -137,7 +134,7 @@ def subsample(images, digits, setting, seed):
 
 @partial(jax.jit, static_argnames=("method", "setting"))
 def climb(method, setting, key, train, test):
-    """Test error and log predictive density now and then, and the way of θ and its weights."""
+    """Test error, log predictive density, θ, log evidence gain and ESS at regular intervals."""
     example = zero_weights(setting)
     problem = Problem(MODEL, example, train)
     key_start, key_init, key_steps = jax.random.split(key, 3)
@@ -158,7 +155,7 @@ def climb(method, setting, key, train, test):
 
 
 def score(positions, log_weights, example, test):
-    """Share of wrong test images, and mean log predictive density, of the particles together."""
+    """Test error and mean log predictive density of the weighted particles."""
     outputs = jax.vmap(lambda position: log_outputs(ravel_pytree(example)[1](position), test["images"]))
     log_predictive = jax.nn.logsumexp(outputs(positions) + log_weights[:, None, None], axis=0)
     right = jnp.take_along_axis(log_predictive, test["labels"][:, None], axis=1)
@@ -166,7 +163,7 @@ def score(positions, log_weights, example, test):
 
 
 def repeat(method, setting, settings, index):
-    """What one repeat found, and its seconds, those of the first with compilation."""
+    """Results and seconds of one repeat; the first one includes compilation."""
     seed = [settings.seed, index]
     train, test = subsample(*mnist(settings.data_dir), setting, seed)
     key = jax.random.fold_in(jax.random.key(settings.seed), index)
@@ -178,8 +175,9 @@ def repeat(method, setting, settings, index):
 
 
 def run(settings: Settings) -> Record:
-    """One repeat after the other, of each method: a run that is broken off has as many of all. In
-    one program with `vmap` over the repeats the same takes half as long again.
+    """Run one repeat of each method after the other: an interrupted run has equally many of all.
+
+    One program with `vmap` over the repeats takes half as long again.
     """
     record = {}
     for label, setting in (QUICK if settings.quick else SETTINGS).items():
@@ -204,13 +202,13 @@ def run(settings: Settings) -> Record:
 
 
 def mean_and_error(values) -> tuple[float, float | None]:
-    """Over repeats; one alone has no standard error."""
+    """Mean over repeats and its standard error, None for a single repeat."""
     values = np.asarray(values, np.float64)
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
 def ends(record: Record):
-    """Setting, method, what it found, and its last test errors in percent."""
+    """Yield setting, method, its results, and its last test errors in percent."""
     for label, part in record.items():
         for name, found in part["methods"].items():
             yield label, name, found, [100 * errors[-1] for errors in found["error"]]
@@ -236,11 +234,10 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def judge(record: Record) -> Verdict:
-    """Agrees if in each setting PGD has the lowest test error of the papers' three methods, and
-    the other two are alike.
+    """Agree if in each setting PGD has the lowest test error, and JALA-EM and SOUL are alike.
 
-    Alike: their difference, repeat by repeat, is less than what Student's t of the repeats exceeds
-        once in twenty by chance.
+    They are alike if their difference, repeat by repeat, is less than Student's t of the repeats
+    exceeds once in twenty by chance.
     """
     last = {(label, name): np.array(errors) for label, name, _, errors in ends(record)}
     errors = {key: float(values.mean()) for key, values in last.items()}
@@ -270,7 +267,7 @@ def judge(record: Record) -> Verdict:
         in_order and not apart,
         f"Test errors with {'; with '.join(parts)}. PGD is {'' if in_order else 'not '}ahead of the others everywhere. "
         + (f"Not alike: {', '.join(apart)}. " if apart else "")
-        + f"Keeping the effective sample size {helps} JALA-EM's error within as many steps.",
+        + f"Keeping the effective sample size {helps} JALA-EM's error in the same number of steps.",
     )
 
 

@@ -1,5 +1,4 @@
-"""Of what order is the polynomial? The candidate with the largest evidence, as JALA-EM knows it,
-beside least squares with BIC.
+"""Choosing the order of a polynomial by JALA-EM's log evidence, against least squares with BIC.
 
     python -m experiments.polynomial_order --quick --out somewhere
 
@@ -9,28 +8,32 @@ repeats of each of the 21 settings. A candidate of order k is
 
     x_j ~ N(0, e^{-θ₀}), j ≤ k,        y | x ~ N(Σ x_j tʲ, e^{2θ₁} I),
 
-Gaussian in x given θ, so that log Z(θ) and its maximum have exact answers, in float64. The order
-is chosen by four:
+Gaussian in x given θ, so log Z(θ) and its maximum have exact values, in float64. Four criteria
+choose the order:
 
-  - JALA-EM: the largest log evidence as the particles know it at the last θ;
+  - JALA-EM: the largest log evidence of its particles at the last θ;
   - its exact value: the largest exact log Z at the same θ;
-  - its exact maximum: the largest maximum of log Z over θ, which is where JALA-EM would be with no
-    noise and no hurry;
+  - its exact maximum: the largest maximum of log Z over θ, which JALA-EM would reach without noise
+    and with enough steps;
   - OLS + BIC: the smallest n log(RSS / n) + (k + 2) log n.
 
-The settings above are the paper's. It leaves open, or we do not know, the rest, which is ours:
-inputs t uniform on ±1.75, of ranges in quarters the widest on which the paper's h is well inside
-the limit 2 / L of stable Langevin steps, with L the largest curvature of the log joint (the record
-has h L for four ranges: the powers up to t²⁰ in it make ±2 too wide); coefficients x_j ~ N(0, 2²),
-with which the exact choice errs by half an order with 100 rows and by a fifth with 500; 50
-particles that begin as exact draws of the posterior at θ₀ = (0, 1.25), where the data have (-1.39,
-1.01), with the exact log Z there; Adam with 10⁻², for that 200 steps are enough to get there.
-Whether the evidence or BIC does better depends on them. The paper's 42 mean absolute errors are
-not at hand, so they are not in the table, and nothing is said of them.
+These settings are the paper's. The rest is ours, as the paper leaves it open or we do not know it:
 
-All rows of a repeat are put into the QR decomposition of its powers: |y - Vx|² = |Qᵀy - Rx|² +
-what no candidate explains. The log joint is the same function; it costs as much with 500 rows as
-with 11, and leaves no small difference of large sums.
+  - inputs t uniform on ±1.75, the widest range in quarters on which the paper's h is well below
+    the limit 2 / L of stable Langevin steps, with L the largest curvature of the log joint. The
+    record has h L for four ranges: the powers up to t²⁰ in it make ±2 too wide;
+  - coefficients x_j ~ N(0, 2²), with which the exact choice errs by half an order with 100 rows
+    and by a fifth with 500;
+  - 50 particles that start as exact draws of the posterior at θ₀ = (0, 1.25), where the data have
+    (-1.39, 1.01), with the exact log Z there;
+  - Adam with 10⁻², so that 200 steps are enough to converge.
+
+Whether the evidence or BIC does better depends on these choices. The paper's 42 mean absolute
+errors are not available and not compared.
+
+A QR decomposition reduces the rows of a repeat: |y - Vx|² = |Qᵀy - Rx|² + a part that no candidate
+explains. The log joint is the same function; it costs the same with 500 rows as with 11, and
+avoids small differences of large sums.
 
 Source: Cuin, Carbone, Akyildiz (2025), section 5.3, Table 1.
 """
@@ -55,7 +58,7 @@ ORDERS, ROWS, REPEATS = range(2, 9), (100, 250, 500), 100
 CANDIDATES = np.arange(1, 11)
 ERROR_VARIANCE, STEP_SIZE, NUM_STEPS = 7.5, 1e-6, 200
 RANGE, COEFFICIENT_SD = 1.75, 2.0
-RANGES = (1.0, 1.5, 1.75, 2.0)  # of which the stability is looked at
+RANGES = (1.0, 1.5, 1.75, 2.0)  # whose stability is checked
 THETA0 = np.array([0.0, 1.25], np.float32)
 METHOD = JALAEM(num_particles=50, step_size=STEP_SIZE, optimizer=optax.adam(1e-2))
 NUM_POWERS = CANDIDATES[-1] + 1
@@ -78,11 +81,10 @@ def simulate(order, num_rows, repeats, seed):
 
 
 def summarise(t, y):
-    """What any candidate needs of the rows, (repeats, candidates, …): R, Qᵀy, the squares that are
-    left, and the active powers.
+    """Statistics of the rows for all candidates: R, Qᵀy, the remaining squares, active powers.
 
-    Candidates are nested, so that R of a smaller one is a corner of that of the largest; the rest
-    of it is zero.
+    Shapes are (repeats, candidates, …). Candidates are nested, so R of a smaller one is a corner
+    of the largest one's R; the rest of it is zero.
     """
     q, r = np.linalg.qr(t[..., None] ** np.arange(NUM_POWERS))
     rotated = (np.swapaxes(q, 1, 2) @ y[..., None])[..., 0]
@@ -94,8 +96,9 @@ def summarise(t, y):
 
 
 def log_joint(theta, x, data):
-    """Of one candidate. A power that it has not adds nothing and has no gradient: its steps are
-    worth exactly nothing.
+    """Log joint density of one candidate.
+
+    Inactive powers add nothing and have no gradient, so their steps do not change the evidence.
     """
     active = data["active"]
     misfit = data["rotated"] - data["factor"] @ x
@@ -109,16 +112,15 @@ MODEL = LatentModel(log_joint, name="polynomial")
 
 
 def spectrum(data):
-    """Singular values of each candidate's R and Qᵀy along them, (…, powers), which all that is
-    exact is made of.
-    """
+    """Singular values of each candidate's R, and Qᵀy along the singular vectors, (…, powers)."""
     left, values, _ = np.linalg.svd(data["factor"])
     return values, (np.swapaxes(left, -1, -2) @ data["rotated"][..., None])[..., 0]
 
 
 def exact_log_evidence(theta, data):
-    """log Z(θ) of all candidates: along the singular vectors Qᵀy has the variances e^{2θ₁} +
-    e^{-θ₀} d²; θ is (…, 2).
+    """log Z(θ) of all candidates; θ is (…, 2).
+
+    Along the singular vectors, Qᵀy has the variances e^{2θ₁} + e^{-θ₀} d².
     """
     values, along = spectrum(data)
     variance = np.exp(2 * theta[..., 1])
@@ -129,8 +131,9 @@ def exact_log_evidence(theta, data):
 
 
 def maximum_log_evidence(data):
-    """max_θ log Z(θ) of all candidates: the error variance has its maximum in closed form given
-    the ratio of the variances.
+    """max_θ log Z(θ) of all candidates.
+
+    Given the ratio of the variances, the maximum over the error variance has a closed form.
     """
     values, along = spectrum(data)
 
@@ -141,7 +144,7 @@ def maximum_log_evidence(data):
         return -0.5 * (rows * (1 + np.log(2 * np.pi * squares / rows)) + np.log(spread).sum(-1))
 
     centre = np.zeros(values.shape[:-1])
-    for width in 20.0 * 0.1 ** np.arange(8):  # always about the best of the points before
+    for width in 20.0 * 0.1 ** np.arange(8):  # refine about the best point
         points = centre[..., None] + np.linspace(-width, width, 81)
         found = profile(points)
         centre = np.take_along_axis(points, found.argmax(-1)[..., None], -1)[..., 0]
@@ -149,7 +152,7 @@ def maximum_log_evidence(data):
 
 
 def bic(data):
-    """Least squares of all candidates: k + 1 coefficients and the variance."""
+    """BIC of least squares for all candidates: k + 1 coefficients and the variance."""
     rows, parameters = data["rows"], data["active"].sum(-1) + 1
     return rows * np.log(data["left"] / rows) + parameters * np.log(rows)
 
@@ -167,7 +170,7 @@ def posterior(theta, data, generator):
 
 @partial(jax.jit, static_argnames="num_steps")
 def climb(key, positions, data, num_steps):
-    """θ after the last step, and by how much log Z grew in each, of all repeats and candidates."""
+    """The last θ and the growth of log Z in each step, of all repeats and candidates."""
 
     def one(given):
         key, positions, data = given
@@ -181,14 +184,14 @@ def climb(key, positions, data, num_steps):
         state, gained = jax.lax.scan(step, state, jnp.arange(num_steps))
         return state.theta, gained
 
-    # One after the other: a program of one candidate is compiled in a third of the time, and runs
-    # about as fast.
+    # In sequence: a program for one candidate compiles in a third of the time, and runs about as
+    # fast.
     keys = jax.random.split(key, data["rows"].shape)
     return jax.lax.map(partial(jax.lax.map, one), (keys, positions, data))
 
 
 def fit(data, seed, num_steps=NUM_STEPS):
-    """The last θ and the log evidence there of JALA-EM, of all repeats and candidates."""
+    """JALA-EM's last θ and the log evidence there, of all repeats and candidates."""
     start = posterior(THETA0, data, np.random.default_rng([seed, 1]))
     single = jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), (start, data))
     theta, gained = climb(jax.random.key(seed), *single, num_steps)
@@ -197,9 +200,7 @@ def fit(data, seed, num_steps=NUM_STEPS):
 
 
 def compare(order, num_rows, repeats, seed):
-    """The record of one setting: who is how far from the true order, and how good JALA-EM's
-    evidence of that order is.
-    """
+    """The record of one setting: errors of the chosen orders, and of JALA-EM's evidence."""
     data = summarise(*simulate(order, num_rows, repeats, seed))
     theta, log_evidence = fit(data, seed)
     exact, best = exact_log_evidence(theta, data), maximum_log_evidence(data)
@@ -223,9 +224,7 @@ def with_error(values):
 
 
 def stability(repeats, seed):
-    """h L of the largest candidate, with errors as large as they are: Langevin steps are stable
-    below 2.
-    """
+    """h L of the largest candidate at the true errors; Langevin steps are stable below 2."""
 
     def largest(reach, count):
         t = np.random.default_rng([seed, count]).uniform(-reach, reach, (repeats, count, 1))
@@ -277,7 +276,7 @@ def judge(record):
     apart = {name: np.array([row["jala_em_minus"][name] for row in rows]) for name in list(CHOICES)[1:]}
     joint = np.array([np.hypot(row["error"]["jala_em"][1], row["error"]["exact_value"][1]) for row in rows])
     outside = int(np.sum(np.abs(apart["exact_value"][:, 0]) > 2 * joint))
-    by_chance = int(binom.ppf(0.99, len(rows), 2 * norm.sf(2)))  # more are as rare as one in a hundred
+    by_chance = int(binom.ppf(0.99, len(rows), 2 * norm.sf(2)))  # exceeded by chance once in a hundred
     price, advantage = (overall(apart[name]) for name in ("exact_value", "ols_bic"))
     better = int(np.sum(apart["ols_bic"] @ [1, 2] < 0))
     worse = int(np.sum(apart["ols_bic"] @ [1, -2] > 0))
@@ -288,17 +287,17 @@ def judge(record):
     return Verdict(
         agrees,
         f"Over {len(rows)} settings the mean absolute error of JALA-EM is {mean['jala_em']:.2f}, of OLS + BIC {mean['ols_bic']:.2f}, of the "
-        f"exact evidence at JALA-EM's θ {mean['exact_value']:.2f} and at its maximum {mean['exact_maximum']:.2f}. JALA-EM less OLS + BIC, "
+        f"exact evidence at JALA-EM's θ {mean['exact_value']:.2f} and at its maximum {mean['exact_maximum']:.2f}. JALA-EM minus OLS + BIC, "
         f"repeat by repeat: {advantage[0]:+.3f} ± {advantage[1]:.3f}; beyond two standard errors it is better in {better} settings and worse "
-        f"in {worse}. It is apart from the exact evidence at its θ by more than two joint standard errors in {outside} settings "
-        f"(up to {by_chance} would be chance); its {METHOD.num_particles} particles cost {price[0]:+.3f} ± {price[1]:.3f} of an order, repeat by "
-        f"repeat. h times the largest curvature is at most {reach:.2g} for inputs on ±{RANGE:g}, and {beyond:.2g} on ±{RANGES[-1]:g}; from 2 "
-        "on steps are unstable. The paper's own numbers are not at hand, so nothing is said of them.",
+        f"in {worse}. It differs from the exact evidence at its θ by more than two joint standard errors in {outside} settings "
+        f"(up to {by_chance} may be chance); its {METHOD.num_particles} particles cost {price[0]:+.3f} ± {price[1]:.3f} of an order, repeat by "
+        f"repeat. h times the largest curvature is at most {reach:.2g} for inputs on ±{RANGE:g}, and {beyond:.2g} on ±{RANGES[-1]:g}; steps "
+        "are unstable from 2 on. The paper's own numbers are not available, so they are not compared.",
     )
 
 
 def overall(means_and_errors):
-    """The mean over settings, which share nothing, and its standard error."""
+    """The mean over independent settings, and its standard error."""
     mean, error = means_and_errors.T
     return mean.mean(), np.sqrt(np.sum(error**2)) / len(error)
 
@@ -307,8 +306,8 @@ EXPERIMENT = Experiment(
     name="polynomial-order",
     title="The order of a polynomial",
     reproduces="JALA-EM paper, section 5.3 and Table 1",
-    claim="The evidence that JALA-EM knows at the end of its climb is good enough to choose the order of a polynomial, beside least "
-    "squares with BIC.",
+    claim="JALA-EM's evidence at the end of its climb is good enough to choose the order of a polynomial, compared with least squares "
+    "and BIC.",
     alt="Mean absolute error of the chosen order against the true order, a panel for each number of rows, with lines for JALA-EM, "
     "the exact log evidence at its θ and at its maximum, and OLS with BIC.",
     run=run,

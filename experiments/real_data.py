@@ -1,6 +1,4 @@
-"""Real data of the experiments: from a folder that the user names, else fetched where scikit-learn
-is installed.
-"""
+"""Real data for the experiments, from a folder or fetched by scikit-learn."""
 
 import gzip
 from pathlib import Path
@@ -14,14 +12,12 @@ MNIST = ("mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz")
 
 
 def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Wisconsin breast cancer, original: the complete rows' 9 features, from 1 to 10, and labels,
-    1 for malignant.
+    """Wisconsin breast cancer, original: 9 features, from 1 to 10, and labels, 1 for malignant.
 
-    Of 699 rows 16 have a feature that is not known and are left out. From `data_dir`, which has
-    UCI's file (id, features, class 2 or 4; no header); if it is None, OpenML's `breast-w`.
+    The 16 of 699 rows with a missing feature are left out. The data come from UCI's file in
+    `data_dir` (id, features, class 2 or 4; no header) or, if it is None, from OpenML's `breast-w`.
 
-    Raises DataError if there is no such file, if it is another one, or if the data cannot be
-    fetched.
+    Raises DataError if the file is missing or another one, or if the data cannot be fetched.
     """
     if data_dir is None:
         features, classes = _fetch("breast-w", f"give --data-dir, a folder with {BREAST_CANCER} of UCI")
@@ -30,7 +26,7 @@ def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]
         path = Path(data_dir) / BREAST_CANCER
         if not path.is_file():
             raise DataError(
-                f"data_dir must have the file {BREAST_CANCER} (UCI, Wisconsin breast cancer, original); {data_dir} has not."
+                f"data_dir must have the file {BREAST_CANCER} (UCI, Wisconsin breast cancer, original); {data_dir} does not."
             )
         table = np.genfromtxt(path, delimiter=",", missing_values="?", filling_values=np.nan, ndmin=2)
         if table.shape[1] != 11 or not np.isin(table[:, -1], (2, 4)).all():
@@ -43,13 +39,12 @@ def breast_cancer(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]
 
 
 def mnist(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Handwritten digits: images (count, 784) with pixels from 0 to 255, and the digits that they
-    are.
+    """Handwritten digits: images (count, 784) with pixels from 0 to 255, and their digits.
 
-    The 10,000 of the test part from `data_dir`, in the original files; if it is None, all 70,000
-    of OpenML's `mnist_784`.
+    Returns the 10,000 test images from the original files in `data_dir` or, if it is None, all
+    70,000 of OpenML's `mnist_784`.
 
-    Raises DataError if there are no such files, or if they cannot be fetched.
+    Raises DataError if the files are missing or cannot be fetched.
     """
     if data_dir is None:
         images, digits = _fetch("mnist_784", f"give --data-dir, a folder with {MNIST[0]} and {MNIST[1]}")
@@ -59,11 +54,12 @@ def mnist(data_dir: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_idx(path: Path) -> np.ndarray:
-    """Bytes in the IDX format: two zeros, a type, the number of axes, their lengths as big-endian
-    integers, then the numbers.
+    """Read a file in the IDX format.
+
+    It holds two zeros, a type, the number of axes, their big-endian lengths, and the numbers.
     """
     if not path.is_file():
-        raise DataError(f"data_dir must have the file {path.parent.name}/{path.name}; there is none.")
+        raise DataError(f"data_dir must have the file {path.parent.name}/{path.name}; it is missing.")
     content = gzip.decompress(path.read_bytes())
     num_axes = content[3]
     shape = np.frombuffer(content, ">i4", num_axes, offset=4)
@@ -71,9 +67,7 @@ def _read_idx(path: Path) -> np.ndarray:
 
 
 def stratified_parts(labels: np.ndarray, num_parts: int, generator: np.random.Generator) -> np.ndarray:
-    """The part of each row, 0 to `num_parts` - 1: rows shuffled in their class are dealt round, so
-    parts are equal to a row.
-    """
+    """The part of each row, 0 to `num_parts` - 1, stratified by label; sizes differ by one."""
     order = np.concatenate(
         [generator.permutation(np.flatnonzero(labels == one)) for one in np.unique(labels)]
     )
@@ -95,5 +89,5 @@ def _fetch(name: str, otherwise: str) -> tuple[np.ndarray, np.ndarray]:
         return fetch_openml(name, version=1, as_frame=False, return_X_y=True, parser="liac-arff")
     except (OSError, ValueError) as error:
         raise DataError(
-            f"data_dir is not given, and {name} was not fetched ({error}): {otherwise}."
+            f"data_dir is not given, and {name} could not be fetched ({error}): {otherwise}."
         ) from error

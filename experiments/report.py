@@ -1,8 +1,6 @@
-"""One self-contained HTML page of what experiments found: nothing beside it, and nothing from the
-network.
+"""One self-contained HTML page of experiment results, without other files or the network.
 
-python -m experiments.report DIR        # of the results that lie in a folder, without running
-anything
+python -m experiments.report DIR        # of the results in a folder, without running anything
 """
 
 import argparse
@@ -19,7 +17,7 @@ FILE_NAME = "report.html"
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome], not_run: Mapping[str, str]) -> Path:
-    """Write the page into a folder; `not_run` says why, by the name of the experiment."""
+    """Write the page to a folder; `not_run` has the reason for each experiment not run."""
     loaders = [FileSystemLoader(Path(__file__).parent), PackageLoader("evidentia.report", ".")]
     environment = Environment(
         loader=ChoiceLoader(loaders),
@@ -62,7 +60,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     found = {name: load(experiment, folder) for name, experiment in EXPERIMENTS.items()}
     outcomes = [outcome for outcome in found.values() if outcome is not None]
-    not_run = {name: "this folder has no run of it." for name, outcome in found.items() if outcome is None}
+    not_run = {name: "this folder has no result of it." for name, outcome in found.items() if outcome is None}
     print(write_report(folder, outcomes, not_run))
 
 

@@ -1,37 +1,38 @@
-"""How much do SGAIS's settings matter? Six studies of the published algorithm, each of which
-varies one setting.
+"""How much do SGAIS's settings matter? Six studies, each of which varies one setting.
 
     python -m experiments.sensitivity                              # 25 minutes of one core
     python -m experiments.sensitivity --quick --out somewhere      # half a minute a study
     evidentia reproduce sensitivity-chunk-size
 
 The published algorithm (`ev.SGAIS.published()`: 10 particles, chunks and mini-batches of 500 rows,
-20 SGHMC steps at each annealing step, learning rate 0.1/n, friction 0.2, target ESS 5) runs on
-simulated rows of a linear regression with five features, whose evidence is known exactly. One
-setting goes up to ten times below and above its published value, as far as it can; the others
-stay. Shown against it: the error of the log evidence, the time and the number of annealing steps,
-as means over seeds with their standard deviation, and beside them `ev.SGAIS()`, which is one line
-as it does not depend on the study.
+20 SGHMC steps per annealing step, learning rate 0.1/n, friction 0.2, target ESS 5) runs on
+simulated rows of a linear regression with five features and exact evidence. One setting varies by
+up to a factor of ten below and above its published value, as far as it can; the others stay fixed.
+The figure shows the error of the log evidence, the time and the number of annealing steps, as
+means over seeds with standard deviations, and `ev.SGAIS()` as a line, as it is the same in all
+studies.
 
-  particles   with a target ESS of half of them, and not under five: of two the ESS cannot fall
-  below one; target ESS  of the ten particles; time        of the processor, which other programs
-  do not slow down, for all seeds but the first, which compiles; noise       of the gradient beside
-  that which the kernel adds, in the last ten moves (`diagnostics["gradient_noise_share"]`).
+  particles   with a target ESS of half of them, at least five of them: the ESS of two cannot fall
+              below one;
+  target ESS  of the ten particles;
+  time        of the processor, which other programs do not slow down, for all seeds but the first,
+              which compiles;
+  noise       of the gradient, relative to that of the kernel, in the last ten moves
+              (`diagnostics["gradient_noise_share"]`).
 
-Which model, rows and values the papers' figures have, which figure is which study, and their words
-are not at hand. The claims are our reading: published settings were shown not to matter much. We
-take that as an error under 0.5% of the log evidence up to ten times from the published value, five
-times what the paper has with it on 10⁶ rows (0.1%); and more moves, particles, temperatures or
-gradient rows, and smaller chunks, take time. A study differs if the mean error at a value is
-beyond 0.5% by more than two standard errors, or the time does not grow, or fall, from one end of
-the range to the other. The learning rate's effect on time is not judged: at hand is only that for
-the mixture 1.0 in place of 0.1 is 17 times faster (83 against 4.9 times as fast as nested
-sampling). The full form has 10⁵ rows: with 10⁶ it would take four hours.
+The models, rows and values of the papers' figures, their order and their words are not available.
+The claims are our reading: published settings were shown not to matter much. We take that as an
+error under 0.5% of the log evidence up to ten times from the published value, five times the
+papers' error on 10⁶ rows (0.1%), and that more moves, particles, temperatures or gradient rows,
+and smaller chunks, take more time. A study differs if the mean error at a value is beyond 0.5% by
+more than two standard errors, or the time does not grow, or fall, from one end of the range to the
+other. The learning rate's effect on time is not judged: we only know that for the mixture 1.0
+instead of 0.1 is 17 times faster (83 against 4.9 times as fast as nested sampling). The full form
+has 10⁵ rows: 10⁶ would take four hours.
 
-What we find: chunk size, target ESS and the numbers of moves and particles matter little. Once the
-    noise of the gradient
-dominates, the error grows as that does: with the learning rate and with one over the mini-batch
-size, beyond 0.5% at one end of each. `ev.SGAIS()` has no such noise, nor such an error.
+Findings: chunk size, target ESS and the numbers of moves and particles matter little. Once
+gradient noise dominates, the error grows with it: with the learning rate and with the inverse
+mini-batch size, beyond 0.5% at one end of each. `ev.SGAIS()` has neither this noise nor the error.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Figures 6 to 8 and A2 to A4, and
 Algorithm 1 for the settings; Cameron (2020), MSc thesis, Stellenbosch, Figures 5.9 to 5.14.
@@ -62,9 +63,9 @@ DOCUMENTS = "Entropy paper, one of Figures 6–8 and A2–A4; thesis, one of Fig
 
 
 class Study(NamedTuple):
-    """One setting of the published algorithm: its values, and the algorithm with one of them.
+    """One setting of the published algorithm: its values, and the method for each.
 
-    `growth` of the time with the setting: 1 if it grows, -1 if it falls, 0 if that is not judged.
+    `growth` of the time with the setting: 1 if it grows, -1 if it falls, 0 if it is not judged.
     """
 
     name: str
@@ -148,12 +149,12 @@ def compare(study, values, plan, settings):
 
 
 def measure(method, data, exact, seeds):
-    """What is looked at, for a run with each seed; no seconds for the first, which compiles."""
+    """Measure a run with each seed; no seconds for the first one, which compiles."""
     found = {"error": [], "seconds": [], "annealing_steps": [], "noise": []}
     for seed in seeds:
         started = time.process_time()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ev.EvidenceWarning)  # what is wrong is measured here
+            warnings.simplefilter("ignore", ev.EvidenceWarning)  # the errors are measured here
             evidence = ev.estimate(MODEL, data, method=method, seed=seed)
         found["seconds"].append(round(time.process_time() - started, 3))
         found["error"].append(evidence.log_evidence - exact)
@@ -176,9 +177,7 @@ def standard_error(values):
 
 
 def judge(study, record):
-    """Agrees if no value has too large an error, two standard errors allowed for, and the time
-    grows or falls as it should.
-    """
+    """Agree if no error is too large, up to two standard errors, and the time changes as expected."""
     values, runs, size = record["values"], record["runs"], abs(record["log_evidence"])
     errors = np.array([mean(run["error"]) for run in runs]) / size
     allowed = ALLOWED + 2 * np.array([standard_error(run["error"]) for run in runs]) / size
@@ -238,7 +237,7 @@ def draw(study, record):
     panels[0].axhspan(-limit, limit, color=COLORS[6], alpha=0.15, linewidth=0, label="±0.5% of log Z")
     errors = [error for run in record["runs"] for error in run["error"]]
     panels[0].set_yscale("symlog", linthresh=1, linscale=0.5)
-    panels[0].set_ylim(2 * min(-limit, *errors), 2 * max(1, *errors))  # they are below the exact value
+    panels[0].set_ylim(2 * min(-limit, *errors), 2 * max(1, *errors))  # estimates are below the exact value
     panels[0].axhline(0, color="black", linewidth=0.8)
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
     for axes in panels[1:]:

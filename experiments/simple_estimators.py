@@ -1,20 +1,18 @@
-"""The simplest estimators on the simplest of problems, where they fail; and bounds from both
-sides, which do not.
+"""The simplest estimators on the simplest problem, where they fail, and bounds, which do not.
 
-A hundred observations y_i ~ N(2, 1); the model is y_i ~ N(m, 1) with m ~ N(0, 1), whose posterior
-is exact. On the same observations, again and again:
+The model of a hundred observations y_i ~ N(2, 1) is y_i ~ N(m, 1) with m ~ N(0, 1), whose
+posterior is exact. Repeated on the same observations:
 
   - prior sampling with ten draws from the prior, and the harmonic mean with ten draws from the
-    posterior: histograms of the log evidence. The thesis speaks of two orders of magnitude that
-    the harmonic mean is too high;
+    posterior: histograms of the log evidence. According to the thesis, the harmonic mean is two
+    orders of magnitude too high;
   - annealed importance sampling with ten particles, from the prior to the posterior and from an
     exact draw of the posterior backwards (`ev.sandwich`), with 1, 2, 4, … temperatures λ_k =
-    (k/K)³. With K = 1 these *are* prior sampling and the harmonic mean: the temperatures between
+    (k/K)³. With K = 1 these *are* prior sampling and the harmonic mean: intermediate temperatures
     bring them together, one from below and one from above.
 
-Full: 2,000 repeats of the first, 100 of the bounds with up to 64 temperatures. What the thesis'
-    Figure 3.3 shows in detail is
-not at hand: the third panel is ours.
+Full: 2,000 repeats of the first, 100 of the bounds with up to 64 temperatures. Details of the
+thesis' Figure 3.3 are not available: the third panel is ours.
 
 Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3, Figures 3.1 to 3.3.
 """
@@ -72,7 +70,7 @@ def simulate(seed: int) -> np.ndarray:
 
 
 def repeat(y: np.ndarray, repeats: int, seed: int) -> dict[str, np.ndarray]:
-    """Errors of independent repeats in nats, by estimator: their draws are evaluated together."""
+    """Errors of independent repeats in nats, by estimator; all draws are evaluated together."""
     bound, rows, exact = MODEL.bind(y), Window(jnp.asarray(y), 0, len(y)), exact_log_evidence(y)
     from_prior = bound.sample_prior(jax.random.key(seed), repeats * NUM_DRAWS)
     from_posterior = jnp.asarray(sample_posterior(y, repeats * NUM_DRAWS, seed)["m"], jnp.float32)[:, None]
@@ -89,8 +87,9 @@ def repeat(y: np.ndarray, repeats: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def summarise(errors: np.ndarray, axis: tuple[float, float]) -> dict:
-    """Quantiles, means and shares of errors in nats; and a histogram, whose first and last bars
-    have what lies beyond.
+    """Quantiles, means and shares of errors in nats, and a histogram.
+
+    Its first and last bars include all that lies beyond the axis.
     """
     low, median, high = np.quantile(errors, [0.1, 0.5, 0.9])
     counts, _ = np.histogram(np.clip(errors, *axis), NUM_BINS, axis)
@@ -111,10 +110,9 @@ def summarise(errors: np.ndarray, axis: tuple[float, float]) -> dict:
 
 
 def enclose(y: np.ndarray, num_temperatures: int, repeats: int, seed: int) -> dict[str, dict[str, float]]:
-    """Errors of the forward and the reverse estimate in nats: means and quantiles over repeats.
+    """Errors of the forward and reverse estimates in nats: means and quantiles over repeats.
 
-    Data and an exact draw of their posterior are what simulating both from the model would have
-    given.
+    Data with an exact draw of their posterior are equivalent to simulating both from the model.
     """
     schedule = np.linspace(0, 1, num_temperatures + 1) ** 3
     method = ev.AIS(num_particles=NUM_DRAWS, schedule=schedule)
@@ -157,7 +155,7 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """Both histograms, and below them the bounds against the number of temperatures."""
+    """Plot both histograms, and below them the bounds against the number of temperatures."""
     figure = Figure(figsize=(7, 8.4), layout="constrained")
     *histograms, bounds = figure.subplots(3, 1, height_ratios=(1, 1, 1.3))
     for ax, (name, numbers), color in zip(histograms, record["estimators"].items(), COLORS, strict=False):
@@ -212,20 +210,20 @@ def table(record: Record) -> list[dict]:
 
 
 def gap(forward: dict, reverse: dict, mean: str = "mean") -> tuple[float, float]:
-    """Between the means of the two sides, with its standard error."""
+    """Difference between the means of the two sides, and its standard error."""
     error = np.hypot(forward["standard_error"], reverse["standard_error"])
     return reverse[mean] - forward[mean], float(error)
 
 
 def judge(record: Record) -> Verdict:
-    """Both fail, each on its side, beyond four standard errors of a share; bounds hold on average
-    and close on the exact value.
+    """Agree if both estimators fail, each on its side, and the bounds hold and close.
+
+    They fail beyond four standard errors of a share; the bounds hold on average.
     """
     prior, harmonic = record["estimators"]["prior sampling"], record["estimators"]["harmonic mean"]
     four_errors = 4 * np.sqrt(0.25 / record["repeats"])
     factor = harmonic["median_factor"]
-    # With one temperature the two sides are these estimators, of which there are many more
-    # repeats.
+    # With one temperature, the two sides are these estimators, which have many more repeats.
     gap_without, error_without = gap(forward=prior, reverse=harmonic, mean="mean_error")
     count, sides = list(record["bounds"].items())[-1]
     gap_at_end, error_at_end = gap(**sides)
@@ -238,8 +236,8 @@ def judge(record: Record) -> Verdict:
         prior["share_too_low"] > 0.5 + four_errors
         and prior["share_more_than_5_nats_too_low"] > 0.5
         and harmonic["share_too_low"] < 0.5 - four_errors
-        # Within one order of magnitude of the published two: it depends on the data, 24 to 50 on
-        # some others.
+        # Within one order of magnitude of the published two; the factor depends on the data, 24 to
+        # 50 on some others.
         and PUBLISHED_FACTOR / 10 < factor < PUBLISHED_FACTOR * 10
         and holds
         and gap_without - gap_at_end > 4 * np.hypot(error_without, error_at_end)
@@ -249,7 +247,7 @@ def judge(record: Record) -> Verdict:
         f"prior sampling is {-prior['median_error']:.1f} nats too low in the median, and too low in "
         f"{100 * prior['share_too_low']:.0f}% of {record['repeats']:,} repeats; the harmonic mean is too high by a factor of "
         f"{factor:.0f} in the median (published: two orders of magnitude). The mean gap between forward and reverse shrinks "
-        f"from {gap_without:.1f} ± {error_without:.1f} nats without temperatures between to {gap_at_end:.2f} ± "
+        f"from {gap_without:.1f} ± {error_without:.1f} nats without intermediate temperatures to {gap_at_end:.2f} ± "
         f"{error_at_end:.2f} with {count}; on average the exact value {'lies' if holds else 'does not lie'} between them.",
     )
 

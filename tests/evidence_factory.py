@@ -1,4 +1,4 @@
-"""Evidence as an estimator would return it, made up: for tests of what happens to results."""
+"""Made-up evidence, as an estimator would return it, for tests of results."""
 
 from dataclasses import dataclass, field
 
@@ -21,9 +21,7 @@ class Method:
 def make_trajectory(
     log_evidence: float, standard_error: float, num_observations: int, seed: int = 0
 ) -> Trajectory:
-    """A path to the final value: a fixed amount per observation, and noise that grows as the
-    standard error does.
-    """
+    """A path to the final value: constant increments, and noise that grows as the error does."""
     counts = np.unique(np.geomspace(min(500, num_observations), num_observations, 60).astype(int))
     share = counts / num_observations
     errors = standard_error * np.sqrt(share)

@@ -1,6 +1,6 @@
-"""The rooms: imports go downwards only, never in a circle, and no name hides a module.
+"""The rooms: imports only go down, never in a circle, and no name hides a module.
 
-Every import counts, those inside functions and those that only type checkers see too.
+Every import counts, also inside functions and for type checkers only.
 """
 
 import ast
@@ -43,7 +43,7 @@ def room_of(module: str) -> str:
 
 
 def imports(module: str) -> set[str]:
-    """The modules of this package that a module imports anywhere in its text."""
+    """The modules of this package that a module imports anywhere in its source."""
     found = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

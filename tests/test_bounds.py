@@ -1,6 +1,4 @@
-"""Bounds of the log evidence of simulated data: the exact value lies between, the gap shows bad
-mixing, errors.
-"""
+"""Bounds on the log evidence: they contain the exact value, and a gap reveals bad mixing."""
 
 import numpy as np
 import numpyro.distributions as dist
@@ -17,8 +15,8 @@ ROUGH = ev.AIS(target_ess=0.7, kernel=ev.kernels.HMC(num_trajectories=1, num_ste
 
 @pytest.mark.parametrize("method", [ev.AIS(), ev.SMC(), ev.SGAIS()], ids=lambda m: type(m).__name__)
 def test_the_exact_value_lies_between(method):
-    # 95 of 100 seeds are asked for; benchmarks/sandwich.py runs them. Four of four happen by
-    # chance at any coverage above 0.3 once in a hundred: what fails here is far off.
+    # benchmarks/sandwich.py requires 95 of 100 seeds. Here four of four happen by chance once in a
+    # hundred at a coverage of 0.3, so only a coarse error fails this test.
     for seed in range(4):
         found = ev.sandwich(LINEAR, 200, method=method, seed=seed)
         assert found.lower < found.exact < found.upper, found
@@ -91,7 +89,7 @@ NO_SIMULATOR = ev.Model(
             ev.ConfigurationError,
             r"data must be a number of observations, at least 2, .* got 1\.",
         ),
-        (NO_SIMULATOR, 50, {}, ev.ModelError, r"Model\('model'\) cannot simulate: give, in place of"),
+        (NO_SIMULATOR, 50, {}, ev.ModelError, r"Model\('model'\) cannot simulate: instead of"),
         (NO_SIMULATOR, lambda seed: 3, {}, ev.ConfigurationError, r"returns a tuple .* it returned int\."),
         (
             NO_SIMULATOR,

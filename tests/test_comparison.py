@@ -28,13 +28,11 @@ def test_prior_probabilities_multiply_and_need_not_sum_to_one():
     np.testing.assert_allclose(comparison.prior_probability, [1 / 12, 1 / 12, 10 / 12])
     weights = np.exp([-10.0, -11.0, -12.0]) * [1, 1, 10]
     np.testing.assert_allclose(comparison.probability, weights / weights.sum())
-    assert comparison.best == "a", "the order is that of the evidence"
+    assert comparison.best == "a", "models are sorted by evidence"
 
 
 def test_probability_errors_agree_with_simulation():
-    """Errors small enough for the first order: 4 standard errors of a standard deviation from
-    40,000 draws.
-    """
+    """Small errors, so the first order suffices; tolerance: 4 standard errors of 40,000 draws."""
     comparison = ev.compare(
         {name: make_evidence(e.log_evidence, e.standard_error / 10) for name, e in THREE.items()}
     )
@@ -85,7 +83,7 @@ def test_the_conclusion_speaks_of_a_prior_that_overrules_the_evidence():
 
 
 def test_dictionary_for_json_and_back():
-    """`compare` takes what `to_dict` returned, as `evidentia compare` does with earlier results."""
+    """`compare` accepts results of `to_dict`, as `evidentia compare` does for earlier runs."""
     comparison = ev.compare(THREE)
     stored = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
     assert stored["best"] == "a" and list(stored["models"]) == ["a", "c", "b"]
@@ -128,8 +126,7 @@ def test_prior_probabilities_must_be_positive(bad):
 
 
 def test_errors_that_are_not_known_stay_unknown():
-    # Laplace's approximation as it stands has no standard error: NaN, and None once it has been
-    # JSON.
+    # Laplace's approximation alone has no standard error: NaN, or None after a trip through JSON.
     known, unknown = make_evidence(-10.0, 0.1), make_evidence(-12.0, math.nan)
     for given in (unknown, json.loads(json.dumps(unknown.to_dict(), allow_nan=False))):
         comparison = ev.compare({"known": known, "unknown": given})

@@ -1,6 +1,4 @@
-"""The cache of compiled programs: filled by one process, read by the next, and used only where it
-is wanted.
-"""
+"""The cache of compiled programs: written by one process, read by the next, used if wanted."""
 
 import json
 import os
@@ -18,7 +16,7 @@ import evidentia as ev
 from evidentia.cli import main
 from evidentia.cli import run as shell
 
-# That an import changes nothing of JAX's configuration is in test_package.py.
+# test_package.py tests that the import leaves JAX's configuration unchanged.
 
 OPTIONS = (
     "jax_compilation_cache_dir",
@@ -29,7 +27,7 @@ OPTIONS = (
 
 @pytest.fixture(autouse=True)
 def configuration():
-    """JAX's options for its cache; after the test they are what they were."""
+    """JAX's options for its cache, which are restored after the test."""
     before = {name: getattr(jax.config, name) for name in OPTIONS}
     yield before
     for name, value in before.items():
@@ -39,7 +37,7 @@ def configuration():
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A user with an empty home, who has set no cache for JAX or evidentia."""
+    """A user with an empty home and no cache set for JAX or evidentia."""
     jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CACHE_HOME", "EVIDENTIA_COMPILATION_CACHE"):
@@ -48,7 +46,7 @@ def home(tmp_path, monkeypatch):
 
 
 def compile_one():
-    """As a process that has not compiled it yet: a new function, but the same program."""
+    """Compile the same program as a new function, as in a process that has not compiled it yet."""
     jax.jit(lambda x: 2 * x + 1)(jnp.zeros(3)).block_until_ready()
 
 
@@ -79,7 +77,11 @@ def test_the_next_process_compiles_nothing_again(tmp_path):
     second, written, read, said = process()
     assert (second, written) == (first, 0)
     assert read >= len(programs)
-    if jax.__version_info__ >= (0, 10, 2):  # before, false alarms, which the command line silences
+    if jax.__version_info__ >= (
+        0,
+        10,
+        2,
+    ):  # earlier releases print false alarms, which the command line silences
         assert said == ""
 
 
@@ -99,7 +101,7 @@ def test_the_default_is_the_users_cache_folder(home, monkeypatch):
     assert ev.use_compilation_cache() == home / ".cache" / "evidentia"
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "elsewhere"))
     assert ev.use_compilation_cache() == home / "elsewhere" / "evidentia"
-    assert (home / "elsewhere" / "evidentia").stat().st_mode & 0o077 == 0  # who can write here can run code
+    assert (home / "elsewhere" / "evidentia").stat().st_mode & 0o077 == 0  # write access is code execution
 
 
 def test_the_default_on_macos(home, monkeypatch):
@@ -109,13 +111,9 @@ def test_the_default_on_macos(home, monkeypatch):
 
 @pytest.mark.parametrize("name", ["file", "file/below", "/proc/evidentia"])
 def test_a_folder_that_cannot_be_written_gets_one_message(tmp_path, configuration, name):
-    """A file, a folder below a file, and one that not even root can make; JAX's configuration
-    stays as it was.
-    """
+    """A file, a folder below a file, and one that not even root can make; JAX is unchanged."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        ev.ConfigurationError, match="folder must be one that can be written to; got "
-    ) as error:
+    with pytest.raises(ev.ConfigurationError, match="folder must be writable; got ") as error:
         ev.use_compilation_cache(tmp_path / name)
     assert str(tmp_path / name) in str(error.value)
     assert configuration == {option: getattr(jax.config, option) for option in OPTIONS}
@@ -128,17 +126,17 @@ def test_a_user_without_a_home_gets_the_same_message(monkeypatch, home):
     monkeypatch.setattr(Path, "expanduser", no_home)
     with pytest.raises(ev.ConfigurationError, match=r"got ~/.*evidentia \(Could not determine home"):
         ev.use_compilation_cache()
-    shell.keep_compiled_programs(None)  # a command goes without
+    shell.keep_compiled_programs(None)  # a command runs without a cache
     assert jax.config.jax_compilation_cache_dir is None
 
 
 # Commands
-# --------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def cache_of(home, monkeypatch, capsys):
-    """The folder of the cache, or None, that a command uses; it ends before the work."""
+    """The cache folder that a command uses, or None; the command does no work."""
 
     def cache_of(*words, command="estimate"):
         with monkeypatch.context() as patched:
@@ -200,9 +198,7 @@ def test_a_command_that_loads_compiled_programs_says_nothing(tmp_path):
 
 
 def test_a_command_says_nothing_of_a_damaged_program(tmp_path):
-    """As a run leaves it that was killed while it wrote, or met a full disk: JAX warns and
-    compiles.
-    """
+    """A killed run or a full disk can leave a damaged program: JAX warns and compiles it."""
     folder = ev.use_compilation_cache(tmp_path)
     compile_one()
     for program in folder.glob("*-cache"):

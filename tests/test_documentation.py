@@ -1,6 +1,4 @@
-"""README.md and the site: every block of code runs, commands exist, links lead somewhere, the
-reference has every name.
-"""
+"""README.md and the site: code blocks run, commands and links exist, the reference is complete."""
 
 import os
 import pydoc
@@ -24,7 +22,7 @@ ALIKE = (
     "README.md",
     "docs/index.md",
     "docs/start.md",
-)  # one after the other, as they compile the same programs
+)  # in sequence, as they compile the same programs
 PAGES = [
     *ALIKE,
     *sorted({str(p.relative_to(REPOSITORY)) for p in REPOSITORY.glob("docs/**/*.md")} - {*ALIKE}),
@@ -32,7 +30,7 @@ PAGES = [
 
 
 class Block(NamedTuple):
-    """A block of code on a page, and the line where it begins."""
+    """A block of code on a page, and its first line."""
 
     language: str
     code: str
@@ -55,15 +53,13 @@ def pages_with(language: str) -> list[str]:
 
 
 def pages_with_examples() -> list[str]:
-    """Those of the gallery are scripts, with real data and tests of their own."""
+    """Pages with Python code, without the gallery, whose scripts have their own tests."""
     return [page for page in pages_with("python") if not page.startswith("docs/gallery/")]
 
 
 @pytest.fixture
 def folder_of_a_reader(tmp_path, monkeypatch):
-    """A folder to work in, with the file that grows; compiled programs stay where the other tests
-    have them.
-    """
+    """A folder to work in, with a file that grows; compiled programs use the tests' cache."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sensor.csv").write_text("pressure,flow\n1.0,0.2\n1.1,0.3\n")
     kept = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
@@ -78,10 +74,9 @@ def folder_of_a_reader(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", pages_with_examples())
 def test_examples_run(page, folder_of_a_reader, capsys):
-    """The blocks of a page, one after the other as a reader runs them, on 600 rows in place of
-    thousands.
+    """Run the blocks of a page in order, as a reader does, on 600 rows instead of thousands.
 
-    A block marked text is what the one above it prints.
+    A block marked text is the output of the one above it.
     """
     namespace, printed = {"__name__": "example"}, ""
     for block in blocks(page, "python", "text"):
@@ -104,9 +99,7 @@ def test_every_block_is_of_a_kind_that_is_tested():
 
 @pytest.mark.parametrize("page", [*pages_with("sh"), "CONTRIBUTING.md"])
 def test_commands_exist(page):
-    """Subcommands and options of evidentia are parsed; the targets of make and the scripts are
-    there.
-    """
+    """Subcommands and options of evidentia parse; targets of make and scripts exist."""
     targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), flags=re.MULTILINE)
     for block in blocks(page, "sh"):
         for command in re.split(r"[\n|]", block.code):
@@ -125,9 +118,7 @@ def test_commands_exist(page):
 
 
 def parse(words: list[str]) -> None:
-    """Fails for words that the command line does not take; a synopsis, with …, needs only a
-    subcommand that exists.
-    """
+    """Fail for words that the command line rejects; of a synopsis, with …, check the subcommand."""
     group = typer.main.get_command(app)
     if words[0].startswith("-"):
         assert words[0] in {name for parameter in group.params for name in parameter.opts}
@@ -160,7 +151,7 @@ def test_navigation_has_every_page():
 
 
 def test_reference_has_every_public_name():
-    """By itself, or in the module that it is from."""
+    """By itself, or in the module that defines it."""
     named = re.findall(r"^::: (\S+)$", text_of("docs/reference.md"), flags=re.MULTILINE)
     for name in ev.__all__:
         home = getattr(getattr(ev, name), "__module__", None) or getattr(ev, name).__name__
@@ -176,7 +167,7 @@ def test_command_line_has_every_command_and_estimator():
 
 
 def test_diagnostics_has_every_sign():
-    """Their names are the keys with spaces in what the estimators diagnose."""
+    """Names of signs are the keys with spaces in the diagnoses of the estimators."""
     sources = [
         path.read_text(encoding="utf-8") for path in (REPOSITORY / "src/evidentia/evidence").rglob("*.py")
     ]

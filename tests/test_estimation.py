@@ -1,4 +1,4 @@
-"""`estimate`: the arguments' checks, progress, interruption, and no side effects of precision."""
+"""`estimate`: argument checks, progress, interruption, and no change of JAX's precision."""
 
 import sys
 

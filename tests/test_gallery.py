@@ -1,6 +1,4 @@
-"""The gallery: pages are what `make gallery` makes of the scripts, scripts keep to the public
-interface, and they run.
-"""
+"""The gallery: pages match their scripts, which run and use only the public interface."""
 
 import ast
 import bz2
@@ -27,8 +25,9 @@ every_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: scr
 
 
 def cells(script: Path) -> list[tuple[str, str]]:
-    """The cells of a script in the percent format: what stands behind `# %%`, and the text, of
-    Markdown without `# `.
+    """The cells of a script in the percent format: the words after `# %%`, and the text.
+
+    Markdown is without its `# `.
     """
     _, *parts = re.split(r"^# %%(.*)\n", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
@@ -55,9 +54,7 @@ def test_there_are_six_examples_with_a_page_each():
 
 @every_script
 def test_page_holds_the_script_as_it_stands(script):
-    """Prose and code, to the letter; only what was printed, the pictures and the last line come
-    from running it.
-    """
+    """Verbatim prose and code; only printed text, pictures and the last line come from the run."""
     page, _, footer = page_of(script).rpartition("\n---\n")
     assert f"`gallery/{script.name}`" in footer
     page = re.sub(r"^```text\n.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
@@ -100,9 +97,7 @@ def test_script_uses_public_names_only(script):
 
 @every_script
 def test_script_reads_like_an_article(script):
-    """A title, the question first, a section on what could mislead, and prose before every run of
-    code cells.
-    """
+    """A title, the question first, a section on pitfalls, and prose at the end."""
     prose = [text for kind, text in cells(script) if kind == "[markdown]"]
     assert re.match(r"# .+\n\n\*\*The question\.\*\*", prose[0])
     assert sum("## What could mislead here" in text for text in prose) == 1
@@ -118,8 +113,7 @@ def test_index_lists_every_page():
         assert navigation.count(f"gallery/{script.stem}.md") == 1
 
 
-# Where the data come from: a folder, or else the origin. The first code cell of a script reads
-# them.
+# The first code cell of a script reads the data, from a folder or else from their origin.
 
 SERIES = {
     "series": [{"raw": [2.0, 2.5, 2.0, 3.0, 3.5, 3.0]}],
@@ -213,9 +207,7 @@ def test_breast_cancer_table_is_the_same_from_folder_and_origin(tmp_path, monkey
 @pytest.mark.gallery
 @every_script
 def test_script_runs(script, request, monkeypatch, capsys):
-    """As a plain script. What it prints is not compared: another machine or version may change a
-    last digit.
-    """
+    """As a plain script; output is not compared, as its last digits depend on the machine."""
     code = script.read_text(encoding="utf-8")
     if "EVIDENTIA_DATA" in code:
         monkeypatch.setenv("EVIDENTIA_DATA", str(request.getfixturevalue("shared_data")))

@@ -1,6 +1,4 @@
-"""The package as others get it: the wheel, what an import changes, and documentation of every
-public name.
-"""
+"""The package as users get it: wheel, effects of the import, and docstrings of public names."""
 
 import ast
 import email
@@ -23,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def run(*command: str | Path, **options) -> str:
-    """Run a command without this process' Python path; its output, or a failure that shows it."""
+    """Run a command without this process's Python path; return its output, or fail with it."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
@@ -63,7 +61,7 @@ def test_wheel_holds_the_whole_package(wheel):
 
 
 def test_wheel_runs_without_the_source_tree(wheel, tmp_path):
-    """The wheel alone, beside the dependencies of this environment."""
+    """The wheel alone, with the dependencies of this environment."""
     words = ("install", "--quiet", "--no-deps", "--no-compile", "--no-index", "--target", tmp_path / "wheel")
     run(sys.executable, "-m", "pip", *words, wheel)
     script = f"""
@@ -88,7 +86,7 @@ OPTIONAL = {"pandas"}  # for `to_pandas`, by a user who has it
 
 
 def test_every_import_is_a_declared_dependency(wheel):
-    """What modules import is what the wheel requires, without extras: no more, no less."""
+    """The wheel requires exactly what its modules import, without extras."""
     imported = set()
     for path in (REPOSITORY / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -106,9 +104,7 @@ def test_every_import_is_a_declared_dependency(wheel):
 
 @pytest.mark.network
 def test_wheel_runs_in_an_empty_environment(wheel, tmp_path):
-    """With its declared dependencies and nothing else; half a minute, so `make test-oldest` runs
-    it and not `make test`.
-    """
+    """With its declared dependencies only; half a minute, so in `make test-oldest` alone."""
     run(sys.executable, "-m", "venv", tmp_path / "empty")
     python = tmp_path / "empty" / "bin" / "python"
     constraints = REPOSITORY / "constraints.txt"
@@ -124,14 +120,12 @@ def test_wheel_runs_in_an_empty_environment(wheel, tmp_path):
 
 
 def test_import_changes_no_global_state():
-    """JAX's configuration, logging, matplotlib, warnings, random numbers and the environment stay
-    as they were.
-    """
+    """JAX's configuration, logging, matplotlib, warnings, randomness and environment."""
     script = """
         import logging, os, signal, sys, warnings
 
         import jax, matplotlib, numpy
-        # What these do on import is theirs.
+        # Their own changes on import do not count.
         import arviz, blackjax, numpyro, pyarrow, rich, typer
 
         def state():
@@ -159,7 +153,7 @@ def test_import_changes_no_global_state():
 
 
 def test_import_leaves_jax_alone_when_it_comes_first():
-    """The same for a user who imports evidentia before anything else: JAX has its defaults."""
+    """The same if evidentia is imported before anything else: JAX has its defaults."""
     show = "import jax; print(sorted((k, str(v)) for k, v in jax.config.values.items()))"
     assert run(sys.executable, "-c", "import evidentia; " + show) == run(sys.executable, "-c", show)
 
@@ -170,7 +164,7 @@ def modules() -> list[str]:
 
 
 def documented(name: str, thing: object) -> list[str]:
-    """The names below a public class or function that have no docstring."""
+    """The names below a public class or function without a docstring."""
     if isinstance(thing, property):
         return [] if inspect.getdoc(thing.fget) else [name]
     if isinstance(thing, staticmethod | classmethod):
@@ -199,7 +193,7 @@ def test_every_public_name_has_a_docstring(name):
 
 
 def public_names() -> dict[str, object]:
-    """What users call, from the rooms that the site names."""
+    """The names that users call, from the rooms that the site documents."""
     rooms = "", ".kernels", ".posterior.gradients", ".latent", ".model.built_in", ".data.sources"
     found = {}
     for room in (importlib.import_module(f"evidentia{name}") for name in rooms):
@@ -213,7 +207,7 @@ def public_names() -> dict[str, object]:
 
 
 def is_protocol(thing: object) -> bool:
-    """A protocol says what an algorithm must do, and has no source itself."""
+    """A protocol specifies an interface and has no source itself."""
     return getattr(thing, "_is_protocol", False)
 
 
@@ -225,16 +219,14 @@ def test_every_algorithm_says_its_source():
         if name.startswith("evidentia.model.built_in.")
         or (any(callable(getattr(thing, verb, None)) for verb in verbs) and not is_protocol(thing))
     }
-    del found["evidentia.posterior.gradients.FullBatch"]  # the gradient as it is defined
+    del found["evidentia.posterior.gradients.FullBatch"]  # the gradient by definition
     assert len(found) > 30
     missing = [name for name, thing in found.items() if "Source:" not in (inspect.getdoc(thing) or "")]
     assert not missing, f"without a source: {', '.join(missing)}"
 
 
 def test_what_checks_its_arguments_says_what_it_raises():
-    """Found by the statements `raise` and by the checks of `fields.py`, in functions and in what
-    makes objects.
-    """
+    """In functions and constructors with a `raise` or a call of a `check_` function."""
     missing = []
     for name, thing in public_names().items():
         own = vars(thing) if inspect.isclass(thing) else {"": thing}

@@ -90,9 +90,7 @@ def test_arviz_gets_each_particle_once_if_weights_are_equal():
 
 
 def test_arviz_draws_follow_the_weights():
-    """Systematic resampling: particle i occurs ⌊M Wᵢ⌋ or ⌈M Wᵢ⌉ times, and arviz.summary needs no
-    weights.
-    """
+    """Particle i occurs ⌊M Wᵢ⌋ or ⌈M Wᵢ⌉ times (systematic resampling); no weights are needed."""
     evidence = make_evidence(num_particles=2000)
     data = evidence.to_arviz()
     counts = np.bincount(data.sample_stats["particle"].values[0], minlength=2000)

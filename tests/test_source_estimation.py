@@ -32,8 +32,8 @@ def test_rows_with_missing_values_can_be_left_out_and_are_counted(data):
     evidence = ev.estimate(MODEL, ArraySource(holey, missing="drop"), method=METHOD)
     assert evidence.num_observations == 2700 and evidence.diagnostics["num_dropped"] == 300
     whole = {name: values[np.arange(3000) % 10 != 0] for name, values in data.items()}
-    # Three times the root mean square error of 100 seeds; an error that 64 draws report scatters
-    # by a factor of two.
+    # Three times the root mean square error of 100 seeds; the standard error reported with 64
+    # particles varies by a factor of two.
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(whole)) < 3 * 0.022
 
 

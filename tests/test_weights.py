@@ -1,4 +1,4 @@
-"""Log weights: the effective sample size and its limits, temperatures, increments, resampling."""
+"""Log weights: limits of the effective sample size, temperatures, increments, resampling."""
 
 import jax
 import numpy as np
@@ -103,7 +103,7 @@ def test_systematic_resampling_rounds_the_expected_counts(seed):
     log_weights = np.random.default_rng(seed).normal(size=33)
     ancestors = np.asarray(weights.resample(jax.random.key(seed), log_weights))
     counts = np.bincount(ancestors, minlength=33)
-    # One count is off where a boundary falls within float32's rounding of a stratum's edge.
+    # A count is off by one if a boundary is within float32 rounding of a stratum's edge.
     expected = 33 * np.exp(weights.normalise(log_weights))
     assert np.all(counts >= np.floor(expected - 1e-4)) and np.all(counts <= np.ceil(expected + 1e-4))
 
@@ -128,7 +128,7 @@ def test_pareto_shape_of_pareto_weights(shape):
         log_weights = np.append(-shape * np.log(uniform), -np.inf)
         found.append(weights.pareto_shape(log_weights))
     # The fit to the largest 3√4000 = 190 weights has a standard error of about (1 + k)/√190, and
-    # draws k towards 1/2.
+    # shrinks k towards 1/2.
     assert np.mean(found) == pytest.approx(
         shape, abs=4.5 * (1 + shape) / np.sqrt(190 * 20) + 10 / 200 * abs(0.5 - shape)
     )

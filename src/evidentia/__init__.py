@@ -6,14 +6,13 @@ model = ev.models.softmax_regression(num_features=10, num_classes=4)
 evidence = ev.estimate(model, {"x": x, "y": y})
 evidence.log_evidence, evidence.standard_error
 
-Names are loaded when they are first used, so that the import takes no time, and a command loads
-only what it needs.
+Names are loaded on first use, so the import is fast and a command loads only what it needs.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for type checkers and editors; the tests compare this list with the next one
+if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with the next one
     from evidentia import kernels as kernels
     from evidentia import latent as latent
     from evidentia.bounds import Sandwich, sandwich

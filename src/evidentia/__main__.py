@@ -1,4 +1,4 @@
-"""`python -m evidentia` is the command line."""
+"""`python -m evidentia` runs the command line."""
 
 import sys
 

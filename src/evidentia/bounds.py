@@ -1,4 +1,4 @@
-"""`sandwich`: bounds on the log evidence of simulated data from both sides."""
+"""`sandwich`: lower and upper bounds on the log evidence of simulated data."""
 
 from __future__ import annotations
 
@@ -41,26 +41,28 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Sandwich:
-    """The log evidence of simulated data from two sides, in nats.
+    """Lower and upper bounds on the log evidence of simulated data, in nats.
 
     Attributes:
-        lower: bound from below, the forward estimate less a quantile of its error.
-        upper: bound from above, the reverse estimate and the same quantile of its error.
-        forward: from the prior to the posterior, the logarithm of an unbiased estimate of Z; too
-            low on average.
-        reverse: from the posterior to the prior, that of an unbiased estimate of 1/Z; too high on
+        lower: lower bound: the forward estimate minus a quantile of its error.
+        upper: upper bound: the reverse estimate plus the same quantile of its error.
+        forward: from the prior to the posterior, by an unbiased estimate of Z; too low on average.
+        reverse: from the posterior to the prior, by an unbiased estimate of 1/Z; too high on
             average.
-        confidence: that the bounds were asked to have.
-        exact: the exact log evidence, if the model has it.
-        params: the parameters that the data were simulated with.
+        confidence: requested confidence of the bounds.
+        exact: exact log evidence, if the model provides it.
+        params: parameters from which the data were simulated.
         num_observations: rows of the data.
         method: the estimator's configuration.
         model_name: name of the model.
-        seed: of the data and of both runs.
-        seconds: duration of both runs, compilation included.
+        seed: seed of the data and of both runs.
+        seconds: duration of both runs, including compilation.
 
     Example:
-        >>> Sandwich(-10.2, -9.9, Side(-10.1, 0.05), Side(-10.0, 0.05), 0.99, None, {}, 50, None, "m", 0, 1.0).gap
+        >>> Sandwich(
+        ...     -10.2, -9.9, Side(-10.1, 0.05), Side(-10.0, 0.05),
+        ...     0.99, None, {}, 50, None, "m", 0, 1.0,
+        ... ).gap
         0.3
     """
 
@@ -79,7 +81,7 @@ class Sandwich:
 
     @property
     def gap(self) -> float:
-        """The distance of the bounds, in nats: the largest error of the method on data like these."""
+        """Distance between the bounds in nats: the largest error of the method on such data."""
         return round(self.upper - self.lower, 12)
 
     def __repr__(self) -> str:
@@ -89,7 +91,7 @@ class Sandwich:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """A summary that JSON can hold."""
+        """A JSON-compatible summary."""
         names = (
             "lower",
             "upper",
@@ -105,7 +107,7 @@ class Sandwich:
         return {name: getattr(self, name) for name in names} | sides | {"method": configuration(self.method)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Both estimates, the bounds and, if it is known, the exact value.
+        """Plot both estimates, the bounds and, if known, the exact value.
 
         `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
         """
@@ -124,31 +126,29 @@ def sandwich(
     confidence: float = 0.99,
     progress: bool | Callable[[Update], None] = False,
 ) -> Sandwich:
-    """Bound the log evidence of simulated data from both sides: a check of a method on data like
-    yours.
+    """Bound the log evidence of simulated data from both sides, to check a method.
 
-    Parameters are drawn from the prior, and data given them: the parameters are then an exact draw
-    of the posterior of the data. A forward run of the method gives an unbiased estimate of the
-    evidence, and so a log evidence that is too low on average; a reverse run from the exact draw
-    gives one that is too high on average. Where particles do not mix, the two
-    differ: the gap reveals an error that no single run can. A result for simulated data need not
-    hold for real data, whose posterior may have another shape.
+    Parameters are drawn from the prior, and data given the parameters, which are then an exact
+    draw from the posterior. A forward run of the method gives an unbiased estimate of the
+    evidence, whose logarithm is too low on average; a reverse run from the exact draw gives one
+    that is too high on average. If the particles mix badly, the two differ: the gap reveals an
+    error that no single run can. A result for simulated data need not hold for real data, whose
+    posterior may have a different shape.
 
-    `lower` and `upper` lie beyond the two estimates by the Gaussian quantile of `confidence`, in
-    units of their standard errors. Without it an estimate that is good to 0.01 nats would lie on
-    the wrong side every other time. The particles of the reverse run all come from one exact draw:
-    where modes are separate it sees one of them, and its standard error is too small; the estimate
+    `lower` and `upper` extend the two estimates by the Gaussian quantile of `confidence`, in units
+    of their standard errors. Otherwise, an estimate that is accurate to 0.01 nats would lie on the
+    wrong side half of the time. All particles of the reverse run start from one exact draw. If
+    modes are separate they see only one of them, and the standard error is too small; the estimate
     is still too high on average.
 
     Args:
         model: a prior and a pointwise log-likelihood.
         data: the number of observations, for a model that can simulate (the built-in ones can); or
-            a function of a seed that returns data and the parameters, drawn from the prior, that
-            they were simulated with.
-        method: `AIS()` if not given, `SMC` or `SGAIS`. The annealed path of `SGAIS` is taken,
-            without drawing anew; with its stochastic gradients the bounds hold up to the bias of
-            the moves.
-        seed: of the data and of both runs.
+            a function of a seed that returns data and the parameters, drawn from the prior, from
+            which they were simulated.
+        method: `AIS()` if not given, `SMC` or `SGAIS`. Of `SGAIS` only the annealed path is used,
+            without redrawing; its stochastic gradients add the bias of the moves to the bounds.
+        seed: seed of the data and of both runs.
         confidence: between 0 and 1.
         progress: True for a bar on standard error, or a function that is called with an `Update`
             after each step.
@@ -159,7 +159,7 @@ def sandwich(
     Raises:
         ModelError: the model cannot simulate, or the parameters belong to another model.
         ConfigurationError: another argument is out of range.
-        EstimationError: as `estimate` does.
+        EstimationError: as raised by `estimate`.
 
     Example:
         >>> ev.sandwich(ev.models.linear_regression(2), 100)  # doctest: +SKIP
@@ -206,13 +206,13 @@ def _both_ways(
     key: jax.Array,
     tell: _Teller,
 ) -> tuple[Side, Side]:
-    """The estimates forwards and backwards."""
+    """The forward and the reverse estimate."""
     key_forward, key_start = jax.random.split(key)
     last, marks = None, []
     for last in method.run(bound, rows, key_forward):
         marks.append(last.num_observations)
         tell(0.5 * _share(last, rows.size), last.estimate)
-    assert last is not None  # a path has one step at least
+    assert last is not None  # a path has at least one step
     forward = backward = last.estimate
     population = reverse.start(bound, rows, position, last.positions, last.log_weights, key_start)
     path = method if isinstance(method, AIS) else method.path
@@ -223,7 +223,7 @@ def _both_ways(
 
 @dataclass
 class _Teller:
-    """Reports the progress of both runs; before the end no value is an estimate."""
+    """Reports the progress of both runs; no value counts as an estimate before the end."""
 
     report: Callable[[Update], None]
     num_rows: int
@@ -239,10 +239,8 @@ class _Teller:
 
 
 def _side(estimate: Estimate | None) -> Side:
-    """The logarithm of the unbiased estimate itself: bounds must not have the correction for its
-    bias.
-    """
-    assert estimate is not None  # a path has one after each step
+    """The logarithm of the unbiased estimate, without its bias correction, as bounds require."""
+    assert estimate is not None  # a path has an estimate after each step
     return Side(estimate.raw, estimate.standard_error)
 
 
@@ -255,7 +253,7 @@ def _check(model: Any, method: Any, seed: Any, confidence: float) -> None:
         raise ModelError(f"model must be an evidentia.Model; got {type(model).__name__}.")
     if not isinstance(method, AIS | SMC | SGAIS):
         raise ConfigurationError(
-            f"method must be AIS(), SMC() or SGAIS(), whose path can be walked backwards; got {method!r}."
+            f"method must be AIS(), SMC() or SGAIS(), whose path can be reversed; got {method!r}."
         )
     check_seed(seed)
     if not 0 < confidence < 1:
@@ -267,8 +265,8 @@ def _simulate(model: Model, data: int | Simulator, seed: int) -> tuple[Any, dict
         found = data(seed)
         if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict):
             raise ConfigurationError(
-                "data must be a function of a seed that returns a tuple of data and a dict of the parameters that they "
-                f"were simulated with; it returned {type(found).__name__}."
+                "data must be a function of a seed that returns a tuple of data and a dict of the parameters from which "
+                f"they were simulated; it returned {type(found).__name__}."
             )
         return found
     if isinstance(data, bool) or not isinstance(data, int | np.integer) or data < 2:
@@ -277,8 +275,8 @@ def _simulate(model: Model, data: int | Simulator, seed: int) -> tuple[Any, dict
         )
     if model.simulate is None:
         raise ModelError(
-            f"{model!r} cannot simulate: give, in place of the number of observations, a function of a seed that "
-            "returns data and the parameters, drawn from the prior, that they were simulated with."
+            f"{model!r} cannot simulate: instead of the number of observations, give a function of a seed that "
+            "returns data and the parameters, drawn from the prior, from which they were simulated."
         )
     return model.simulate(int(data), seed)
 

@@ -1,6 +1,4 @@
-"""`compare`: models by their evidence, with log Bayes factors, model probabilities and their
-errors.
-"""
+"""`compare`: log Bayes factors and model probabilities with their errors, from evidence."""
 
 from __future__ import annotations
 
@@ -24,20 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Models in the order of their log evidence, the best first. Every column is an array in that
-    order.
+    """Models sorted by log evidence, best first; every column is an array in that order.
 
     Attributes:
         names: the models' names.
         num_observations: rows, the same for all models.
         log_evidence: in nats.
         standard_error: of `log_evidence`, in nats.
-        log_bayes_factor: against the best: 0 for the best, negative for the others, in nats.
+        log_bayes_factor: against the best model, in nats: 0 for the best, negative for the others.
         log_bayes_factor_error: standard error of `log_bayes_factor`, in nats.
-        prior_probability: the models' probabilities before the data.
-        probability: the models' probabilities given the data.
+        prior_probability: prior probabilities of the models.
+        probability: posterior probabilities of the models.
         probability_error: standard error of `probability`, to first order (see `compare`).
-        seconds: time that each estimate took.
+        seconds: duration of each estimate.
     """
 
     names: tuple[str, ...]
@@ -58,7 +55,7 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """The answer in one or two sentences."""
+        """The conclusion in one or two sentences."""
         if len(self.names) == 1:
             nats = text.with_error(self.log_evidence[0], self.standard_error[0])
             return f"The log evidence of {self.best} is {nats} nats. Nothing to compare it with."
@@ -66,7 +63,7 @@ class Comparison:
         if math.isnan(self.log_bayes_factor_error[1]):
             return (
                 f"{self.best} has the highest log evidence, {lead} above {self.names[1]}. Whether that is significant is "
-                "unknown: so is the standard error of one of the estimates."
+                "unknown, as is the standard error of one of the estimates."
             )
         if not self.is_clear:
             return (
@@ -83,13 +80,11 @@ class Comparison:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the best model leads the next by at least two standard errors; not if these are
-        not known.
-        """
+        """Whether the best model leads by at least two standard errors; False if unknown."""
         return len(self.names) == 1 or -self.log_bayes_factor[1] >= 2 * self.log_bayes_factor_error[1]
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """A header and one row of text per model, as the terminal and the notebook show them."""
+        """A header and one row of text per model, for the terminal and notebooks."""
         header = ("model", "log evidence (nats)", "log Bayes factor", "probability", "seconds")
         return header, [
             (
@@ -109,10 +104,9 @@ class Comparison:
         return text.html_table(*self.cells())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it: the number of observations, and per model a dictionary of its
-        numbers.
+        """A JSON-compatible summary, with a dictionary of numbers per model.
 
-        Errors that are not known become None.
+        Unknown errors become None.
         """
         columns = (
             "log_evidence",
@@ -145,24 +139,24 @@ def compare(
 ) -> Comparison:
     """Compare models by their evidence on the same data.
 
-    With prior probabilities πᵢ the probability of model i given the data is πᵢ Ẑᵢ / Σ πⱼ Ẑⱼ. The
-    estimates are taken as independent; to first order in their errors sⱼ (the delta method)
+    With prior probabilities πᵢ, the posterior probability of model i is πᵢ Ẑᵢ / Σ πⱼ Ẑⱼ. The
+    estimates are treated as independent; to first order in their errors sⱼ (the delta method)
 
         Var p̂ᵢ = p̂ᵢ² ((1 - p̂ᵢ)² sᵢ² + Σ_{j≠i} p̂ⱼ² sⱼ²),
 
-    never more than pᵢ (1 - pᵢ), the variance of a yes or no. Once errors exceed about one nat,
-    look at the log Bayes factor and its error instead. Where one standard error is not known (NaN,
-    or None in a dictionary), as that of Laplace's approximation, neither are those of the
-    probabilities, nor of the log Bayes factors that rest on it.
+    capped at pᵢ (1 - pᵢ), the variance of a Bernoulli variable. Once errors exceed about one nat,
+    look at the log Bayes factor and its error instead. If one standard error is unknown (NaN, or
+    None in a dictionary), as for Laplace's approximation, then so are the errors of the
+    probabilities, and of the log Bayes factors that depend on it.
 
     Args:
-        evidences: the models' evidence by name, each an `Evidence` or what its `to_dict` returned.
-        prior_probabilities: the models' probabilities before the data, by the same names; equal if
-            not given. They are divided by their sum.
+        evidences: the models' evidence by name, each an `Evidence` or the result of its `to_dict`.
+        prior_probabilities: prior probabilities of the models, by the same names, normalised to
+            sum to one; equal if not given.
 
     Raises:
-        ConfigurationError: if there is nothing to compare, the numbers of observations differ, or
-            the prior probabilities do not fit.
+        ConfigurationError: there is nothing to compare, the numbers of observations differ, or
+            the prior probabilities do not match the models.
 
     Example:
         >>> ev.compare({"linear": evidence_a, "student-t": evidence_b})  # doctest: +SKIP
@@ -199,8 +193,7 @@ def plot_comparison(
     prior_probabilities: Mapping[str, float] | None = None,
     axes: Sequence[Axes] | None = None,
 ) -> tuple[Axes, Axes]:
-    """Log Bayes factors against the best model, and model probabilities, as functions of the
-    number of observations.
+    """Plot log Bayes factors and model probabilities against the number of observations.
 
     Args:
         evidences: at least two, by name, on the same data.
@@ -211,7 +204,7 @@ def plot_comparison(
         The two axes.
 
     Raises:
-        ConfigurationError: if there are fewer than two models, or as `compare` does.
+        ConfigurationError: there are fewer than two models, or as raised by `compare`.
     """
     from evidentia.display.plots import draw_comparison
 
@@ -240,7 +233,7 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
 
 
 def _is_unknown(evidence: Any, value: Any) -> bool:
-    """Whether a standard error is said not to be known: NaN, of which JSON makes None."""
+    """Whether a standard error is marked as unknown: NaN, which is None in JSON."""
     is_none = isinstance(evidence, Mapping) and "standard_error" in evidence and value is None
     return is_none or (isinstance(value, float | np.floating) and math.isnan(value))
 
@@ -253,15 +246,16 @@ def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> f
         return float(value)
     given = f"{column}={value}" if isinstance(evidence, Evidence | Mapping) else type(evidence).__name__
     raise ConfigurationError(
-        f"evidences[{name!r}] must be an Evidence, or the dictionary of its to_dict, with a finite {column}; got {given}."
+        f"evidences[{name!r}] must be an Evidence, or the result of its to_dict, with a finite {column}; got {given}."
     )
 
 
 def prior_of(names: list[str], given: Mapping[str, float] | None, argument: str) -> Float[ndarray, " models"]:
-    """Prior probabilities in the order of the names, adding up to one; equal if none are given.
+    """Prior probabilities in the order of the names, summing to one; equal if not given.
 
     Raises:
-        ConfigurationError: other names, or numbers that are not positive; it names `argument`.
+        ConfigurationError: names that differ, or numbers that are not positive; the message names
+            `argument`.
     """
     if given is None:
         return np.full(len(names), 1 / len(names))

@@ -1,6 +1,4 @@
-"""How programs are compiled, and kept on disk, so that the next process need not compile them
-again.
-"""
+"""Compilation of large programs, and a cache on disk that saves later processes the work."""
 
 import os
 import sys
@@ -15,12 +13,11 @@ from evidentia.errors import ConfigurationError
 
 
 def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
-    """`jax.jit` as a decorator for large programs that the host calls; they cannot be called by
-    another program.
+    """`jax.jit` as a decorator for large programs called by the host, not by other programs.
 
-    LLVM's level 2 takes a quarter less time to compile them than level 3, JAX's default, and they
-    run as fast: a Metropolised move of a NumPyro regression 1.08 and 1.40 s to compile, 29 ms to
-    run with either (0.75 s and 118 ms at level 0).
+    LLVM's level 2 compiles them in a quarter less time than level 3, JAX's default, and they run
+    as fast: a Metropolised move of a NumPyro regression takes 1.08 instead of 1.40 s to compile
+    and 29 ms to run with either (0.75 s and 118 ms at level 0).
     """
     options = {"xla_backend_optimization_level": 2}
 
@@ -31,28 +28,28 @@ def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callab
 
 
 def use_compilation_cache(folder: str | Path | None = None) -> Path:
-    """Keep compiled programs in a folder, and take them from there in later processes.
+    """Keep compiled programs in a folder, and load them from there in later processes.
 
-    Of a first estimate on a few thousand rows, about half is compilation. This sets JAX's
-    persistent compilation cache, for everything that this process compiles from now on, whether
-    JAX was used before or not. Importing evidentia does not do that; the command line does. JAX
-    tells programs of different releases, devices and processors apart, so the folder can stay
-    through upgrades, and be deleted at any time: nothing else removes old programs. Whoever can
-    write to it can run code as you.
+    Compilation takes about half the time of a first estimate on a few thousand rows. This sets
+    JAX's persistent compilation cache for everything that this process compiles from now on,
+    whether JAX was used before or not. Importing evidentia does not set it; the command line does.
+    JAX distinguishes programs of different releases, devices and processors, so the folder can be
+    kept across upgrades. It can be deleted at any time; nothing else removes old programs. Anyone
+    who can write to it can run code as you.
 
     JAX 0.9 to 0.10.1 prints false alarms about the machine's features when it loads programs on
     some CPUs.
 
     Args:
-        folder: made if it is missing. Default: `$XDG_CACHE_HOME/evidentia` or
+        folder: created if missing. Default: `$XDG_CACHE_HOME/evidentia` or
             `~/.cache/evidentia`, on macOS `~/Library/Caches/evidentia`.
 
     Returns:
         The folder, as an absolute path.
 
     Raises:
-        ConfigurationError: the folder cannot be made or written to; JAX's configuration is then as
-            it was.
+        ConfigurationError: the folder cannot be created or written to; JAX's configuration is then
+            unchanged.
 
     Example:
         >>> import evidentia as ev
@@ -64,26 +61,21 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
-    except (OSError, RuntimeError) as error:  # RuntimeError: ~ of a user who has no home
+    except (OSError, RuntimeError) as error:  # RuntimeError: ~ for a user without a home
         reason = getattr(error, "strerror", None) or error
-        raise ConfigurationError(
-            f"folder must be one that can be written to; got {wanted} ({reason})."
-        ) from error
+        raise ConfigurationError(f"folder must be writable; got {wanted} ({reason}).") from error
     from jax.experimental.compilation_cache import compilation_cache  # slow to import
 
     jax.config.update("jax_compilation_cache_dir", str(path))
-    # An estimate compiles some 40 programs of a few kB, most in under 0.1 s, together in seconds:
-    # keep all.
+    # Keep all: an estimate compiles some 40 programs of a few kB, most in under 0.1 s, in seconds.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    compilation_cache.reset_cache()  # or JAX goes on with a folder that it has already opened
+    compilation_cache.reset_cache()  # otherwise JAX keeps using a folder that it has opened
     return path
 
 
 def _user_cache() -> Path:
-    """Where the platform keeps what can be made again; a relative path does not count, says the
-    XDG standard.
-    """
+    """The platform's folder for caches; by the XDG standard, a relative path is ignored."""
     if sys.platform == "darwin":
         return Path("~/Library/Caches/evidentia")
     caches = Path(os.environ.get("XDG_CACHE_HOME", ""))

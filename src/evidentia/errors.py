@@ -1,7 +1,7 @@
 """Exceptions, warnings, and the checks of arguments that raise them.
 
-Every message names the argument, what was given and what is needed. This is the lowest room: it
-imports nothing of evidentia.
+Every message names the argument, what was given and what is needed. This module imports nothing
+else from evidentia.
 """
 
 import sys
@@ -15,12 +15,11 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class EvidentiaError(Exception):
-    """Base of every error that evidentia raises on purpose; the command line turns it into one
-    message.
+    """Base class of all deliberate errors; the command line turns each into one message.
 
     Attributes:
-        evidence: the `Evidence` of the rows taken in before the error, if `estimate` was
-            interrupted halfway; else None.
+        evidence: the `Evidence` of the rows processed before the error, if `estimate` failed
+            halfway; otherwise None.
     """
 
     evidence: Any = None
@@ -35,40 +34,34 @@ class ModelError(EvidentiaError, ValueError):
 
 
 class ConfigurationError(EvidentiaError, ValueError):
-    """A field of a method, or another argument that is neither data nor model, has an impossible
-    value.
-    """
+    """An invalid field of a method, or an invalid argument that is neither data nor model."""
 
 
 class EstimationError(EvidentiaError, RuntimeError):
-    """The estimator cannot go on: for example, every particle has a log-likelihood of -inf or NaN.
+    """The estimator cannot continue, for example because every log-likelihood is -inf or NaN.
 
     Attributes:
-        fit: the `LatentFit` of the steps before the error, if a method for latent variables was
-            interrupted halfway; else None.
+        fit: the `LatentFit` of the steps before the error, if a method for latent variables failed
+            halfway; otherwise None.
     """
 
     fit: Any = None
 
 
 class CheckpointError(EvidentiaError, RuntimeError):
-    """A checkpoint cannot be written or read: it is damaged, in use by another process, or of
-    another model.
-    """
+    """A checkpoint cannot be written or read: damaged, in use, or from another model."""
 
 
 class EvidenceWarning(UserWarning):
-    """The result stands, but its reader should know something about it."""
+    """The result is valid, but the user should know something about it."""
 
 
 class DiagnosticWarning(EvidenceWarning):
-    """A diagnostic suggests that a log evidence or its standard error is wrong; the message says
-    what to do.
-    """
+    """A diagnostic suggests a wrong log evidence or standard error; the message has advice."""
 
 
 def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> None:
-    """Issue warnings that point to the line outside of evidentia from which it was called."""
+    """Issue warnings that point to the calling line outside evidentia."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -77,9 +70,7 @@ def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> 
 
 
 def attempt(what: str, function: Callable[[], Any]) -> Any:
-    """Call a function of the user's; an exception of its own becomes a ModelError that says what
-    failed.
-    """
+    """Call a user's function; turn its exceptions into a ModelError that says what failed."""
     try:
         return function()
     except EvidentiaError:
@@ -102,7 +93,7 @@ def check_positive(field: str, value: float) -> None:
 
 
 def check_seed(value: Any, field: str = "seed") -> None:
-    """Raise ConfigurationError unless `value` is an integer of 32 bits."""
+    """Raise ConfigurationError unless `value` is an unsigned integer of 32 bits."""
     if not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
         raise ConfigurationError(f"{field} must be an integer from 0 to 2**32 - 1; got {value!r}.")
 

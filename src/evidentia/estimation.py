@@ -1,6 +1,4 @@
-"""`estimate`: one call from a model and data to the log evidence. A thin shell around a run of a
-method.
-"""
+"""`estimate`: the log evidence of a model from data, in one call; runs a method."""
 
 import math
 import time
@@ -35,8 +33,8 @@ from evidentia.online.online import Online
 from evidentia.posterior.rows import Window
 from evidentia.result import Evidence, Trajectory, make_evidence
 
-MAX_PARTICLES = 65_536  # that `target_standard_error` may take
-BATCH_SIZE = 65_536  # rows of a source that are taken in between two updates of the progress
+MAX_PARTICLES = 65_536  # limit for `target_standard_error`
+BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
 TRAJECTORY = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
 
 
@@ -55,16 +53,15 @@ def estimate(
         model: a prior and a pointwise log-likelihood.
         data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis
             (NumPy, JAX, pandas, Polars, Arrow). The built-in regressions take `{"x": (n,
-            features), "y": (n,)}`. Or a source, as `read_parquet` returns: it is read once, row
-            after row, by an `Online`, and may be larger than memory.
-        method: the configuration of a method; `SGAIS()` if not given, which is the one for a
-            source.
+            features), "y": (n,)}`. Or a source, such as `read_parquet` returns: it is read once,
+            in order, by an `Online`, and may be larger than memory.
+        method: the configuration of a method; `SGAIS()` if not given, the only one for a source.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
-            with as many more particles as that takes, up to `MAX_PARTICLES`; if that is not
-            enough, an EvidenceWarning says so.
+            with as many more particles as needed, up to `MAX_PARTICLES`; if that is not enough, an
+            EvidenceWarning is issued.
         progress: True for a bar on standard error, or a function that is called with an `Update`
-            after each chunk, or after each step of a method that takes all rows at once.
+            after each chunk, or after each step of a method that uses all rows at once.
 
     Returns:
         The log evidence with its standard error, its trajectory over the data, and the posterior.
@@ -72,10 +69,11 @@ def estimate(
         before its end, the KeyboardInterrupt propagates.
 
     Raises:
-        DataError, ModelError: what cannot be used, and what is needed instead.
+        DataError, ModelError: data or a model that cannot be used, and what is needed instead.
         ConfigurationError: an invalid method, seed or target.
-        EstimationError: the log-likelihood is NaN at a particle, or -inf at all. The `evidence` of
-            an error halfway, in the data of a source too, is the result for the rows before.
+        EstimationError: the log-likelihood is NaN at a particle, or -inf at all particles. If an
+            error occurs halfway, also in the data of a source, its `evidence` is the result for
+            the rows before.
 
     Example:
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
@@ -92,8 +90,8 @@ def estimate(
             try:
                 evidence, messages = _drive(make_run(larger), report)
             except KeyboardInterrupt:
-                break  # the evidence of the run before is the result
-            except EvidentiaError as error:  # for example of a source that can be read only once
+                break  # the result is the evidence of the previous run
+            except EvidentiaError as error:  # for example, the source can be read only once
                 error.evidence = evidence
                 raise
     if target_standard_error is not None and not evidence.standard_error <= target_standard_error:
@@ -108,10 +106,10 @@ def estimate(
 
 
 class _Run(Protocol):
-    """One run of a method, which knows its result so far at any time."""
+    """One run of a method, whose result so far is available at any time."""
 
     def updates(self) -> Iterator[Update]:
-        """Runs the method; an update after each step."""
+        """Run the method, with an update after each step."""
         ...
 
     def evidence(self, *, completed: bool) -> Evidence | None:
@@ -119,12 +117,12 @@ class _Run(Protocol):
         ...
 
     def stopped(self) -> str:
-        """Where the run was stopped, in words."""
+        """A sentence that says where the run was stopped."""
         ...
 
 
 def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Method], _Run]:
-    """A function that begins a run over the data."""
+    """A function that starts a run over the data."""
     if isinstance(data, Source):
         return partial(_SourceRun, model, data, seed, started)
     arrays = as_arrays(data)
@@ -135,9 +133,7 @@ def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Metho
 
 
 def _drive(run: _Run, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
-    """The result of a run, and what its reader should know; nothing computed is lost when it is
-    interrupted.
-    """
+    """The result of a run, also of an interrupted one, and what the user should know about it."""
     try:
         for update in run.updates():
             report(update)
@@ -161,12 +157,10 @@ class _ArrayRun:
         self._bound, self._rows, self._seed = bound, rows, seed
         self._started, self._method = started, method
         self._history: list[Update] = []
-        self._last: Snapshot | None = None  # the newest with an estimate
+        self._last: Snapshot | None = None  # the latest with an estimate
 
     def updates(self) -> Iterator[Update]:
-        """An update after each snapshot; of several for the same rows the trajectory keeps the
-        newest.
-        """
+        """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
         num_steps = 0
         for snapshot in self._method.run(self._bound, self._rows, jax.random.key(self._seed)):
             num_steps += snapshot.num_steps
@@ -207,7 +201,7 @@ class _ArrayRun:
         )
 
     def stopped(self) -> str:
-        """After how many rows, or steps of a method that takes all rows at once."""
+        """A sentence with the number of rows, or of steps if the method uses all rows at once."""
         last = self._history[-1]
         if last.share_done is None:
             return _stopped(last.num_observations, last.total_observations)
@@ -215,7 +209,7 @@ class _ArrayRun:
 
 
 class _SourceRun:
-    """A run over a source that is read once, row after row, by an `Online`."""
+    """A run over a source that is read once, in order, by an `Online`."""
 
     def __init__(self, model: Model, source: Source, seed: int, started: float, method: Method):
         self._source, self._started = source, started
@@ -223,7 +217,7 @@ class _SourceRun:
         self._num_dropped = 0
 
     def updates(self) -> Iterator[Update]:
-        """An update after each batch; particles are drawn anew at the end."""
+        """Yield an update after each batch, and redraw the particles at the end."""
         num_steps, online = 0, self._online
         for batch in read_ahead(recut(self._source.batches(), BATCH_SIZE)):
             self._num_dropped += batch.num_dropped
@@ -247,7 +241,7 @@ class _SourceRun:
             online.redraw()
 
     def evidence(self, *, completed: bool) -> Evidence | None:
-        """The result for the rows taken in."""
+        """The result for the rows so far."""
         if not self._online.num_observations:
             return None
         found = self._online.result()
@@ -259,7 +253,7 @@ class _SourceRun:
         )
 
     def stopped(self) -> str:
-        """After how many rows."""
+        """A sentence with the number of rows."""
         return _stopped(self._online.num_observations, self._source.num_rows)
 
 
@@ -281,10 +275,8 @@ def _check(model: Any, method: Any, seed: Any, target: float | None) -> None:
 
 
 def _more_particles(evidence: Evidence, target: float | None) -> int | None:
-    """The number of particles that would reach the target, as the standard error falls as its
-    root; None if no more.
-    """
-    if target is None or not evidence.standard_error > target:  # nor where it is unknown
+    """Particles needed for the target, as error² falls as 1/particles; None to stop."""
+    if target is None or not evidence.standard_error > target:  # also if it is unknown
         return None
     wanted = math.ceil(1.2 * evidence.method.num_particles * (evidence.standard_error / target) ** 2)
     return min(wanted, MAX_PARTICLES) if evidence.method.num_particles < MAX_PARTICLES else None

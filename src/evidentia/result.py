@@ -33,7 +33,7 @@ class Trajectory:
     """The estimate after each update: columns of equal length, as arrays.
 
     Attributes:
-        num_observations: rows taken in so far.
+        num_observations: rows so far.
         log_evidence: estimate for those rows, in nats.
         standard_error: of `log_evidence`, in nats.
         num_annealing_steps: annealing steps of the update.
@@ -87,7 +87,7 @@ class Trajectory:
         """The last entry with at most that many observations.
 
         Raises:
-            ConfigurationError: if there is none.
+            ConfigurationError: there is no such entry.
         """
         index = int(np.searchsorted(self.num_observations, num_observations, side="right")) - 1
         if index < 0:
@@ -98,13 +98,13 @@ class Trajectory:
         return {name: self[name][index].item() for name in self.columns}
 
     def to_arrow(self) -> pyarrow.Table:
-        """As an Arrow table."""
+        """The trajectory as an Arrow table."""
         import pyarrow
 
         return pyarrow.table({name: self[name] for name in self.columns})
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a pandas data frame."""
+        """The trajectory as a pandas data frame."""
         import pandas
 
         return pandas.DataFrame({name: self[name] for name in self.columns})
@@ -112,13 +112,12 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
-    """The log evidence log p(D) of a model with its standard error, trajectory, posterior and
-    diagnostics.
+    """The log evidence of a model with its error, trajectory, posterior and diagnostics.
 
     Attributes:
         log_evidence: estimate of log p(D), in nats.
-        standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if it is
-            unknown, shown as "± ?".
+        standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if unknown,
+            shown as "± ?".
         num_observations: rows of the data.
         trajectory: the estimate after each update.
         posterior: constrained parameters by name, each (particles, ...).
@@ -126,11 +125,11 @@ class Evidence:
         method: the configuration of the method.
         model_name: name of the model.
         seed: seed of the run.
-        seconds: duration of the run, compilation included.
+        seconds: duration of the run, including compilation.
         completed: False if the run was stopped before the end of the data.
-        diagnostics: further numbers and words from the method or the caller, by name.
-        signs: diagnostics that suggest that the log evidence or its standard error is wrong: a
-            sentence each, by a short name. `estimate` issues them as DiagnosticWarnings.
+        diagnostics: further numbers and strings from the method or the caller, by name.
+        signs: signs that the log evidence or its standard error is wrong: one sentence each, by a
+            short name. `estimate` issues them as DiagnosticWarnings.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -182,8 +181,7 @@ class Evidence:
         return text.html_table(("Evidence", self.model_name), rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Log evidence per observation against the number of observations, with a band of two
-        standard errors.
+        """Plot log evidence per observation, with two standard errors, against the number of rows.
 
         `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
         """
@@ -195,38 +193,36 @@ class Evidence:
     def plot_posterior(
         self, names: Sequence[str] | None = None, limit: int = 50, ax: Axes | None = None
     ) -> Axes:
-        """Median, 50% and 90% interval of every scalar parameter.
+        """Plot the median, 50% and 90% interval of every scalar parameter.
 
         Args:
-            names: which parameters, in which order; all if not given.
-            limit: draw no more than that many scalars, the first ones; the label says if some are
-                left out.
-            ax: axes to draw into; a new pyplot figure of fitting height if not given.
+            names: names of parameters, in order; all if not given.
+            limit: maximum number of scalars to draw; the label says if more are left out.
+            ax: axes to draw into; a new pyplot figure of suitable height if not given.
 
         Returns:
             The axes.
 
         Raises:
-            ConfigurationError: if a name is not that of a parameter.
+            ConfigurationError: a name is not that of a parameter.
         """
         from evidentia.display.plots import draw_posterior
 
         names = list(self.posterior) if names is None else list(names)
         if unknown := [name for name in names if name not in self.posterior]:
             known = ", ".join(self.posterior)
-            raise ConfigurationError(f"names has {', '.join(unknown)}; the posterior has {known}.")
+            raise ConfigurationError(f"names must be among {known}; got {', '.join(unknown)}.")
         chosen = {name: self.posterior[name] for name in names}
         return draw_posterior(summarise(chosen, self.log_weights, (0.05, 0.25, 0.5, 0.75, 0.95)), limit, ax)
 
     def to_arviz(self) -> arviz.InferenceData:
-        """The posterior for ArviZ: one chain of equally weighted draws, so that `arviz.summary`
-        and plots are right.
+        """The posterior for ArviZ, as one chain of equally weighted draws.
 
-        The particles are resampled once (systematically, with the run's seed): each occurs in
-        proportion to its weight, and exactly once if all weights are equal. `sample_stats` says
-        which `particle` a draw is and the `log_weight` that it had; the attributes hold the log
-        evidence, its standard error and the run's settings. The draws are independent particles
-        and not a Markov chain: r-hat says nothing here.
+        The particles are resampled once (systematically, with the run's seed), so `arviz.summary`
+        and plots are correct: each particle occurs in proportion to its weight, and exactly once
+        if all weights are equal. `sample_stats` has the `particle` of each draw and its
+        `log_weight`; the attributes hold the log evidence, its standard error and the run's
+        settings. The draws are independent particles, not a Markov chain: r-hat is meaningless.
         """
         import arviz
 
@@ -248,10 +244,9 @@ class Evidence:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """A summary that JSON can hold: no particles, but mean, deviation and 90% interval of
-        every parameter.
+        """A JSON-compatible summary, with mean, deviation and 90% interval of each parameter.
 
-        Numbers that are not finite become None. `evidentia.compare` takes such a dictionary in
+        It has no particles. Non-finite numbers become None. `evidentia.compare` accepts it in
         place of the evidence.
         """
         parameters = {
@@ -299,7 +294,7 @@ def make_evidence(
     completed: bool,
     more: Mapping[str, float | int | str] | None = None,
 ) -> Evidence:
-    """The `Evidence` of a run: the only place that makes one.
+    """Make the `Evidence` of a run; nothing else makes one.
 
     `particles` are unconstrained positions and log weights; `more` is added to the diagnostics.
     """
@@ -323,7 +318,7 @@ def make_evidence(
 
 
 def configuration(method: Any) -> Any:
-    """A method's configuration as a dictionary of its type and fields, nested ones too.
+    """A method's configuration as a nested dictionary of types and fields.
 
     Example:
         >>> configuration(ev.SGAIS())["num_particles"]  # doctest: +SKIP
@@ -338,7 +333,7 @@ def configuration(method: Any) -> Any:
 
 
 def jsonable(value: Any) -> Any:
-    """A value as JSON can hold it: arrays become lists, and numbers that are not finite None."""
+    """Make a value JSON-compatible: arrays become lists, and non-finite numbers None."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,5 +1,4 @@
-"""Log weights, of particles and of models: effective sample size, the next temperature,
-resampling, evidence increments.
+"""Log weights of particles and models: effective sample size, temperatures, resampling.
 
 All functions take log weights as float64 NumPy vectors on the host: there are a few hundred of
 them, and float32 loses the answer when increments of 10⁶ rows are added up. Weights need not be
@@ -26,65 +25,58 @@ def log_sum_exp(log_weights: LogWeights) -> float:
 
 
 def log_mean(log_weights: LogWeights) -> float:
-    """Log of the mean weight: of independent importance weights, the log evidence in nats."""
+    """Log of the mean weight: for independent importance weights, the log evidence in nats."""
     return log_sum_exp(log_weights) - float(np.log(len(log_weights)))
 
 
 def normalise(log_weights: LogWeights) -> LogWeights:
-    """Log weights that sum to one on the natural scale."""
+    """Log weights shifted so that the weights sum to one."""
     return log_weights - log_sum_exp(log_weights)
 
 
 def ess(log_weights: LogWeights) -> float:
-    """Effective sample size (Σ w)² / Σ w², between 1 and the number of particles; 0 if every
-    weight is zero.
-    """
+    """Effective sample size (Σ w)² / Σ w² in particles; 0 if every weight is zero."""
     if np.max(log_weights) == -np.inf:
         return 0.0
     return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
 
 
 def relative_variance(log_weights: LogWeights) -> float:
-    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M: that of its
-    logarithm, in nats².
+    """Estimated variance of the mean weight over its square, (M / ESS - 1) / M.
 
-    NaN if every weight is zero.
+    This is the variance of the logarithm, in nats². NaN if every weight is zero.
     """
     count, effective = len(log_weights), ess(log_weights)
-    # Rounding must not make it negative where all weights are equal; NaN where there is no weight.
+    # Rounding must not make it negative if all weights are equal.
     return max((count / effective - 1) / count, 0.0) if effective else float("nan")
 
 
 def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"]) -> float:
-    """`relative_variance` where particles with the same ancestor count as one: Σ (F_a - 1/M)², F_a
-    a family's weight.
+    """`relative_variance` with particles of one ancestor counted as one: Σ (F_a - 1/M)².
 
-    Particles that descend from one ancestor by resampling and short moves are similar, so that
-    errors of one stretch recur in the next. Source: Chan and Lai (2013), Annals of Statistics 41,
-    Eq. 2.15; Lee and Whiteley (2018), Biometrika 105, section 3.
+    F_a is the weight of such a family. Particles that descend from one ancestor by resampling and
+    short moves are similar, so errors of one stretch recur in the next. Source: Chan and Lai
+    (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley (2018), Biometrika 105, section 3.
     """
     families = np.bincount(ancestors, np.exp(normalise(log_weights)), len(log_weights))
     return float(np.sum(families**2) - 1 / len(log_weights))
 
 
 def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:
-    """log Σ W exp(increments) under normalised weights W: the increment of the log evidence by a
-    reweighting, in nats.
-    """
+    """Log evidence increment of a reweighting, log Σ W exp(increments), W normalised, in nats."""
     return log_sum_exp(log_weights + increments) - log_sum_exp(log_weights)
 
 
 def next_temperature(
     log_weights: LogWeights, log_likelihoods: LogWeights, temperature: float, target: float
 ) -> float:
-    """The temperature λ' in (λ, 1] at which reweighting by L^(λ' - λ) leaves the effective sample
-    size at `target`.
+    """The temperature λ' in (λ, 1] at which reweighting by L^(λ' - λ) gives an ESS of `target`.
 
     `target` is a number of particles. Returns 1.0 if the whole step keeps at least that many;
-    otherwise λ' by bisection. Particles with a log-likelihood of -inf are lost at any step, so
-    where fewer than `target` survive, the step is chosen to keep nine tenths of the survivors, or
-    the fraction that `target` is of all particles if that is more. Source: SGAIS, Algorithm 1,
-    line "find Δ such that ESS(Δ) = ESS*".
+    otherwise λ' by bisection. Particles with a log-likelihood of -inf are lost at any step. If
+    fewer than `target` survive, the step keeps nine tenths of the survivors, or the ratio of
+    `target` to all particles if that is more. Source: SGAIS, Algorithm 1, line "find Δ such that
+    ESS(Δ) = ESS*".
     """
 
     def ess_after(step: float) -> float:
@@ -108,10 +100,10 @@ SCHEMES = "systematic", "stratified", "residual", "multinomial"
 def resample(
     key: Array, log_weights: LogWeights, count: int | None = None, scheme: str = "systematic"
 ) -> Int[Array, " count"]:
-    """`count` ancestors, by default as many as particles, drawn by one of the `SCHEMES`.
+    """Draw `count` ancestors (by default one per particle) by one of the `SCHEMES`.
 
-    Particle i occurs count Wᵢ times on average under each; systematically ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉
-    times.
+    Particle i occurs count Wᵢ times on average under each scheme; under the systematic one,
+    ⌊count Wᵢ⌋ or ⌈count Wᵢ⌉ times.
 
     Source: Carpenter, Clifford, Fearnhead (1999); Douc, Cappé (2005), a comparison; the schemes
         are BlackJAX's.
@@ -126,18 +118,17 @@ def _resample(key, weights, count, scheme):
 
 
 def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
-    """Shape k of the generalised Pareto distribution that fits the largest importance weights
-    (ArviZ's fit).
+    """Shape k of a generalised Pareto distribution fitted (by ArviZ) to the largest weights.
 
-    The weights have a finite variance for k < 1/2. Up to k = 0.7 their mean still settles with
-    feasible numbers of draws. Weights of zero do not count.
+    Importance weights have a finite variance for k < 1/2. Up to k = 0.7 their mean still converges
+    with a feasible number of draws. Weights of zero are ignored.
 
     Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), Journal of Machine Learning Research
         25(72), sections 2.3 and 3.
     """
-    from arviz import psislw  # it loads much
+    from arviz import psislw  # slow to import
 
-    with np.errstate(over="ignore"):  # in candidates of the fit that it then gives no weight
+    with np.errstate(over="ignore"):  # in candidates that the fit then gives no weight
         return float(psislw(log_weights[np.isfinite(log_weights)])[1])
 
 
@@ -146,9 +137,7 @@ def model_probabilities(
     standard_error: Float[ndarray, " models"],
     prior: Float[ndarray, " models"],
 ) -> tuple[Float[ndarray, " models"], Float[ndarray, " models"]]:
-    """The models' probabilities and their errors to first order; the equations are in
-    `evidentia.compare`.
-    """
+    """The models' probabilities and first-order errors; see `compare` for the equations."""
     probability = prior * np.exp(log_evidence - log_evidence.max())
     probability /= probability.sum()
     jacobian = probability[:, None] * (np.eye(len(probability)) - probability)

@@ -15,7 +15,7 @@ CONTENT = {"position": 500, "values": np.arange(3.0)}
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with two checkpoints, of 400 and 500 rows."""
+    """A folder with two checkpoints, at 400 and 500 rows."""
     with CheckpointFolder(tmp_path / "run") as folder:
         folder.write({"position": 400}, {"num_observations": 400})
         folder.write(CONTENT, {"num_observations": 500})
@@ -55,7 +55,7 @@ def test_a_damaged_file_is_refused_and_the_one_before_is_named(folder, damage):
     path.write_bytes(data)
     with pytest.raises(
         CheckpointError,
-        match=r"is damaged: .*checkpoint\.previous \(num_observations: 400\), is whole: remove",
+        match=r"is damaged: .*checkpoint\.previous \(num_observations: 400\), is intact: remove",
     ):
         read(folder)
     path.unlink()
@@ -85,7 +85,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(folder, monkeypatch):
 
     with CheckpointFolder(folder) as checkpoints:
         monkeypatch.setattr(os, "fsync", no_space)
-        with pytest.raises(CheckpointError, match="No space left on device. The one before is as it was"):
+        with pytest.raises(CheckpointError, match="No space left on device. The previous checkpoint is unch"):
             checkpoints.write({"position": 600}, {})
     assert read(folder)[0]["position"] == 500
     assert not (folder / WRITTEN).exists()
@@ -94,8 +94,8 @@ def test_a_full_disk_leaves_the_checkpoint_before(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("failing", "stands", "position"),
     [
-        (PREVIOUS, "The one before is as it was", 500),
-        (CURRENT, r"The one before is named checkpoint\.previous now", 500),
+        (PREVIOUS, "The previous checkpoint is unchanged", 500),
+        (CURRENT, r"The previous checkpoint is now named checkpoint\.previous", 500),
         ("folder", r"was written, but the folder could not be synced .*: Input/output error\.", 600),
     ],
 )
@@ -145,14 +145,14 @@ def test_a_second_process_is_told_who_holds_the_folder(folder):
             [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
         ).stdout
     assert f"is in use by process {os.getpid()} on " in told
-    with CheckpointFolder(folder):  # released
+    with CheckpointFolder(folder):  # the lock was released
         pass
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(CheckpointError, match="no checkpoints can be kept in .*file"),
+        pytest.raises(CheckpointError, match="cannot keep checkpoints in .*file"),
         CheckpointFolder(tmp_path / "file" / "run"),
     ):
         pass

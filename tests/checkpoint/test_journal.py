@@ -18,7 +18,7 @@ def test_lines_after_the_checkpoint_come_once(tmp_path):
     assert journal.commit() == {}
     journal.append({"n": 1})
     lengths = journal.commit()
-    journal.append({"n": 2})  # killed after this, perhaps in the middle of a line
+    journal.append({"n": 2})  # then killed in the middle of a line
     with path.open("a") as file:
         file.write('{"n": ')
     again = Journal(path, lengths)
@@ -36,7 +36,7 @@ def test_each_folder_keeps_its_lines_whatever_was_written_elsewhere(tmp_path):
     assert (lines(tmp_path / "a"), lines(tmp_path / "b")) == ([0, 2], [1, 3])
     (tmp_path / "a").rename(tmp_path / "moved")
     journal = Journal(tmp_path / "moved", lengths)
-    assert journal.commit() == lengths  # also without a new line
+    assert journal.commit() == lengths  # even without a new line
     assert lines(journal.path) == [0, 2]
 
 
@@ -80,7 +80,7 @@ def test_another_file_is_refused(tmp_path):
         with pytest.raises(CheckpointError, match="is not the file of the run that wrote the checkpoint"):
             Journal(path, lengths)
         assert path.read_text() == content
-    journal = Journal(tmp_path / "elsewhere.jsonl", lengths)  # another folder: the lines from here on
+    journal = Journal(tmp_path / "elsewhere.jsonl", lengths)  # another folder gets only new lines
     journal.append({"n": 2})
     assert lines(journal.path) == [2]
     with pytest.raises(CheckpointError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""The demo: its candidates are what they say, and the true one wins."""
+"""The demo: its candidates match their names, and the true model wins."""
 
 import json
 
@@ -16,8 +16,7 @@ def test_candidates_are_what_they_say():
     np.testing.assert_array_equal(missing.data["x"], full.data["x"][:, :8])
     np.testing.assert_array_equal(noise.data["x"][:, :10], full.data["x"])
     assert {id(each.data["y"]) for each in (full, missing, noise)} == {id(full.data["y"])}
-    # Noise: independent of the features and the labels, so correlations are of the order
-    # 1/sqrt(rows).
+    # Noise is independent of features and labels, so correlations are of order 1/sqrt(rows).
     together = np.column_stack([noise.data["x"], np.eye(4)[full.data["y"]]])
     correlations = np.corrcoef(together.T)[10:15, [*range(10), *range(15, 19)]]
     assert np.abs(correlations).max() < 5 / np.sqrt(1000)
@@ -37,7 +36,7 @@ def test_demo_finds_the_true_model(tmp_path, capsys, monkeypatch):
     assert max(map(len, out.split("\n\n")[0].splitlines()[1:])) <= 80
     assert "all 10 features has the highest log evidence" in " ".join(out.split())
     for name in ("all 10 features", "two features missing", "five noise features"):
-        assert f"{name}: 2,000 rows" in err  # plain lines where there is no terminal
+        assert f"{name}: 2,000 rows" in err  # plain lines without a terminal
     found = json.loads((tmp_path / "results.json").read_text())
     assert found["comparison"]["best"] == "all 10 features"
     assert {file.suffix for file in tmp_path.iterdir()} >= {".json", ".csv", ".parquet", ".png", ".html"}
@@ -54,7 +53,7 @@ def test_ctrl_c_keeps_the_models_before_apart_from_the_one_at_work(tmp_path, cap
     calls = []
 
     def interrupted(*arguments, progress, **options):
-        """Ctrl-C after the first chunk of the second model."""
+        """Press Ctrl-C after the first chunk of the second model."""
         calls.append(arguments)
 
         def press(update):

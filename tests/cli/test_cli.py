@@ -1,6 +1,4 @@
-"""The command line: right numbers from files, one clear message for every mistake, and nothing
-lost after Ctrl-C.
-"""
+"""The command line: correct numbers, clear error messages, and results kept after Ctrl-C."""
 
 import json
 import math
@@ -23,7 +21,7 @@ from evidentia.cli.estimate import CONFIGURATIONS
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Run a command; its exit code, standard output and standard error."""
+    """Run a command and return its exit code, standard output and standard error."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*words):
@@ -35,9 +33,7 @@ def run(capsys, monkeypatch):
 
 @pytest.fixture(scope="session")
 def linear(tmp_path_factory):
-    """A Parquet file of a linear regression, with features far from standard, and the data as they
-    were.
-    """
+    """A Parquet file of a linear regression with unscaled features, and its columns."""
     data, _ = ev.models.linear_regression(2).simulate(500, seed=1)
     x = data["x"].astype(np.float64)
     path = tmp_path_factory.mktemp("linear") / "linear.parquet"
@@ -51,7 +47,7 @@ def estimate(path, *words):
 
 
 def exact(x, y):
-    """The exact log evidence of a linear regression, and what may lie between it and an estimate."""
+    """The exact log evidence of a linear regression."""
     return ev.models.linear_regression(x.shape[1]).exact_log_evidence({"x": x.astype(np.float32), "y": y})
 
 
@@ -79,7 +75,7 @@ def test_standardised_features_give_the_evidence_of_standardised_data(run, linea
     (evidence,) = found["evidences"].values()
     truth = exact((raw - means) / scales, columns["y"])
     assert abs(evidence["log_evidence"] - truth) < 4 * evidence["standard_error"]
-    # A person who reads the page is told as well.
+    # The page says so too.
     page = (tmp_path / "out" / "index.html").read_text()
     assert "Features were standardised" in page
     assert f"b ({means[0]:.6g}, {scales[0]:.6g})" in page
@@ -97,7 +93,7 @@ def test_csv_and_parquet_of_the_same_table_give_the_same_numbers(run, linear, tm
 
 
 def test_order_of_the_rows(run, linear, tmp_path):
-    """The evidence of a sorted file is that of its rows in any order."""
+    """A sorted file has the same evidence in any row order."""
     _, columns = linear
     order = np.argsort(columns["y"])
     pa.parquet.write_table(
@@ -217,7 +213,7 @@ def test_real_data(run, shared_data):
     assert evidence["num_observations"] == 245_057
     share = 50_859 / 245_057
     guess = share * math.log(share) + (1 - share) * math.log(1 - share)
-    assert guess < evidence["log_evidence_per_observation"] < 0  # better than the share of each class alone
+    assert guess < evidence["log_evidence_per_observation"] < 0  # better than class frequencies alone
 
 
 # Comparing results
@@ -226,7 +222,7 @@ def test_real_data(run, shared_data):
 
 @pytest.fixture
 def results(run, linear, tmp_path):
-    """Folders with the results of two models of the same rows, and of another target."""
+    """Folders with results of two models for the same rows, and of one for another target."""
     runs = {"both": ("a,b", "y"), "one": ("b,same", "y"), "other": ("b,same", "a")}
     for name, (features, target) in runs.items():
         words = (
@@ -267,7 +263,7 @@ def test_compare_refuses_what_is_no_result(run, tmp_path, results):
     (tmp_path / "text.json").write_text("hello")
     (tmp_path / "empty").mkdir()
     for name, message in {
-        "wrong.json": "holds no results of evidentia",
+        "wrong.json": "holds no evidentia results",
         "text.json": "cannot be read as JSON",
         "empty": "this folder holds no results.json",
         "missing": "there is no such file or folder",
@@ -281,7 +277,7 @@ def test_compare_refuses_what_is_no_result(run, tmp_path, results):
 
 
 # Mistakes
-# --------------------------------------------------------------------------------------------------------
+# -----------------------------------------------------------------------------------------------
 
 TABLES = {
     "good": {"x": [0.5, 1.5, 2.5], "label": [0, 1, 2], "real": [0.5, 1.0, 2.0], "signed": [-1, 1, 1]},
@@ -343,7 +339,7 @@ def table(tmp_path):
         ("good", (*LABEL, "--num-classes", "2"), "must hold classes from 0 to 1 (--num-classes 2)"),
         ("good", (*LABEL, "--num-classes", "1"), "num_classes must be an integer of at least 2; got 1"),
         ("good", (*LABEL, "--features", "x,z"), "has no column 'z'"),
-        ("good", (*LABEL, "--features", "x,"), "must be names of columns separated by commas"),
+        ("good", (*LABEL, "--features", "x,"), "must be column names separated by commas"),
         ("good", (*LABEL, "--features", "x,x"), "--features names x more than once"),
         ("good", (*LABEL, "--features", "x,label"), "--features must not name the target"),
         ("good", (*LABEL, "--num-particles", "1"), "num_particles must be an integer of at least 2; got 1"),
@@ -437,9 +433,7 @@ def test_models_that_are_none(run, linear, own, name, message):
     ],
 )
 def test_likelihoods_that_are_none(run, linear, tmp_path, likelihood, message):
-    """A scalar, a name that the prior does not know, a constant, NaN; the messages are those of
-    the Python interface.
-    """
+    """A scalar, an unknown parameter, a constant, NaN: the messages of the Python interface."""
     path = tmp_path / "own.py"
     path.write_text(
         "import jax.numpy as jnp, evidentia as ev, numpyro.distributions as dist\n"
@@ -470,7 +464,7 @@ def test_help_fits_80_columns(capsys, monkeypatch, words):
 def test_version_and_no_command(run):
     assert run("--version") == (0, f"evidentia {ev.__version__}\n", "")
     code, *shown = run()
-    assert code in (0, 2)  # after the help; typer's releases differ
+    assert code in (0, 2)  # typer's releases differ
     assert "estimate" in "".join(shown)
     code, _, err = run("estimat")
     assert code == 2
@@ -478,7 +472,7 @@ def test_version_and_no_command(run):
 
 
 def test_completion_of_the_shell(run, monkeypatch):
-    """The script that --install-completion installs, and what it gets when a person presses TAB."""
+    """The script that --install-completion installs, and its completions."""
     monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
     code, script, err = run("--show-completion")
     assert (code, err) == (0, "")
@@ -491,12 +485,12 @@ def test_completion_of_the_shell(run, monkeypatch):
 
 
 # Stopping
-# --------------------------------------------------------------------------------------------------------
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Enough rows that the published method works on them for many seconds."""
+    """Enough rows to keep the published method busy for many seconds."""
     data, _ = ev.models.linear_regression(1).simulate(1_000_000, seed=0)
     path = tmp_path_factory.mktemp("large") / "large.parquet"
     pa.parquet.write_table(pa.table({"x": data["x"][:, 0], "y": data["y"]}), path)
@@ -505,7 +499,7 @@ def large(tmp_path_factory):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
-    """A person at a terminal sees the bar, presses Ctrl-C and finds the results."""
+    """On a terminal, Ctrl-C during the progress bar still writes the results."""
     words = (
         "estimate",
         large,
@@ -571,6 +565,6 @@ def test_an_error_in_a_later_chunk_writes_the_results_before_it(run, linear, tmp
     code, out, err = run(*estimate(linear[0], *words))
     assert code == 2
     assert "stopped early" in out
-    assert "Note: Rows are counted in random order" in err
+    assert "Note: Rows are numbered in random order" in err
     assert err.endswith("Error: the log-likelihood of rows 500 to 999 is NaN\n")
     assert (tmp_path / "out" / "results.json").exists()

@@ -1,6 +1,4 @@
-"""A file becomes the data of a model: numbers as they were written, in float32 and in random
-order.
-"""
+"""Conversion of a file to the data of a model: exact values, float32, random order."""
 
 import decimal
 
@@ -49,7 +47,7 @@ def test_columns_in_the_order_asked_for(tmp_path, suffix):
 
 
 def test_a_column_that_starts_with_integers_may_go_on_with_fractions(tmp_path):
-    """A guess from the first megabytes must not decide what a table may hold."""
+    """Types guessed from the first megabytes must not restrict the rest of a table."""
     path = tmp_path / "table.csv"
     path.write_text("a,b\n" + "1,\n" * 10 + "1,2\n" * 1_200_000 + "0.5,2\n")
     assert read(str(path), features=["a"]).data["y"][-1, 0] == 0.5
@@ -98,4 +96,4 @@ def test_a_table_without_rows(tmp_path):
 def test_real_data(shared_data):
     table = read(str(shared_data / "ijcnn1.parquet"), "label", ["f1"])
     assert len(table.data["y"]) == 141_691
-    assert round(table.data["y"].mean(), 4) == 0.0957  # the README's share of ones
+    assert round(table.data["y"].mean(), 4) == 0.0957  # fraction of ones in the README

@@ -1,4 +1,4 @@
-"""Arrays: every container that users have, every mistake they make."""
+"""Conversion to arrays: all supported containers, and errors for invalid data."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -76,9 +76,7 @@ def test_data_that_cannot_be_used_is_refused(data, message):
     ("rows", "length"), [(2, 32), (33, 64), (4096, 4096), (4097, 4608), (5000, 5120), (1_000_000, 1_048_576)]
 )
 def test_arrays_on_the_device_have_round_numbers_of_rows(rows, length):
-    """Few lengths, so few programs; what fills is the last row, for which the model has a
-    likelihood.
-    """
+    """Few lengths compile few programs; padding repeats the last row, which is valid data."""
     array = on_device({"y": np.arange(rows, dtype=np.int32)})["y"]
     assert len(array) == length
     np.testing.assert_array_equal(np.asarray(array[:rows]), np.arange(rows))

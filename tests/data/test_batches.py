@@ -1,6 +1,4 @@
-"""However rows are cut into batches, and whichever were dropped, chunks hold all of them once and
-know where they end.
-"""
+"""Chunks hold every kept row once, with its position, for any batches and dropped rows."""
 
 import numpy as np
 import pytest
@@ -11,12 +9,12 @@ from evidentia.data.batches import Batch, joined, recut
 from evidentia.data.sources.memory import without_missing
 from evidentia.errors import ConfigurationError
 
-# For each batch of a stream, which of its rows are kept: none or more rows, any of them.
+# For each batch of a stream, a mask of the rows to keep; batches may be empty.
 streams = st.lists(st.lists(st.booleans(), max_size=12), max_size=8)
 
 
 def batches(stream):
-    """The rows of the stream are its positions, 0, 1, 2, …, NaN where they are to be dropped."""
+    """Batches whose rows hold their positions 0, 1, 2, …, or NaN for dropped rows."""
     first = 0
     for kept in stream:
         values = np.where(kept, np.arange(first, first + len(kept)), np.nan).astype(np.float32)
@@ -36,7 +34,7 @@ def test_chunks_hold_every_row_once_and_know_where_they_end(stream, size):
     for chunk in chunks:
         np.testing.assert_array_equal(chunk.arrays["x"][:, 0], chunk.arrays["y"])
         indices = np.arange(chunk.num_rows) if chunk.indices is None else chunk.indices
-        np.testing.assert_array_equal(chunk.arrays["y"], position + indices)  # each row knows where it stood
+        np.testing.assert_array_equal(chunk.arrays["y"], position + indices)
         assert len(chunk.arrays["y"]) == chunk.num_rows
         position += chunk.num_read
 

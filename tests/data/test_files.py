@@ -1,4 +1,4 @@
-"""Files and their columns are checked, with one clear message for each mistake."""
+"""Checks of files and their columns, with one clear message for each mistake."""
 
 import datetime
 
@@ -76,7 +76,7 @@ def test_no_such_file(tmp_path):
     ("content", "message"),
     [
         ("price,area\n1,2\n", r"has no column 'prize'. Did you mean 'price'\?"),
-        ("a,b\n1,2\n", "has no column 'prize'. There are: a, b."),
+        ("a,b\n1,2\n", "has no column 'prize'. Available: a, b."),
         ("5,1.5,?\n1,2,3\n", "The first line looks like data: add a header line"),
         ("a;b\n1;2\n", "separated by semicolons: write it with commas"),
         ("a\tb\n1\t2\n", "separated by tabs: write it with commas"),

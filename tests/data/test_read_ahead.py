@@ -1,4 +1,4 @@
-"""Reading ahead changes when items are made, and nothing else."""
+"""Reading ahead changes only when items are produced."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""Pictures: what they show is what the numbers say, with units, in axes that are given or new."""
+"""Plots show the right numbers with units, in given or new axes."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -90,6 +90,6 @@ def test_the_posterior_can_be_limited_and_says_so():
 
 def test_an_unknown_parameter_is_refused():
     with pytest.raises(
-        ConfigurationError, match="names has slope; the posterior has intercept, weights, covariance"
+        ConfigurationError, match="names must be among intercept, weights, covariance; got slope"
     ):
         make_evidence().plot_posterior(names=["slope"])

@@ -1,6 +1,4 @@
-"""The progress display: what it shows on a terminal of 80 columns, and that it is silent
-elsewhere.
-"""
+"""The progress display: what it shows on a terminal of 80 columns; silent elsewhere."""
 
 import io
 from functools import partial
@@ -19,7 +17,7 @@ def updates(total=1_000_000, seconds=10.0):
 
 
 def shown(context, terminal, description="five noise features", given=updates):
-    """What is printed while the clock of the console follows the updates."""
+    """The output when the console's clock follows the updates."""
     stream, clock = io.StringIO(), [0.0]
     console = Console(
         file=stream, force_terminal=terminal, width=80, color_system=None, get_time=lambda: clock[0]
@@ -36,7 +34,7 @@ every_line = partial(plain_lines, every=0.0)
 
 def test_bar_fits_80_columns_and_ends_with_all_rows():
     lines = [line for line in shown(progress_bar, True).replace("\r", "\n").split("\n") if "rows" in line]
-    assert all(len(line) < 100 for line in lines)  # 80 and the codes that erase the line before
+    assert all(len(line) < 100 for line in lines)  # 80 and the codes that erase the previous line
     for words in ("five noise features", "1.00M rows", "-1.2500/row", "300 steps", "100k/s", "10.0 s"):
         assert words in lines[-1], lines[-1]
 
@@ -70,9 +68,7 @@ def test_time_left(seconds, left):
 
 
 def test_time_left_is_not_guessed_from_the_first_rows():
-    """They cost compilation, and annealing from the prior: 7 seconds for 500 rows, where the whole
-    run takes 9.
-    """
+    """Compilation and annealing from the prior take 7 s for 500 rows, of 9 s for the whole run."""
 
     def given():
         for rows, seconds in ((500, 7.0), (1000, 7.9), (200_000, 8.0), (600_000, 8.5), (1_000_000, 9.0)):

@@ -135,7 +135,7 @@ def test_a_posterior_far_from_a_gaussian_is_said_loudly():
         lambda p, y: dist.Normal(p["a"] * p["b"], 1.0).log_prob(y),
     )
     y = np.random.default_rng(0).normal(size=3000).astype(np.float32)
-    with pytest.warns(ev.DiagnosticWarning, match=r"far from Gaussians .* Use SGAIS\(\)"):
+    with pytest.warns(ev.DiagnosticWarning, match=r"far from Gaussian .* Use SGAIS\(\)"):
         ev.estimate(model, y, method=ev.Laplace())
 
 

@@ -86,7 +86,7 @@ def test_the_verdict_agrees_with_runs_that_are_right(record):
 def test_the_verdict_differs_and_says_where(record, field, value, named):
     record["cells"][0][field] = value
     verdict = experiment.judge(record)
-    assert not verdict.agrees and named in verdict.measured.split("not as it should be: ")[1]
+    assert not verdict.agrees and named in verdict.measured.split("outside the tolerance: ")[1]
 
 
 def test_picture_and_table_have_all_cells(record):

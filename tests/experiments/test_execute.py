@@ -137,7 +137,7 @@ def test_the_list(experiments, capsys):
     [
         (["nothing"], "NAME must be all, or one of toy, missing; got 'nothing'"),
         ([], "got no name"),
-        (["toy", "--data-dir", "nowhere"], "--data-dir must be a folder; nowhere is none"),
+        (["toy", "--data-dir", "nowhere"], "--data-dir must be a folder; got nowhere"),
         (["missing", "--out", "OUT"], "data_dir must hold something"),
     ],
 )

@@ -69,7 +69,7 @@ def test_what_was_given_up_is_not_compared():
 
 def test_the_verdict_says_how_far_a_record_went():
     verdict = experiment.EXPERIMENTS[0].judge(made_up([0.0, 0.1]))
-    assert "at 2 numbers of rows from 20 to 40" in verdict.measured and "on to 250 rows" in verdict.measured
+    assert "at 2 numbers of rows from 20 to 40" in verdict.measured and "continues to 250 rows" in verdict.measured
 
 
 def test_many_rows_are_eight_in_the_table():

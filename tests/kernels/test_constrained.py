@@ -1,6 +1,4 @@
-"""The moves of nested sampling: each keeps a prior inside a contour, whose moments are known
-exactly.
-"""
+"""Nested sampling moves: each leaves a prior inside a contour invariant, with known moments."""
 
 from functools import partial
 
@@ -21,7 +19,7 @@ KERNELS = [ReflectingSGHMC(), ConstrainedWalk(), Rejection()]
 
 
 def ball(radius):
-    """N(0, 1) in the ball |θ| < r, whose likelihood is -|θ|²."""
+    """N(0, 1) in the ball |θ| < r, with likelihood -|θ|²."""
     return Region(
         threshold=-(radius**2),
         label=0.5,
@@ -63,7 +61,7 @@ def test_the_prior_inside_the_contour_is_kept(kernel, radius):
     assert np.mean(squares) == pytest.approx(mean, abs=FOUR_ERRORS * np.sqrt(square - mean**2))
     deviation = np.sqrt(mean / 3)
     np.testing.assert_allclose(np.mean(points.positions, axis=0), 0, atol=FOUR_ERRORS * deviation)
-    # The start is forgotten, so it is the kernel that has kept the density.
+    # The start is forgotten, so the kernel itself keeps the density.
     correlation = np.corrcoef(np.sum(start**2, axis=1), squares)[0, 1]
     assert abs(correlation) < 0.1 + FOUR_ERRORS
     np.testing.assert_allclose(points.log_likelihoods, -squares, atol=1e-4)
@@ -74,8 +72,8 @@ def test_the_published_steps_keep_the_prior_to_their_discretisation():
     points, _ = moved(ReflectingSGHMC(num_steps=200, learning_rate=1e-3), 0.5, start)
     squares = np.sum(np.asarray(points.positions, np.float64) ** 2, axis=1)
     mean = 3 * chi2.cdf(0.25, 5) / chi2.cdf(0.25, 3)
-    # Noise of 2αη against friction of α widens velocities by 1/(1 - α/2): 5% of a force that
-    # varies by 12% in the ball.
+    # Noise of 2αη with friction α widens velocities by 1/(1 - α/2): 5% of a force that varies by
+    # 12% in the ball.
     assert np.mean(squares) == pytest.approx(mean, rel=0.01)
 
 
@@ -86,13 +84,12 @@ def test_with_the_gradient_alone_a_gaussian_is_kept_to_the_discretisation():
     points = Points(start, region.log_likelihood(start), jnp.full(NUM_POINTS, 0.7))
     kernel = ReflectingSGHMC(num_steps=400)
     result, _, _ = kernel.move(jax.random.key(1), points, region, 0.5 * jnp.eye(2))
-    # A leapfrog step h widens a unit Gaussian to a variance of 1 / (1 - h²/4): 1.067.
+    # A leapfrog step h widens a unit Gaussian to variance 1 / (1 - h²/4): 1.067.
     assert np.var(result.positions) == pytest.approx(1 / (1 - 0.5**2 / 4), rel=FOUR_ERRORS)
 
 
 def test_a_reflection_goes_back_where_it_came_from():
-    # Along a line, at a wall at 1: from 0.9 with velocity 0.2 to 1.1, outside; turned there, back
-    # to 0.9.
+    # On a line with a wall at 1: from 0.9 with velocity 0.2 to 1.1, outside, and back to 0.9.
     region = ball(1.0)._replace(log_density=lambda key, positions: (jnp.zeros(len(positions)), 0 * positions))
     start = jnp.tile(jnp.asarray([[0.9, 0.0, 0.0]]), (200, 1))
     points = Points(start, region.log_likelihood(start), jnp.ones(200))
@@ -120,8 +117,7 @@ def test_labels_put_points_on_a_plateau_into_an_order():
             jax.random.key(0), points
         )
         assert np.all(there.positions != start)
-        # New labels are uniform above that of the contour, 1/2: their mean is 3/4 to four of its
-        # standard errors.
+        # New labels are uniform above the contour's, 1/2: their mean is 3/4 to 4 standard errors.
         assert np.all(there.labels > 0.5)
         assert np.mean(there.labels) == pytest.approx(0.75, abs=4 * 0.5 / np.sqrt(12 * 2000))
 

@@ -1,6 +1,4 @@
-"""HMC: exact on a Gaussian, on a skewed target and on one with a sharp and a wide part; what is
-refused.
-"""
+"""HMC: exact on a Gaussian, a skewed target and a funnel; invalid fields are refused."""
 
 import jax
 import jax.numpy as jnp

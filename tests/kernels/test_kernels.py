@@ -1,4 +1,4 @@
-"""Kernels: each leaves a Gaussian target invariant, within what its discretisation allows."""
+"""Kernels: each leaves a Gaussian target invariant, within its discretisation error."""
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ def test_baoab_comes_back_from_a_steep_wall():
 
 
 def test_baoab_takes_steps_of_the_size_of_the_modes_it_sits_in():
-    # Two modes of width 0.01 at -1 and 1, under a scale of 1: whitened curvature 10⁴, so the step
+    # Two modes of width 0.01 at -1 and 1, with scale 1: the whitened curvature is 10⁴, so the step
     # shrinks 100-fold.
     def two_modes(key, positions):
         return -(positions - jnp.sign(positions)) / 0.01**2
@@ -78,8 +78,7 @@ def test_baoab_takes_steps_of_the_size_of_the_modes_it_sits_in():
     start = signs + 0.01 * jax.random.normal(jax.random.key(2), (5000, 1))
     moved = targets.moved_along(BAOAB(), jax.random.key(0), start, two_modes, Scale(jnp.ones((1, 1)), 1))
     np.testing.assert_array_equal(np.sign(moved), signs)
-    # The median of |f|² is 0.45 times its mean, so the step is 0.74 rather than 0.5: still exact
-    # on each mode.
+    # The median of |f|² is 0.45 times its mean, so the step is 0.74, not 0.5: exact on each mode.
     assert np.std(moved - signs) == pytest.approx(0.01, rel=4 / np.sqrt(2 * 5000))
 
 
@@ -95,7 +94,7 @@ def test_baoab_leaves_a_particle_whose_path_is_not_finite():
 
 
 def test_sghmc_has_the_published_stationary_spread():
-    # θ ~ N(0, 1/n): with η = 0.1/n the recursion is linear, and its covariance solves a Lyapunov
+    # For θ ~ N(0, 1/n) and η = 0.1/n the covariance of the linear recursion solves a Lyapunov
     # equation.
     n, learning_rate, friction = 50, 0.1, 0.2
     transition = np.array([[1 - learning_rate, 1 - friction], [-learning_rate, 1 - friction]])

@@ -1,6 +1,4 @@
-"""MALA and the random walk: exact on a Gaussian reached from elsewhere and on a skewed target;
-what is refused.
-"""
+"""MALA and the random walk: exact on Gaussian and skewed targets; invalid fields are refused."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +34,7 @@ def test_keeps_a_skewed_target_without_bias(kernel):
 
 @pytest.mark.parametrize("kernel", [MALA(), RandomWalk()])
 def test_steps_are_measured_in_the_scale(kernel):
-    """A correlated, narrow Gaussian is to the kernel what the unit one is."""
+    """With its scale, a kernel treats a narrow correlated Gaussian as a unit Gaussian."""
     covariance = np.array([[1.0, 0.027], [0.027, 0.0009]])
     factor = jnp.asarray(np.linalg.cholesky(covariance), jnp.float32)
     precision = jnp.asarray(np.linalg.inv(covariance), jnp.float32)
@@ -52,7 +50,7 @@ def test_steps_are_measured_in_the_scale(kernel):
         kernel, jax.random.key(0), unit, lambda x: -0.5 * x @ x, targets.scale(1)._replace(factor=jnp.eye(2))
     )
     white = np.linalg.solve(np.asarray(factor, np.float64), np.asarray(narrow, np.float64).T).T
-    # Rounding turns a few acceptances; all others are the same.
+    # Rounding changes a few acceptances; all others are the same.
     assert np.mean(np.abs(white - wide).max(1) < 0.01) > 0.98
 
 

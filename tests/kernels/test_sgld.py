@@ -1,4 +1,4 @@
-"""SGLD: the stationary law of its recursion on a Gaussian, a skewed target, what is refused."""
+"""SGLD: stationary law of its recursion on a Gaussian, a skewed target, invalid fields."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from tests.kernels import targets
 
 
 def test_noise_of_the_gradient_adds_to_that_of_the_step():
-    # Noise of variance 4/η in the gradient moves θ by as much as N(0, η) does, independently.
+    # Gradient noise of variance 4/η moves θ by as much as N(0, η) does, independently.
     rate, start = 0.1, jnp.zeros((targets.NUM_PARTICLES, 1))
 
     def gradient(key, positions):
@@ -22,8 +22,8 @@ def test_noise_of_the_gradient_adds_to_that_of_the_step():
 
 
 def test_reaches_the_variance_of_its_recursion():
-    # On N(0, 1/n) the recursion is linear, θ ← (1 - n η/2) θ + N(0, η). From seven standard
-    # deviations away, 200 steps leave 7 × 0.95²⁰⁰, less than 0.001 of them.
+    # On N(0, 1/n) the recursion is linear, θ ← (1 - n η/2) θ + N(0, η). Of an offset of seven
+    # standard deviations, 200 steps leave 7 × 0.95²⁰⁰, less than 0.001.
     rate, start = 0.1, jnp.ones((targets.NUM_PARTICLES, 1))
     kernel = SGLD(rate, num_steps=200)
     scale = targets.scale(targets.NUM_OBSERVATIONS)
@@ -34,8 +34,8 @@ def test_reaches_the_variance_of_its_recursion():
 
 
 def test_keeps_a_skewed_target():
-    # Euler's steps multiply the density by 1 + η (U'²/8 - U''/4) to first order, with U = x +
-    # e^{-x}: integrated against it, the mean grows by η/8 and the variance by η/4.
+    # To first order, Euler steps multiply the density by 1 + η (U'²/8 - U''/4), with
+    # U = x + e^{-x}: the mean grows by η/8 and the variance by η/4.
     rate = 0.05
     targets.assert_keeps_a_skewed_target(SGLD(rate, num_steps=500), rate / 8, rate / 4)
 

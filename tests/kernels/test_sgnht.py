@@ -1,4 +1,4 @@
-"""SGNHT: a Gaussian and a skewed target within its discretisation, gradient noise absorbed."""
+"""SGNHT: Gaussian and skewed targets within its discretisation error; gradient noise absorbed."""
 
 import jax
 import jax.numpy as jnp
@@ -11,29 +11,27 @@ from tests.kernels import targets
 
 RATE, DIFFUSION = 0.02, 0.05
 SCALE = targets.scale(targets.NUM_OBSERVATIONS)
-SHAPE = (targets.NUM_PARTICLES // 4, 4)  # so many numbers in all, four to a thermostat
+SHAPE = (targets.NUM_PARTICLES // 4, 4)  # NUM_PARTICLES numbers in all, four per thermostat
 
 
 def moved(kernel, start, gradient):
-    """Positions after a move on N(0, 1/n), in units of its standard deviation, as `start` is."""
+    """Positions after a move on N(0, 1/n); they and `start` are in standard deviations of it."""
     unit = np.sqrt(targets.NUM_OBSERVATIONS)
     return unit * targets.moved_along(kernel, jax.random.key(0), start / unit, gradient, SCALE)
 
 
 def stationary_variance(noise):
-    """1 - ξ̄/2, with ξ̄ (2 - ξ̄) = 2A + `noise`, the variance of the noise of a kick in units of
-    η.
+    """1 - ξ̄/2, with ξ̄ (2 - ξ̄) = 2A + `noise`, the noise variance of a kick in units of η.
 
-    Terms left out: ξ varies around ξ̄ by √(learning_rate / d), which gives back less than
-        `learning_rate`.
+    The neglected variation of ξ around ξ̄, √(learning_rate / d), adds less than `learning_rate`.
     """
     friction = 1 - np.sqrt(1 - 2 * DIFFUSION - noise)
     return 1 - friction / 2
 
 
 def test_first_step_is_the_equation():
-    # θ moves by (1 - A) v, the noise of the gradient, here of variance 1/η, and N(0, 2Aη),
-    # independent. Later the thermostat makes up for whatever is wrong with them.
+    # θ moves by (1 - A) v, the gradient noise (here of variance 1/η) and N(0, 2Aη), independently.
+    # In later steps the thermostat would hide an error in these.
     kernel = SGNHT(RATE, diffusion=0.4, num_steps=1)
     start = jnp.zeros((targets.NUM_PARTICLES, 1))
 
@@ -53,16 +51,16 @@ def test_reaches_a_gaussian_from_elsewhere():
 
 def test_keeps_a_skewed_target():
     # E x U'(x) is about 1 - ξ̄/2 instead of 1, as at a temperature T of 1 - A/2. At T, x is -log
-    # of a gamma variable of shape and rate 1/T, whose mean changes by π²/6 - 1 times T - 1, whose
-    # variance by -ψ''(1) = 2.4 times. Measured on 200,000 particles, the biases are smaller.
+    # of a gamma variable of shape and rate 1/T: its mean changes by π²/6 - 1 times T - 1, its
+    # variance by -ψ''(1) = 2.4 times T - 1. With 200,000 particles the biases are smaller.
     kernel = SGNHT(0.01, diffusion=0.05, num_steps=400)
     targets.assert_keeps_a_skewed_target(kernel, 0.025 * (np.pi**2 / 6 - 1), 0.025 * 2.4)
 
 
 def test_absorbs_noise_that_sghmc_does_not():
-    # The noise of the gradient adds 0.1 η to the variance of the velocities in a step, as much as
-    # the 2 A η of the diffusion, which gives SGHMC twice the variance. Every other particle has
-    # exact gradients: each has a thermostat of its own.
+    # In a step, gradient noise adds 0.1 η to the variance of the velocities, as much as the 2 A η
+    # of the diffusion, which gives SGHMC twice the variance. Every other particle has exact
+    # gradients: each has its own thermostat.
     noise = 2 * DIFFUSION
     noisy = jnp.arange(SHAPE[0]) % 2 == 1
 

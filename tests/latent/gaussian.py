@@ -1,5 +1,5 @@
-"""A model with everything known: x_i ~ N(θ, 1), y_i ~ N(x_i, 1), so y_i ~ N(θ, 2) and x_i given y
-is N((θ + y_i)/2, 1/2).
+"""A model with known answers: x_i ~ N(θ, 1) and y_i ~ N(x_i, 1), so y_i ~ N(θ, 2) and
+x_i given y is N((θ + y_i)/2, 1/2).
 """
 
 import jax

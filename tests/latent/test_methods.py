@@ -1,6 +1,4 @@
-"""Every method against the exact maximiser, and JALA-EM against the exact log evidence, on
-Gaussian latent variables.
-"""
+"""Every method against the exact maximiser, and JALA-EM against the exact log evidence."""
 
 import jax
 import numpy as np
@@ -28,9 +26,7 @@ def fits(method, num_steps, seeds, **more):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
-    """Langevin steps have exact means on a Gaussian, so θ is right on average over the second half
-    of its way.
-    """
+    """Langevin means are exact on a Gaussian, so the second half of θ's path is unbiased."""
     method, num_steps = METHODS[name]
     found = np.array(
         [fit.trajectory.theta[num_steps // 2 :].mean() for fit in fits(method, num_steps, range(6))]
@@ -39,9 +35,7 @@ def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
 
 
 def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
-    """h is 0.8 times the posterior variance: plain Langevin particles come out wider by a factor 1
-    / (1 - 0.4).
-    """
+    """With h = 0.8 posterior variances, plain Langevin particles are wider by 1 / (1 - 0.4)."""
     method = JALAEM(num_particles=400, step_size=0.4, optimizer=optax.adam(0.05))
     found = fits(method, 40, range(12))
     errors = np.array(
@@ -60,28 +54,24 @@ def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
 
 
 def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
-    """θ jumps by one a step, and particles by twice their posterior variance."""
+    """θ jumps by one per step, and the particles by twice their posterior variance."""
     wild = {"num_particles": 400, "step_size": 1.0, "optimizer": optax.adam(1.0)}
     plain, tame = (fits(JALAEM(**wild, **more), 60, [0])[0] for more in ({}, {"target_ess": 0.9}))
     errors = [
         np.abs(fit.trajectory.log_evidence - exact_log_evidence(fit.trajectory.theta)).max()
         for fit in (plain, tame)
     ]
-    # Resampled below a half, of which a step may take a tenth for θ and about as much for the
-    # particles.
+    # Resampled below an ESS of a half, of which a step may lose a tenth for θ and about as much
+    # for the particles.
     assert np.median(plain.trajectory.ess) < 0.05 and tame.trajectory.ess.min() > 0.2
     assert errors[0] > 50 and errors[1] < 0.5 and abs(tame.trajectory.theta[30:].mean() - MAXIMISER) < 0.2
 
 
 @pytest.mark.parametrize("target_ess", [None, 0.8])
 def test_particles_that_leave_where_there_is_a_density_are_lost_alone(target_ess):
-    """Steps from near zero lead below it, where log x is no number; a model should not be written
-    so, but one may be.
-    """
+    """Steps from near zero end below it, where log x is NaN; a user may write such a model."""
 
-    def log_joint(
-        theta, x
-    ):  # x ~ Gamma(1 + e^θ, 1), whose gradient with respect to θ is no number there either
+    def log_joint(theta, x):  # x ~ Gamma(1 + e^θ, 1), whose gradient with respect to θ is NaN there too
         shape = jax.numpy.exp(theta)
         return shape * jax.numpy.log(x) - x - jax.scipy.special.gammaln(shape + 1)
 

@@ -1,6 +1,4 @@
-"""A model as densities on an unconstrained vector: true to NumPyro's distributions, and clear
-about what it cannot use.
-"""
+"""Densities on an unconstrained vector match NumPyro, and unusable models raise clear errors."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +20,7 @@ def normal(params, batch):
 
 
 def ignoring_nothing(params, batch):
-    """A log-likelihood that uses every parameter, whatever their shapes."""
+    """A log-likelihood that uses every parameter of any shape."""
     return -((batch["y"] - sum(jnp.sum(value**2) for value in params.values())) ** 2)
 
 
@@ -30,7 +28,7 @@ def bind_prior(**prior):
     return Model(prior, ignoring_nothing).bind(DATA)
 
 
-# --- The prior on the unconstrained vector ---------------------------------------------------------------------------
+# --- The prior on the unconstrained vector -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +125,7 @@ def test_any_number_of_draws_is_the_first_of_more(num_particles):
     np.testing.assert_array_equal(draws, bound.draw_prior(jax.random.key(0), 2048)[:num_particles])
 
 
-# --- Binding ---------------------------------------------------------------------------------------------------------
+# --- Binding -------------------------------------------------------------------------------------
 
 
 def test_the_same_shapes_give_the_same_bound_model():
@@ -172,7 +170,7 @@ def test_names_appear_in_representations():
     assert repr(model.bind(DATA)) == "BoundModel('bell', num_parameters=1)"
 
 
-# --- Errors of a model with a mapping as its prior -------------------------------------------------------------------
+# --- Errors of models with a mapping as prior ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -213,7 +211,7 @@ def test_a_log_likelihood_that_is_not_a_function():
         ({"w": lambda params: 1.0}, r"prior\['w'\] must return a NumPyro distribution; got float"),
         (
             {"a": dist.Normal(), "w": lambda params: dist.Normal(params["b"])},
-            r"prior\['w'\] .*before it: a\)",
+            r"prior\['w'\] .*preceding parameters: a\)",
         ),
         (
             {"s": dist.HalfNormal(), "w": lambda params: dist.Normal(0, -params["s"])},
@@ -258,9 +256,9 @@ def test_an_exception_in_the_log_likelihood_is_kept_as_the_cause():
 
 
 def test_a_name_that_neither_prior_nor_data_know():
-    with pytest.raises(ModelError, match=r"asks for 'mean', .* the prior \(location\) nor in data \(y\)"):
+    with pytest.raises(ModelError, match=r"uses 'mean', .* the prior \(location\) nor in data \(y\)"):
         Model({"location": dist.Normal()}, normal).bind(DATA)
-    with pytest.raises(ModelError, match=r"asks for 'y', .* nor in data \(x\)"):
+    with pytest.raises(ModelError, match=r"uses 'y', .* nor in data \(x\)"):
         Model({"mean": dist.Normal()}, normal).bind({"x": DATA["y"]})
 
 
@@ -274,7 +272,7 @@ def test_a_parameter_that_only_another_prior_uses_is_used():
     assert Model(prior, normal).bind(DATA).num_parameters == 2
 
 
-# --- Models from NumPyro ---------------------------------------------------------------------------------------------
+# --- Models from NumPyro -------------------------------------------------------------------------
 
 ROWS = {
     "x": np.random.default_rng(0).standard_normal((40, 2), np.float32),
@@ -367,7 +365,7 @@ def test_a_numpyro_model_compiles_for_each_batch_size_without_binding_again():
     np.testing.assert_allclose(whole[:7], part, rtol=1e-6)
 
 
-# --- Errors of models from NumPyro -----------------------------------------------------------------------------------
+# --- Errors of models from NumPyro ---------------------------------------------------------------
 
 
 def discrete_latent(x, y):
@@ -476,7 +474,7 @@ def random_inside(x, y):
         (discrete_latent, r"site 'z' is a discrete latent \(Bernoulli"),
         (
             local_latent,
-            r"site 'effect' is latent and its shape follows .* \(3,\) for 3, \(5,\) for 5.*holds x, y",
+            r"site 'effect' is latent and its shape depends on .* \(3,\) for 3, \(5,\) for 5.*holds x, y",
         ),
         (not_to_event, r"observed site 'x' .*\(3,\) is needed, got \(3, 2\). Add .to_event\(1\)"),
         (joint, r"observed site 'y' .*\(3,\) is needed, got \(\). Rows belong on the leading axis"),
@@ -525,7 +523,7 @@ def test_data_that_do_not_fit_the_arguments(data, message):
 
 
 def test_from_numpyro_needs_a_function():
-    with pytest.raises(ModelError, match=r"must be one with numpyro.sample statements; got 3"):
+    with pytest.raises(ModelError, match=r"must be a function with numpyro.sample statements; got 3"):
         Model.from_numpyro(3)  # pyright: ignore
 
 

@@ -1,4 +1,4 @@
-"""Averages of models whose evidence is exact."""
+"""Model averages of models with exact evidence."""
 
 import math
 
@@ -34,17 +34,14 @@ def test_without_forgetting_they_are_the_posterior_probabilities():
     joint = {name: share * math.exp(whole[name].log_evidence) for name, share in joint.items()}
     for name, value in joint.items():
         assert update.probabilities[name] == pytest.approx(value / sum(joint.values()), rel=1e-9)
-    # The predictions of the average multiply to its evidence, the prior mean of the models'
-    # evidences.
+    # The product of the average's predictions is its evidence, the prior mean of the evidences.
     assert update.log_evidence == pytest.approx(math.log(sum(joint.values())))
     assert averaged.num_observations == update.num_observations == 300 and update.batch_size == 20
     assert update.updates["sharp"].log_evidence == averaged.onlines["sharp"].log_evidence
 
 
 class Noisy(Gaussian):
-    """Says that its log evidence has an error, which grows with the rows since particles were
-    `drawn_at`.
-    """
+    """Reports a log evidence error that grows with the rows since `drawn_at`."""
 
     drawn_at = 0
 
@@ -75,9 +72,7 @@ def test_probabilities_and_their_errors_are_those_of_compare():
 
 
 def test_forgetting_is_per_row_and_falls_back_to_the_prior():
-    """After batches with log ratio r each: Σ α^(b (n - i)) r, whatever the prior; it is added to
-    the log prior odds.
-    """
+    """The log odds are the prior's plus Σ α^(b (n - i)) rᵢ for batches with log ratios rᵢ."""
     forgetting, size, ratio = 0.99, 10, []
     averaged = ev.ModelAverage(pair(), {"vague": 0.9, "sharp": 0.1}, forgetting)
     for update in fed(averaged, rows(100), size):
@@ -89,9 +84,7 @@ def test_forgetting_is_per_row_and_falls_back_to_the_prior():
 
 @pytest.mark.parametrize("drawn_at", [0, 200], ids=["along the path", "drawn anew at the end"])
 def test_errors_with_forgetting_fade_too(drawn_at):
-    """An error of the log evidence that falls, as particles are drawn anew, takes none of that of
-    the predictions.
-    """
+    """A log evidence error that falls after redrawing does not reduce that of the predictions."""
     averaged = ev.ModelAverage({"a": Noisy(rows=0.01), "b": Noisy(rows=0.02)}, forgetting=0.99)
     data = rows(200)
     averaged.update(data[:100])
@@ -118,7 +111,7 @@ def test_unknown_errors_stay_unknown():
 
 
 def switching(count=40_000, period=10_000, seed=0):
-    """y follows the first column, then the second, and so on."""
+    """y depends on the first column for one period, on the second for the next, and so on."""
     generator = np.random.default_rng(seed)
     x = generator.normal(size=(count, 2))
     first = (np.arange(count) // period) % 2 == 0
@@ -126,9 +119,7 @@ def switching(count=40_000, period=10_000, seed=0):
 
 
 def test_with_forgetting_the_average_beats_each_model_where_the_best_one_changes():
-    """Measured: -72,890 nats for the average, -99,417 and -107,703 for the models, 10⁴ rows a
-    turn.
-    """
+    """Measured for periods of 10⁴ rows: -72,890 nats (average), -99,417 and -107,703 (models)."""
     x, y = switching()
     averaged = ev.ModelAverage(
         {"first": LinearRegression([0]), "second": LinearRegression([1])}, forgetting=0.999
@@ -177,7 +168,7 @@ def test_an_average_that_was_saved_goes_on_as_if_it_had_not_been():
     for part in np.split(rows(40, seed=1), 2):
         one, other = averaged.update(part), again.update(part)
         assert one.probabilities == other.probabilities and one.log_evidence == other.log_evidence
-    with pytest.raises(ev.ConfigurationError, match="state must be of 1 models; got one of 2"):
+    with pytest.raises(ev.ConfigurationError, match="state must be for 1 models; got one for 2"):
         ev.ModelAverage({"a": Gaussian()}).resume(averaged.state)
 
 
@@ -193,7 +184,7 @@ def test_predictions_weigh_models_and_particles():
     functions = {"first": lambda params: 3.0 * params["w"][:1], "both": lambda params: params["w"][1:]}
     found = averaged.predict(functions, num_draws=4000, seed=1)
     shares = averaged.probabilities
-    assert 0.05 < shares["both"] < 0.95, "or the test shows nothing"
+    assert 0.05 < shares["both"] < 0.95, "otherwise the test shows nothing"
     parts = {
         "first": 3.0 * averaged.onlines["first"].posterior["w"][:, :1],
         "both": averaged.onlines["both"].posterior["w"][:, 1:],
@@ -208,7 +199,7 @@ def test_predictions_weigh_models_and_particles():
     for name, part in parts.items():
         drawn = found.draws[np.array(found.models) == name]
         assert np.isin(drawn.round(4), part.astype(np.float32).round(4)).all(), (
-            "draws are of the model's particles"
+            "draws come from the model's particles"
         )
 
 
@@ -221,8 +212,7 @@ def test_random_predictions_draw_with_different_keys():
     found = averaged.predict(simulate, num_draws=2000)
     assert len(np.unique(found.draws)) > 1990
     assert found.mean == pytest.approx(found.draws.mean())
-    # The variance of a draw is that of the noise, one, plus that of w: four standard errors of a
-    # variance.
+    # The variance of a draw is that of the noise, one, plus that of w, to four standard errors.
     same = averaged.predict(lambda params: params["w"][0], num_draws=2000)
     spread = same.draws.var()
     assert abs(found.draws.var() - 1 - spread) < 4 * (1 + spread) * math.sqrt(2 / 2000)

@@ -1,6 +1,4 @@
-"""The change detector around models whose evidence is exact; `experiments/false_alarms.py` has the
-longer simulations.
-"""
+"""The change detector with exact models; `experiments/false_alarms.py` has longer simulations."""
 
 import math
 
@@ -22,11 +20,10 @@ def first_alarm(detector, rows, size):
 
 @pytest.mark.parametrize("name", ["prior", "fixed, centre", "Bernoulli", "Student t, tempering=0.5"])
 def test_the_average_run_length_is_at_least_one_over_the_rate(name):
-    """200 streams each, cut at 45 batches: the mean of the cut run lengths is at most the mean run
-    length.
+    """Run lengths of 200 streams each, cut at 45 batches, so their mean is a lower bound.
 
-    Measured on 400 streams cut at 200: 68, 58 and 54 batches against the 20 of the rate; with the
-    wrong model and tempering 51, which is no theorem, and 18 without.
+    Measured on 400 streams cut at 200: 68, 58 and 54 batches, where the rate requires 20; for the
+    wrong model 51 with tempering, which no theorem guarantees, and 18 without.
     """
     found = experiment.false_alarms(name, rate=0.05, batch_size=1, horizon=45, num_streams=200)
     assert found["mean_run_length_cut_at_horizon"] - 3 * found["standard_error"] > found["needed"] == 20
@@ -45,7 +42,7 @@ def test_a_clear_change_is_found_within_one_batch():
         assert report.alarm.row == change and report.alarm.num_observations == change + 10
         first, last = report.alarm.interval
         assert first <= change <= last
-        # What the evidence falls by, exactly: the rows since, alone, against with the rows before.
+        # The exact drop: log evidence of the later rows alone minus that given the rows before.
         alone, both = Gaussian(), Gaussian()
         alone.update(rows[change : change + 10])
         both.update(rows[:change])
@@ -55,9 +52,7 @@ def test_a_clear_change_is_found_within_one_batch():
 
 @pytest.mark.parametrize("batch_size", [1, 10])
 def test_the_interval_covers_the_change(batch_size):
-    """Of 95% intervals over 40 simulated changes, fewer than 32 cover with a probability of 1.3e-4
-    (binomial).
-    """
+    """Fewer than 32 of 40 intervals at 95% cover with probability 1.3e-4 (binomial)."""
     found = experiment.detection(2.0, batch_size, 1e-3, num_streams=40)
     assert found["num_missed"] == 0
     assert found["coverage_of_interval"] * (40 - found["num_before_the_change"]) >= 32
@@ -97,7 +92,7 @@ def test_forget_goes_on_with_the_rows_since_the_change_and_restart_with_those_to
 
 def test_candidates_are_bounded_and_fewer_where_asked():
     detector, reports, _ = two_changes(None, max_candidates=3)
-    assert max(report.num_candidates for report in reports) == 2, "and one place for the next"
+    assert max(report.num_candidates for report in reports) == 2, "one place is reserved for the next"
     assert len(detector.candidates) == len(detector.state.detector.starts)
     _, reports, _ = two_changes(None, restart_every=5)
     found = [report.alarm for report in reports if report.alarm]
@@ -147,7 +142,7 @@ def test_a_detector_that_was_saved_goes_on_as_if_it_had_not_been():
 
 
 class Annealed(Gaussian):
-    """Reports annealing steps, the errors of its predictions, and fails where told."""
+    """Reports given annealing steps and prediction errors, and fails at a given batch."""
 
     steps, errors, fails_at = (1,), (0.0,), None
 
@@ -183,9 +178,9 @@ def test_the_error_of_the_log_bayes_factor_joins_those_of_both_models():
         detector.update(batch)
     alarm = detector.update(np.random.default_rng(1).normal(9, 1, 10)).alarm
     assert alarm.row == 20
-    # 0.5 for the third prediction of the model that goes on, 0.1 for the first of the new one.
+    # 0.5 for the third prediction of the current model, 0.1 for the first of the new one.
     assert alarm.standard_error == pytest.approx(math.hypot(0.5, 0.1))
-    assert alarm.log_e_value < alarm.log_bayes_factor, "the variance is taken off"
+    assert alarm.log_e_value < alarm.log_bayes_factor, "the variance is subtracted"
 
 
 def test_a_candidate_that_fails_is_dropped_and_a_model_that_fails_raises():
@@ -209,7 +204,7 @@ def test_a_candidate_that_fails_is_dropped_and_a_model_that_fails_raises():
 
 
 class Restorable(Gaussian):
-    """With a state that can be put back, as `ev.Online` has it."""
+    """Has a state that can be restored, as `ev.Online` has."""
 
     @property
     def state(self):
@@ -223,7 +218,7 @@ class Restorable(Gaussian):
 def test_a_batch_that_fails_at_a_candidate_is_as_if_it_had_not_come(is_new, monkeypatch):
     rows = np.random.default_rng(1).normal(size=(9, 20)) + np.repeat([0, 5], [5, 4])[:, None]
     once, twice = (ev.ChangeDetector(Restorable(), 1e-4) for _ in range(2))
-    for batch in rows[:7]:  # with an alarm, so that `segment` is a model of its own
+    for batch in rows[:7]:  # with an alarm, so that `segment` is a separate model
         once.update(batch), twice.update(batch)
     assert once.segment is not once.online and len(once.candidates) == 1
     models = [twice.online, twice.segment, *twice.candidates]

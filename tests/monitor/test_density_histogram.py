@@ -1,4 +1,4 @@
-"""Alarms from how probable rows are: exact for every distribution, however wrong the model."""
+"""Alarms from a density histogram: exact for every distribution, however wrong the model."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,7 @@ from experiments.conjugate import Gaussian
 
 
 def test_the_next_row_falls_into_each_bin_with_the_probability_that_is_said():
-    """Rows from a Cauchy under a Gaussian: the mean probability of what was seen is that said,
-    four standard errors.
-    """
+    """The predicted probabilities of Cauchy rows under a Gaussian, to four standard errors."""
     generator, ratios = np.random.default_rng(0), []
     for _ in range(2000):
         rows = generator.standard_cauchy(31)
@@ -26,9 +24,7 @@ def test_the_next_row_falls_into_each_bin_with_the_probability_that_is_said():
 
 
 def test_no_more_false_alarms_than_the_rate_where_the_model_is_wrong():
-    """Measured: run lengths of 74 batches against the 20 of the rate, and 18 by the evidence of
-    the wrong model.
-    """
+    """Measured: run lengths of 74 batches (20 required), but 18 by the wrong model's evidence."""
     found = experiment.false_alarms("Student t, histogram", 0.05, 1, horizon=60, num_streams=200)
     assert found["mean_run_length_cut_at_horizon"] - 3 * found["standard_error"] > found["needed"] == 20
 
@@ -75,7 +71,7 @@ def test_an_array_that_is_filled_anew_is_a_new_batch_and_copies_share_the_pass_o
         filled.update(buffer)
         copy.update(buffer)
         np.testing.assert_array_equal(copy.counts, filled.counts)
-    assert Counting.num_passes == 3, "the same values once more are a batch of their own"
+    assert Counting.num_passes == 3, "the same values again are a separate batch"
     for values in (rows[1], rows[2], rows[2]):
         fresh.update(values.copy())
     np.testing.assert_array_equal(filled.counts, fresh.counts)
@@ -107,7 +103,7 @@ def test_mappings_and_tuples_of_columns_are_split_too():
 
 
 def test_too_few_rows_or_bins():
-    with pytest.raises(ev.ConfigurationError, match="at least 40 rows for 20 bins; half of its rows are 15"):
+    with pytest.raises(ev.ConfigurationError, match="at least 40 rows for 20 bins; half of the batch has 15"):
         ev.DensityHistogram.fit(Gaussian(), np.arange(30.0))
     with pytest.raises(ev.ConfigurationError, match="num_bins must be an integer of at least 2; got 1"):
         ev.DensityHistogram.fit(Gaussian(), np.arange(30.0), num_bins=1)

@@ -1,4 +1,4 @@
-"""The arithmetic of change detection, fed with numbers."""
+"""The arithmetic of change detection, with given numbers."""
 
 import json
 import math
@@ -12,7 +12,7 @@ import evidentia as ev
 
 
 def feed(detector, continued, restarted, num_rows=10, state=None):
-    """Batches one by one; `restarted(n, j)` is what the candidate of batch j predicts for batch n."""
+    """Process batches one by one; `restarted(n, j)` is candidate j's log density of batch n."""
     state = detector.init() if state is None else state
     infos, born = [], []
     for n, value in enumerate(continued):
@@ -24,7 +24,7 @@ def feed(detector, continued, restarted, num_rows=10, state=None):
 
 
 def test_the_value_is_the_sum_of_products_of_ratios():
-    """M₃ = p₁(2) p₁(3) / p₀(2) p₀(3) + p₂(3) / p₀(3), candidates from the second batch on."""
+    """M₃ = p₁(2) p₁(3) / p₀(2) p₀(3) + p₂(3) / p₀(3), with candidates from the second batch on."""
     logs = {(1, 1): -9.0, (2, 1): -11.5, (2, 2): -12.0}
     _, infos = feed(ev.EDetector(1e-9), [-8.0, -10.0, -11.0], lambda n, j: logs[n, j])
     assert infos[0].log_e_value == -math.inf
@@ -33,9 +33,7 @@ def test_the_value_is_the_sum_of_products_of_ratios():
 
 
 def test_an_alarm_says_where_how_sure_and_by_how_much():
-    """Going on loses 20 nats a batch from row 30 on; the threshold is log 10^12 = 27.6 nats,
-    passed in the second.
-    """
+    """Losing 20 nats a batch from row 30 on passes log 10¹² = 27.6 nats in the second batch."""
     gains = {1: -5.0, 2: -3.0, 3: 20.0, 4: 20.0}
     state, infos = feed(
         ev.EDetector(1e-12), [-30.0] * 5, lambda n, j: -30.0 + gains[n] + (1.0 if j == 3 else 0.0)
@@ -44,8 +42,8 @@ def test_an_alarm_says_where_how_sure_and_by_how_much():
     change = infos[4].alarm
     assert change.row == 30 and change.num_observations == 50
     assert change.log_bayes_factor == pytest.approx(42.0)
-    # Beside 42 nats from row 30 stand 40 - 3 from row 20 and 20 from row 40: the interval reaches
-    # to both neighbours.
+    # Row 30 has 42 nats, row 20 has 40 - 3 and row 40 has 20: the interval extends to both
+    # neighbours.
     assert change.interval == (21, 39)
     assert infos[4].candidate == 2 and infos[4].kept == ()
     assert state.segment_start == 30 and state.num_observations == 50 and len(state.starts) == 0
@@ -54,7 +52,7 @@ def test_an_alarm_says_where_how_sure_and_by_how_much():
 def test_candidates_are_bounded_thin_out_with_age_and_include_the_leading_one():
     detector = ev.EDetector(1e-300, max_candidates=8)
     state, infos = feed(detector, [0.0] * 600, lambda n, j: 0.01 if j == 137 else -0.01)
-    assert max(len(info.kept) for info in infos) == 7, "one place is for the next"
+    assert max(len(info.kept) for info in infos) == 7, "one place is reserved for the next"
     assert 1370 in state.starts
     ages = (state.num_observations - np.sort(state.starts)[::-1])[:-1] / 10
     assert ages[0] <= 2 and np.all(ages[1:] / ages[:-1] < 6), ages
@@ -62,9 +60,7 @@ def test_candidates_are_bounded_thin_out_with_age_and_include_the_leading_one():
 
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=40), st.integers(1, 6), st.sampled_from([1, 2, 3]))
 def test_fewer_candidates_never_raise_the_value(gains, max_candidates, every):
-    """Pathwise, so the guarantee survives; M of all candidates is a sum over j of exp(gains[j] + …
-    + gains[n]).
-    """
+    """Pathwise, so the guarantee holds; M of all candidates is Σⱼ exp(gains[j] + … + gains[n])."""
     _, infos = feed(ev.EDetector(1e-300, max_candidates, every), [0.0] * len(gains), lambda n, j: gains[n])
     for n, info in enumerate(infos):
         terms = [sum(gains[j : n + 1]) + math.log(every) for j in range(1, n + 1) if j % every == 0]
@@ -84,10 +80,9 @@ def test_tempering_and_monte_carlo_variance_take_off_evidence():
 
 
 def test_the_mean_value_stays_at_the_number_of_batches_under_noise_of_monte_carlo():
-    """Estimates with a log-normal error of mean one: without its variance taken off, Mₙ would
-    outgrow n.
+    """Estimates with a log-normal error of mean one, whose variance would make Mₙ outgrow n.
 
-    The standard error of the mean of 1,500 streams comes from the streams.
+    The standard error of the mean is estimated from the 1,500 streams.
     """
     generator = np.random.default_rng(0)
     variance, ends = 0.04, []
@@ -111,7 +106,7 @@ def test_impossible_batches():
 
 
 def test_the_state_is_plain_numbers():
-    """Through JSON and back, the next update is the same to the bit."""
+    """After a round trip through JSON, the next update is bit for bit the same."""
     detector = ev.EDetector(0.01)
     state, _ = feed(detector, [-1.0, -2.0, -1.5], lambda n, j: -1.7 - 0.1 * j)
     stored = json.loads(json.dumps({k: np.asarray(v).tolist() for k, v in state._asdict().items()}))

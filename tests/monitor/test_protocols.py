@@ -4,7 +4,7 @@ from evidentia.monitor.protocols import all_or_none
 
 
 class Counter:
-    """A model whose state is how many batches it has taken in."""
+    """A model whose state is the number of batches it has seen."""
 
     def __init__(self):
         self.state = 0

@@ -233,7 +233,7 @@ def test_bad_arguments_are_named():
         new_online(reservoir_size=10)
     with pytest.raises(ConfigurationError, match="seed must be"):
         new_online(seed=-1)
-    with pytest.raises(ConfigurationError, match="no batch has been taken in yet"):
+    with pytest.raises(ConfigurationError, match="no batch has been processed yet"):
         new_online().evidence()
 
 

@@ -1,4 +1,4 @@
-"""Student's t about a mode: its density, its draws, and what they are worth."""
+"""Student t about a mode: its density, its draws and their relative ESS."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,7 @@ def test_student_t_density_is_scipys_and_draws_follow_it():
     peer = multivariate_t(laplace.mode, np.linalg.inv(precision), df=freedom)
     np.testing.assert_allclose(log_student_t(laplace, draws[:50]), peer.logpdf(draws[:50]), rtol=1e-9)
     covariance = np.linalg.inv(precision) * freedom / (freedom - 2)
-    # Five standard errors of a variance, which heavy tails make a little larger than a Gaussian's
-    # √(2/n).
+    # Five standard errors of a variance: slightly above a Gaussian's √(2/n), for the heavy tails.
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=5 * np.sqrt(2.5 / 50_000) * covariance.max())
 
 

@@ -1,4 +1,4 @@
-"""Gradient estimators: unbiased, exact where they must be, with shared mini-batches."""
+"""Gradient estimators: unbiased, exact where required, with shared mini-batches."""
 
 from dataclasses import replace
 
@@ -36,9 +36,7 @@ def problem(request):
 
 
 def estimates(config, problem, num_draws):
-    """Draws of the estimator, (draws, particles, parameters), after the preparation that a move
-    does.
-    """
+    """Draws of the estimator, (draws, particles, parameters), after the preparation of a move."""
     bound, _, target, positions = problem
     prepared = config.prepare(bound, None, target, positions.mean(0))
     expansion = prepared.expansion and prepared.expansion.narrowed()
@@ -74,8 +72,7 @@ def test_estimators_are_unbiased(config, problem):
     exact = estimates(FullBatch(), problem, 1)[0]
     draws = estimates(config, problem, 1000)
     standard_error = draws.std(0) / np.sqrt(len(draws))
-    # Four standard errors in each of a few dozen components; float32 sums of 3000 rows are good to
-    # 0.02.
+    # Four standard errors for a few dozen components; float32 sums of 3000 rows are good to 0.02.
     assert np.all(np.abs(draws.mean(0) - exact) < 4 * standard_error + 0.02)
 
 
@@ -149,8 +146,7 @@ def test_the_exact_gradient_is_taken_while_rows_are_few_or_noise_is_large(proble
     assert prepared.estimator == noisy
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
     assert prepared.estimator == ControlVariate(batch_size=512, exact_rows=0)
-    # Still noisy: a new centre first, then more rows about it, which are then too many to be worth
-    # it.
+    # Still noisy: first a new centre, then a larger mini-batch, which costs too much to be useful.
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
     assert prepared.estimator == ControlVariate(batch_size=512, exact_rows=0)
     prepared = noisy.prepare(bound, noisy.adapt(prepared.memory, 5.0), target, positions[0])
@@ -203,7 +199,7 @@ def test_a_mini_batch_that_grew_shrinks_where_it_is_quiet_down_to_where_it_start
 
 
 def test_about_a_sample_too_the_exact_gradient_is_given_up_when_the_rows_have_doubled(problem):
-    """With a reservoir the window has as many rows at any time, and its centre is always new."""
+    """With a reservoir, the window keeps its number of rows, and its centre is always new."""
     bound, _, target, positions = problem
     config, centre = ControlVariate(batch_size=64, exact_rows=0), positions.mean(0)
     nothing = Expansion(*(np.zeros_like(part) for part in target.past.expand(bound, centre)))

@@ -1,6 +1,4 @@
-"""Newton's method: the exact posterior of linear regression, and directions that only the prior
-informs.
-"""
+"""Newton's method: exact for linear regression, and for directions only the prior informs."""
 
 import jax
 import jax.numpy as jnp
@@ -30,13 +28,13 @@ def test_linear_regression_has_its_exact_posterior():
         # The tolerance on the mode is a tenth of a standard deviation.
         assert np.linalg.norm(np.linalg.cholesky(precision).T @ (found.mode - mode)) < 0.1
         np.testing.assert_allclose(found.precision, precision, rtol=1e-9, atol=1e-6)
-        exact = MODEL.exact_log_evidence(data)  # of a posterior that is a Gaussian
+        exact = MODEL.exact_log_evidence(data)  # of a Gaussian posterior
         assert found.log_mass == pytest.approx(exact, abs=0.5 * 0.1**2 + 1e-6 * abs(exact))
 
 
 def test_directions_that_only_the_prior_holds_keep_their_precision():
-    # Adding the same to the logits of all classes changes nothing: the prior's precision of one,
-    # beside 10⁹ for others.
+    # A constant added to the logits of all classes changes nothing: this direction has the prior's
+    # precision of one, others have 10⁹.
     model = ev.models.softmax_regression(num_features=2, num_classes=2)
     generator = np.random.default_rng(0)
     data = {"x": (255 * generator.random((50_000, 2))).astype(np.float32)}
@@ -49,8 +47,8 @@ def test_directions_that_only_the_prior_holds_keep_their_precision():
 
 
 def test_steps_that_overshoot_are_halved():
-    # Newton's step for -log cosh is -sinh θ cosh θ: from 3 it leads to -200 and, unhalved, off to
-    # infinity.
+    # Newton's step for -log cosh is -sinh θ cosh θ: from 3 it leads to -200 and then diverges
+    # unless halved.
     model = ev.Model(
         prior={"m": dist.Normal(0, 100)},
         log_likelihood=lambda params, y: -jnp.log(jnp.cosh(params["m"])) + 0 * y,
@@ -61,8 +59,7 @@ def test_steps_that_overshoot_are_halved():
 
 
 def test_no_mode_where_the_curvature_is_not_definite():
-    # Two modes at -1 and 1: started between them, where the density is lowest, Newton's method has
-    # no way down.
+    # Two modes at -1 and 1: Newton's method starts at the minimum between them and cannot leave.
     model = ev.Model(
         prior={"m": dist.Normal(0, 10)},
         log_likelihood=lambda params, y: -((params["m"] ** 2 - 1) ** 2) + 0 * y,

@@ -1,4 +1,4 @@
-"""Sums over rows: every row once, any window, no digits lost."""
+"""Sums over rows: each row counted once, any window, no loss of digits."""
 
 import jax
 import jax.numpy as jnp
@@ -76,9 +76,7 @@ def test_the_expansion_is_exact_for_a_gaussian_likelihood_however_large_it_is():
 
 
 def _location_model():
-    """y ~ N(m, 1): a log-likelihood of about -10³ a row, so that float32 sums would lose the
-    answer.
-    """
+    """y ~ N(m, 1) with about -10³ nats per row, so that float32 sums would lose the answer."""
     return Model(
         prior={"m": dist.Normal(0.0, 1.0)},
         log_likelihood=lambda params, batch: -0.5 * (batch["y"] - params["m"]) ** 2 - 1000.0,
@@ -92,14 +90,14 @@ def test_log_likelihoods_of_a_million_rows_keep_their_digits():
     window = Window({"y": jnp.asarray(y)}, 0, len(y))
     deviations, offset = window.log_likelihoods(model, jnp.asarray(positions))
     exact = np.array([(-0.5 * (y.astype(float) - float(m[0])) ** 2 - 1000.0).sum() for m in positions])
-    # A row of -1000 nats is rounded to float32 steps of 2^-14; those errors are random and grow as
-    # the square root.
+    # A row of -1000 nats is rounded to float32 steps of 2^-14; the errors are random and their sum
+    # grows as the square root.
     tolerance = 4 * 2.0**-14 / np.sqrt(12) * np.sqrt(len(y))
     np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=tolerance)
 
 
 def test_rounding_of_data_that_take_few_values_does_not_add_up():
-    # Each row's value is rounded in the same way, an error of 10⁻⁷ that a million rows make 0.1.
+    # All rows are rounded in the same way: a million errors of 10⁻⁷ add up to 0.1.
     model = Model(
         prior={"p": dist.Beta(1.0, 1.0)},
         log_likelihood=lambda params, batch: -1.1 - params["p"] * (1.0 + batch["y"]),
@@ -109,8 +107,7 @@ def test_rounding_of_data_that_take_few_values_does_not_add_up():
     deviations, offset = rows.log_likelihoods(model, positions)
     exact = -1e6 * (1.1 + 1 / (1 + np.exp(-np.asarray(positions[:, 0], np.float64))))
     assert abs(np.mean(deviations + offset - exact)) < 4 * 0.06 / np.sqrt(12) / np.sqrt(8)
-    # Single particles keep the rounding of their own values, at most half a step of 2⁻²³ for each
-    # row.
+    # Single particles keep their own rounding errors, at most half a step of 2⁻²³ per row.
     np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=2 * 0.06)
 
 

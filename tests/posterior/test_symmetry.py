@@ -1,6 +1,4 @@
-"""Interchangeable components: relabelling keeps what particles represent, and a density counts
-every copy of its mode.
-"""
+"""Interchangeable components: relabelling keeps the posterior, densities count every copy."""
 
 from functools import partial
 
@@ -57,7 +55,7 @@ def test_relabelling_brings_the_copies_of_a_mode_together(bound):
 
 
 def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
-    # Near the mode, with copies far away, it is one part in 3!; and it has the same density (per
+    # Near a mode with distant copies it is the density over 3!, and it has the same density (per
     # volume of the constrained parameters) at every copy.
     positions = bound.unconstrain(
         {
@@ -78,7 +76,7 @@ def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
 @pytest.mark.parametrize(
     ("exchangeable", "message"),
     [
-        (("weight",), "exchangeable names 'weight', which is no parameter; the model has weights, means"),
+        (("weight",), "exchangeable names 'weight', which is not a parameter; the model has weights, means"),
         (("weights", "scale"), r"leading axis; weights has shape \(3,\), scale has shape \(\)"),
         (("weights",), r"exchangeable=\('weights'\): swapping two components changes the log_likelihood"),
     ],

@@ -1,1 +1,1 @@
-"""Checkpoints: packing a state, and folders and journals that survive any interruption."""
+"""Checkpoints: packing of state, and crash-safe folders and journals."""

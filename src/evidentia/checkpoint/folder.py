@@ -1,9 +1,8 @@
-"""Checkpoints: a folder that always holds a whole state, whatever happens while a newer one is
-written.
+"""Checkpoint folders, which always hold a complete state, even if a write is interrupted.
 
-A checkpoint is one file: a line of JSON (format, versions, SHA-256 of what follows, a few words
-for people) and the arrays and their skeleton (`packing`) in NumPy's format. It is written beside
-the present one, synced to the disk, and renamed; the one before stays as `checkpoint.previous`.
+A checkpoint is one file: a line of JSON (format, versions, SHA-256 of the rest, a readable
+summary), then the arrays and their skeleton (`packing`) in NumPy's format. It is written to a new
+file, synced to disk, and renamed; the previous one is kept as `checkpoint.previous`.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ CURRENT, PREVIOUS, WRITTEN, LOCK = "checkpoint", "checkpoint.previous", "checkpo
 
 
 class Header(NamedTuple):
-    """The first line of a checkpoint. `summary` is for people, and for messages about the file."""
+    """The first line of a checkpoint. `summary` is for users and error messages."""
 
     format: int
     evidentia: str
@@ -38,11 +37,11 @@ class Header(NamedTuple):
 
 
 class CheckpointFolder:
-    """A folder of checkpoints that this process alone writes to, as a context.
+    """Context manager for a folder of checkpoints, locked for this process.
 
     Raises:
-        CheckpointError: another process holds the folder, which the message names; the folder
-            cannot be made or written to.
+        CheckpointError: another process, which the message names, holds the lock; or the folder
+            cannot be created or written to.
 
     Example:
         >>> with CheckpointFolder("run") as folder:  # doctest: +SKIP
@@ -64,8 +63,8 @@ class CheckpointFolder:
                 f"the checkpoint folder {self.path} is in use by {self._holder()}. Wait for it to end, or give another folder."
             ) from None
         except OSError as error:
-            raise CheckpointError(f"no checkpoints can be kept in {self.path}: {_reason(error)}.") from error
-        with suppress(OSError):  # who holds it is a courtesy
+            raise CheckpointError(f"cannot keep checkpoints in {self.path}: {_reason(error)}.") from error
+        with suppress(OSError):  # the holder's name is optional
             self._holder_file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
         return self
 
@@ -76,14 +75,14 @@ class CheckpointFolder:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is something to go on from."""
+        """Whether the folder holds a checkpoint."""
         return any((self.path / name).exists() for name in (CURRENT, PREVIOUS))
 
     def write(self, content: Any, summary: Mapping[str, Any]) -> None:
-        """Make `content` the present checkpoint. `summary` is a few words and numbers about it.
+        """Write `content` as the newest checkpoint, with a short `summary` of it.
 
-        Raises CheckpointError if that fails, for example on a full disk: then the one before is
-            still there, and read.
+        Raises CheckpointError if that fails, for example on a full disk; the previous checkpoint
+            then stays in use.
         """
         data = _encoded(content, dict(summary))
         new = self.path / WRITTEN
@@ -105,18 +104,18 @@ class CheckpointFolder:
             _sync_folder(self.path)
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoint in {self.path} was written, but the folder could not be synced to the disk: {_reason(error)}. "
-                "A loss of power could bring back the one before."
+                f"the checkpoint in {self.path} was written, but the folder could not be synced to disk: {_reason(error)}. "
+                "A power failure could bring back the previous one."
             ) from error
 
     def _what_stands(self) -> str:
-        """What there is to go on from after a checkpoint that could not be written."""
-        # Of a disk that is gone, os.path says that nothing is there; a Path raises.
+        """Describe the checkpoint that remains after a failed write."""
+        # On a removed disk, os.path.exists returns False, but Path.exists raises.
         if os.path.exists(self.path / CURRENT):
-            return "The one before is as it was."
-        if os.path.exists(self.path / PREVIOUS):  # it had made room for the new one
-            return f"The one before is named {PREVIOUS} now, and is read under that name."
-        return "The folder holds no other."
+            return "The previous checkpoint is unchanged."
+        if os.path.exists(self.path / PREVIOUS):  # already renamed to make room for the new one
+            return f"The previous checkpoint is now named {PREVIOUS}, and is read under that name."
+        return "The folder holds no other checkpoint."
 
     @property
     def _holder_file(self) -> Path:
@@ -130,11 +129,11 @@ class CheckpointFolder:
 
 
 def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple[Any, Header]:
-    """The content of the newest checkpoint of a folder, and its header.
+    """Read the content and header of the newest checkpoint of a folder.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or of a newer format. The message says
-            whether the one before is whole.
+        CheckpointError: no checkpoint, or one that is damaged or of a newer format. The message
+            says whether the previous one is intact.
     """
     folder = Path(folder).expanduser()
     # Between two renames the newest is the previous one.
@@ -176,7 +175,7 @@ def _opened(path: Path) -> tuple[Header, bytes]:
     except ValueError:
         fields = None
     if not isinstance(fields, dict) or fields.pop("file", None) != MAGIC:
-        raise ValueError("it does not begin as a checkpoint does")
+        raise ValueError("it does not start like a checkpoint")
     if fields["format"] > FORMAT:
         raise CheckpointError(
             f"{path} was written by evidentia {fields['evidentia']} in format {fields['format']}; this version reads up to "
@@ -184,20 +183,20 @@ def _opened(path: Path) -> tuple[Header, bytes]:
         )
     header = Header(**fields)
     if hashlib.sha256(payload).hexdigest() != header.sha256:
-        raise ValueError("its content is not what was written")
+        raise ValueError("its content does not match its SHA-256")
     return header, payload
 
 
 def _about_previous(folder: Path, damaged: Path) -> str:
     previous = folder / PREVIOUS
     if damaged.name == PREVIOUS or not previous.exists():
-        return "There is no other."
+        return "There is no other checkpoint."
     try:
         summary = _opened(previous)[0].summary
     except (OSError, ValueError, KeyError, TypeError):
-        return f"The one before, {previous}, is damaged too."
+        return f"The previous one, {previous}, is damaged too."
     said = ", ".join(f"{key}: {value}" for key, value in summary.items())
-    return f"The one before, {previous} ({said}), is whole: remove the damaged file to go on from there."
+    return f"The previous one, {previous} ({said}), is intact: remove the damaged file to continue from it."
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""One line of JSON per batch in a file, each batch exactly once whatever happens on the way."""
+"""Journal with one line of JSON per batch, each written exactly once, even after a crash."""
 
 import hashlib
 import json
@@ -12,19 +12,18 @@ from evidentia.errors import CheckpointError
 
 
 class Journal:
-    """A file of lines of JSON that goes on, after a crash, from where a checkpoint knows it to
-    have been.
+    """A file of JSON lines that a resumed run continues from its length at the checkpoint.
 
-    Lines that cannot be written, as on a full disk, are kept and tried again with the next ones.
+    Lines that cannot be written, for example on a full disk, are kept and retried with the next.
 
     Args:
         path: the file.
-        lengths: what `commit` returned at the checkpoint: the bytes of this file then, and of
-            others that the runs before wrote, each by the SHA-256 of its first line. The file is
-            cut to its own. If none were written, it begins anew.
+        lengths: the value of `commit` at the checkpoint: the sizes in bytes of the journals of all
+            runs so far, by the SHA-256 of their first lines. The file is truncated to its size; if
+            there are no lengths, it is emptied.
 
     Raises:
-        CheckpointError: the file cannot be written to, or is none of those.
+        CheckpointError: the file cannot be written to, or is not one of the journals.
 
     Example:
         >>> journal = Journal(path)  # doctest: +SKIP
@@ -37,7 +36,7 @@ class Journal:
         self._lengths = dict(lengths or {})
         self._length = 0
         self._pending = b""
-        self._name = ""  # of this file among the lengths, once it has a line
+        self._name = ""  # the key of this file in the lengths, once it has a line
         try:
             with path.open("a+b") as file:
                 if self._lengths and (first := _first_line(file)):
@@ -45,15 +44,15 @@ class Journal:
                     self._length = self._lengths.get(self._name, 0)
                     if not _ends_a_line(file, self._length):
                         raise CheckpointError(
-                            f"{path} is not the file of the run that wrote the checkpoint, or was cut. Put that back, move "
-                            "this one away, or give another folder."
+                            f"{path} is not the file of the run that wrote the checkpoint, or was truncated. Restore that "
+                            "file, move this one away, or give another folder."
                         )
                 file.truncate(self._length)
         except OSError as error:
             raise self._failed(error) from error
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write a line, where that is possible now."""
+        """Append a line, which is retried later if it cannot be written now."""
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
         self._name = self._name or _name(line)
         self._pending += line
@@ -61,8 +60,9 @@ class Journal:
             self._write()
 
     def commit(self) -> dict[str, int]:
-        """See to it that all lines are on the disk; the lengths, for a checkpoint. Raises
-        CheckpointError.
+        """Sync all lines to disk and return the lengths for a checkpoint.
+
+        Raises CheckpointError.
         """
         self._write(sync=True)
         if self._name:
@@ -72,7 +72,7 @@ class Journal:
     def _write(self, sync: bool = False) -> None:
         try:
             with self.path.open("r+b") as file:
-                file.truncate(self._length)  # what an earlier attempt left
+                file.truncate(self._length)  # remove what a failed attempt left
                 file.seek(self._length)
                 file.write(self._pending)
                 file.flush()
@@ -88,16 +88,14 @@ class Journal:
 
 
 def _first_line(file: BinaryIO) -> bytes:
-    """Empty if there is no whole one."""
+    """Read the first line; empty if it is incomplete."""
     file.seek(0)
     line = file.readline()
     return line if line.endswith(b"\n") else b""
 
 
 def _name(first_line: bytes) -> str:
-    """By which a journal is known again in any folder; the seconds of a batch tell apart even runs
-    that are alike.
-    """
+    """Identify a journal in any folder; the `seconds` of a batch distinguish identical runs."""
     return hashlib.sha256(first_line).hexdigest()
 
 

@@ -1,9 +1,7 @@
-"""Nested records to a JSON skeleton with a list of arrays, and back: bit for bit, and without
-running any code that a file names.
+"""Lossless packing of nested records to a JSON skeleton and arrays; unpacking runs no stored code.
 
-What can be packed: None, booleans, numbers, strings, lists, tuples, dictionaries with string keys,
-arrays (NumPy's and JAX's), JAX random keys, and instances of the named tuples and data classes
-that the reader is told of.
+Supported values: None, booleans, numbers, strings, lists, tuples, dictionaries with string keys,
+NumPy and JAX arrays, JAX random keys, and the named tuples and data classes that the reader lists.
 """
 
 import dataclasses
@@ -16,12 +14,11 @@ import numpy as np
 
 
 class UnknownRecordError(LookupError):
-    """A named tuple or data class that the reader was not told of."""
+    """A named tuple or data class that the reader does not list."""
 
 
 def pack(value: Any, arrays: list[np.ndarray]) -> Any:
-    """What JSON can hold of a value; its arrays are appended to `arrays`, and named by their place
-    there.
+    """Convert a value to JSON, appending its arrays to `arrays` and storing their indices.
 
     Example:
         >>> pack((1.5, np.zeros(3)), arrays := [])
@@ -51,9 +48,7 @@ def pack(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, type] | None = None) -> Any:
-    """The value that was packed; `records` are the classes of its named tuples and data classes,
-    by name.
-    """
+    """Rebuild a packed value; `records` maps names to named tuple and data classes."""
     if not isinstance(skeleton, dict):
         return skeleton
     match skeleton:

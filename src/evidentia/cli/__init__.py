@@ -1,8 +1,7 @@
-"""The command line: `evidentia demo | estimate | compare | stream | reproduce`, thin shells around
-the Python interface.
+"""Command line: `evidentia demo | estimate | compare | stream | reproduce`.
 
-The modules of the commands declare options and import JAX and the rest only when they run, so that
-help and completion come at once.
+Commands are thin wrappers of the Python interface. They import JAX and the rest only when they
+run, so that help and completion are fast.
 """
 
 import os
@@ -44,8 +43,8 @@ def _options(
 ) -> None:
     """Bayesian model evidence, online and at scale.
 
-    The log evidence log p(data) of a model, with its standard error, from tables of up to millions
-    of rows.
+    Computes the log evidence log p(data) of a model, with its standard error, from tables of up to
+    millions of rows.
     """
 
 
@@ -53,24 +52,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     Args:
-        arguments: the words after the program's name; those of the process if not given.
+        arguments: the words after the program's name; by default those of the process.
 
     Returns:
         0; 2 for a mistake in the command, the data or the model, after one message on stderr; 130
         after Ctrl-C.
 
     Example:
-        >>> main(["estimate", "table.parquet", "--model", "softmax", "--target", "label"])  # doctest: +SKIP
+        >>> words = ["estimate", "table.parquet", "--model", "softmax", "--target", "label"]
+        >>> main(words)  # doctest: +SKIP
         0
     """
-    # JAX 0.9 logs false alarms when it loads programs of the compilation cache
-    # (openxla/xla#44565); errors are exceptions anyway.
+    # JAX 0.9 logs false alarms when it loads programs from the compilation cache
+    # (openxla/xla#44565); real errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         app(args=arguments, prog_name="evidentia")
     except EvidentiaError as error:
         output.show_error(str(error))
         return 2
-    except SystemExit as stop:  # how typer ends: 0, 2 after a usage error, 130 after Ctrl-C
+    except SystemExit as stop:  # from typer: 0, 2 after a usage error, 130 after Ctrl-C
         return stop.code if isinstance(stop.code, int) else 1
     return 0

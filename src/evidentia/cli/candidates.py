@@ -13,10 +13,10 @@ NUM_FEATURES, NUM_CLASSES, NUM_MISSING, NUM_NOISE = 10, 4, 2, 5
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model of the demo, and the data that it is given.
+    """A model of the demo and its data.
 
     Attributes:
-        name: what it is, for the table.
+        name: description for the table.
         model: a softmax regression.
         data: `{"x": (rows, features), "y": (rows,)}`.
     """
@@ -27,11 +27,10 @@ class Candidate:
 
 
 def candidates(num_observations: int = 1_000_000, seed: int = 0) -> list[Candidate]:
-    """Simulate rows of 4 classes from a softmax regression on 10 features, and three models that
-    might explain them.
+    """Simulate rows from a softmax regression with 10 features and 4 classes, and build 3 models.
 
-    The first model has the 10 features, the second lacks the last two, the third has five more
-    that are noise. So the first is true, and the evidence should say so.
+    The first model has the 10 features, the second lacks the last two, the third adds five noise
+    features. The first is the true model and should have the highest evidence.
 
     Example:
         >>> [candidate.name for candidate in candidates(100)]
@@ -40,7 +39,7 @@ def candidates(num_observations: int = 1_000_000, seed: int = 0) -> list[Candida
     simulate = models.softmax_regression(NUM_FEATURES, NUM_CLASSES).simulate
     assert simulate is not None  # every built-in model has it
     data, _ = simulate(num_observations, seed)
-    generator = np.random.default_rng([seed, 1])  # another stream than that of `simulate`
+    generator = np.random.default_rng([seed, 1])  # independent of `simulate`
     noise = generator.standard_normal((num_observations, NUM_NOISE), np.float32)
     features = {
         "all 10 features": data["x"],

@@ -1,4 +1,4 @@
-"""Which columns of a file make which array of a model, from the names that the command was given."""
+"""Mapping of file columns to model arrays, from the options of a command."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,28 +8,25 @@ from evidentia.errors import ConfigurationError, DataError
 
 
 def split_features(given: str | None) -> list[str] | None:
-    """The names given to `--features`, separated by commas. Raises ConfigurationError for an empty
-    one.
-    """
+    """Split the comma-separated names of `--features`; ConfigurationError for an empty name."""
     if given is None:
         return None
     names = [name.strip() for name in given.split(",")]
     if not all(names):
-        raise ConfigurationError(f"--features must be names of columns separated by commas; got {given!r}.")
+        raise ConfigurationError(f"--features must be column names separated by commas; got {given!r}.")
     return names
 
 
 def arrays_of(
     where: Any, names: Sequence[str], target: str | None, features: Sequence[str] | None
 ) -> dict[str, str | list[str]]:
-    """The columns of each array, of all the names in a file: features as x and the target as y, or
-    all columns as y.
+    """Assign columns to arrays: features to x and the target to y, or without a target all to y.
 
-    All columns but the target are features if none are named. Errors call the file `where`.
+    By default all columns except the target are features. Errors call the file `where`.
 
     Raises:
         DataError: the target is not a column.
-        ConfigurationError: no features, one named twice, or the target among them.
+        ConfigurationError: no features, a feature named twice, or the target among them.
     """
     if target is not None and target not in names:
         raise DataError(f"{where} has no column {target!r} for --target. {near_columns(target, names)}")
@@ -48,9 +45,7 @@ def arrays_of(
 def types_of(
     names: Sequence[str], target: str | None, models: Sequence[str]
 ) -> dict[str, type[int] | type[float]]:
-    """Types of the columns, which the first rows need not show: features are real, the target is
-    what the models need.
-    """
+    """Types that do not depend on the first rows: real features, and the models' target type."""
     types: dict[str, type[int] | type[float]] = {name: float for name in names if name != target}
     if target is not None and "softmax" in models:
         types[target] = int
@@ -60,6 +55,6 @@ def types_of(
 
 
 def listed(names: Sequence[str], most: int = 50) -> str:
-    """The first of the names in a sentence."""
+    """Join the first names, and count the rest."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -1,4 +1,4 @@
-"""`evidentia compare`: models by the results of earlier runs."""
+"""`evidentia compare`: comparison of models from the results of earlier runs."""
 
 import json
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ def command(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The object of a results.json."""
+    """Read a results.json."""
     file = path / "results.json" if path.is_dir() else path
     if not file.is_file():
         where = "this folder holds no results.json" if path.is_dir() else "there is no such file or folder"
@@ -55,15 +55,13 @@ def _read(path: Path) -> dict[str, Any]:
     evidences = found.get("evidences") if isinstance(found, dict) else None
     if not isinstance(evidences, dict) or not evidences:
         raise DataError(
-            f"{file} holds no results of evidentia. Name a folder that evidentia estimate --out wrote."
+            f"{file} holds no evidentia results. Name a folder that evidentia estimate --out wrote."
         )
     return found
 
 
 def _named(runs: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """All evidences by name: that of the model where all differ, else with the folder's name
-    before it.
-    """
+    """Collect all evidences by model name, or by folder and model if model names repeat."""
     runs = list(runs)
     _check_same_data(runs)
     pairs = [(path, name, evidence) for path, run in runs for name, evidence in run["evidences"].items()]
@@ -89,9 +87,7 @@ def _place(path: Path) -> str:
 
 
 def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
-    """Models are only comparable on the same observations; what they are given to explain them may
-    differ.
-    """
+    """Raise DataError unless all runs have the same observations; their features may differ."""
     data = {path: run.get("data") or {} for path, run in runs}
     marks = {path: about.get("observations_sha256") for path, about in data.items()}
     if len({mark for mark in marks.values() if mark}) > 1:
@@ -101,5 +97,5 @@ def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
         )
         raise DataError(
             f"these results are for different observations ({listed}). Their evidence is not comparable: estimate all "
-            "models on the same rows of the same target (for mixtures: the same columns, standardised alike)."
+            "models on the same rows of the same target (for mixtures: the same columns, standardised the same way)."
         )

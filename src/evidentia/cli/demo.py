@@ -1,4 +1,4 @@
-"""`evidentia demo`: three models on simulated data, from rows to a report."""
+"""`evidentia demo`: three models on simulated data."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ EXAMPLES = """[bold]Example[/bold]
   evidentia demo --num-observations 100000 --out demo-results"""
 
 TITLE = "Which features matter?"
-NOTE = "One candidate is the model that made the rows, one lacks two of the features, one has five more that are noise."
+NOTE = "One candidate is the model that generated the rows, one lacks two features, one adds five noise features."
 
 
 def command(
@@ -23,18 +23,18 @@ def command(
     num_particles: Annotated[
         int, typer.Option(metavar="COUNT", help="Four times as many halve the standard error.")
     ] = 256,
-    seed: Annotated[int, typer.Option(metavar="SEED", help="Of the data and the estimator.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="SEED", help="Seed of the data and the estimator.")] = 0,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them.")
     ] = Path("evidentia-demo"),
     quiet: Quiet = False,
     compilation_cache: CompilationCache = None,
 ) -> None:
-    """Find the true one of three models, on a million simulated rows.
+    """Find the true model among three, on a million simulated rows.
 
     Each row has 10 features and one of 4 classes. One candidate is the model
-    that made the rows, one lacks two of the features, one has five more that
-    are noise.
+    that generated the rows, one lacks two features, one adds five noise
+    features.
     """
     check_seed(seed, "--seed")
     if num_observations < 2:
@@ -55,8 +55,7 @@ def command(
     )
     output.show_line(f"{TITLE} {simulated}.")
     evidences, stopped = estimate_each(made, method=method, seed=seed, quiet=quiet, plain=True)
-    # Models that saw all rows are compared; one that was stopped cannot be, and gets a folder of
-    # its own.
+    # Only models that saw all rows are compared; a stopped one gets its own folder.
     groups = {
         out: {name: found for name, found in evidences.items() if found.completed},
         out / "stopped": {name: found for name, found in evidences.items() if not found.completed},
@@ -64,7 +63,7 @@ def command(
     for folder, group in groups.items():
         if group:
             results = Results(TITLE, group, [f"{simulated}.", NOTE], data={"simulated": True, "seed": seed})
-            results.write(folder)  # before anything is shown: the reader of a pipe may have gone
+            results.write(folder)  # first: printing fails if the reader of a pipe has closed it
             show_comparison(results.comparison)
             output.show_written(folder)
     if stopped is not None:

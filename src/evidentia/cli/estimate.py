@@ -1,4 +1,4 @@
-"""`evidentia estimate`: the log evidence of one model on a file."""
+"""`evidentia estimate`: the log evidence of a model on a file."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -13,7 +13,7 @@ from evidentia.errors import EstimationError, check_seed
 
 
 class Method(StrEnum):
-    """What `--method` can be."""
+    """Values of `--method`."""
 
     SGAIS = "sgais"
     PUBLISHED = "sgais-published"
@@ -59,7 +59,7 @@ def command(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A CSV file with a header line, a Parquet file; many as 'parts/*.parquet'."
+            metavar="FILE", help="CSV with a header line, Parquet, or a pattern such as 'parts/*.parquet'."
         ),
     ],
     model: Annotated[
@@ -78,13 +78,13 @@ def command(
         bool, typer.Option("--in-order", help="Keep the order of the rows. Default: random order.")
     ] = False,
     num_classes: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="softmax: classes. Default: those in the target.")
+        int | None, typer.Option(metavar="COUNT", help="softmax: classes. Default: counted in the target.")
     ] = None,
     num_components: options.NumComponents = None,
     noise_scale: options.NoiseScale = None,
     method: Annotated[
         Method,
-        typer.Option(metavar="METHOD", help="sgais, or one of those named below."),
+        typer.Option(metavar="METHOD", help="sgais, or another method listed above."),
     ] = Method.SGAIS,
     num_particles: Annotated[
         int | None,
@@ -96,10 +96,10 @@ def command(
     quiet: options.Quiet = False,
     compilation_cache: options.CompilationCache = None,
 ) -> None:
-    """Estimate the log evidence of a model on a CSV or Parquet file, or on many.
+    """Estimate the log evidence of a model on CSV or Parquet files.
 
     A pattern, a folder, or a file of more than a gigabyte is read once, in
-    order, and need not fit in memory. Any other file is read as a whole, and
+    order, and need not fit in memory. Any other file is read into memory, and
     its rows are used in random order.
 
     MODEL is linear, softmax or mixture, or your own: path/to/file.py:name,
@@ -107,7 +107,7 @@ def command(
     features as x and the target as y; without --target, all columns as y.
 
     METHOD is sgais for any number of rows; smc, ais, jarzynski, laplace,
-    nested-sampling, online-nested-sampling or sequential for some thousand;
+    nested-sampling, online-nested-sampling or sequential for a few thousand;
     sgais-published, prior-sampling or harmonic-mean for comparison.
     """
     from evidentia.cli.candidates import Candidate
@@ -141,7 +141,7 @@ def command(
         title = f"{the_model.name}: {Path(file).name}"
         results = Results(title, evidences, table.notes(), table.to_dict())
         if out is not None:
-            results.write(out)  # before anything is shown: the reader of a pipe may have gone
+            results.write(out)  # first: printing fails if the reader of a pipe has closed it
         if as_json:
             output.print_json(results.to_dict())
         else:
@@ -149,6 +149,6 @@ def command(
             if out is not None:
                 output.show_written(out)
     if isinstance(stopped, EstimationError) and not in_order:
-        output.show_note("Rows are counted in random order; with --in-order, in the order of the file.")
+        output.show_note("Rows are numbered in random order; with --in-order, in file order.")
     if stopped is not None:
         raise stopped

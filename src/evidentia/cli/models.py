@@ -1,6 +1,4 @@
-"""What `--model` names: a built-in model fitted to the shape of a table, or a user's own from a
-Python file.
-"""
+"""The models that `--model` names: built-in ones, and users' own from Python files."""
 
 import importlib.util
 import traceback
@@ -21,16 +19,16 @@ OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": (
 
 
 def check_names(names: Sequence[str], target: str | None, options: Mapping[str, Any]) -> None:
-    """Complain, before a file is read, about models' names, their target and options that are not
-    their own.
+    """Check model names, the target and model options before any file is read.
 
     Args:
-        names: what `--model` was given.
-        target: what `--target` was given.
-        options: values of the models' options by name, None where not given.
+        names: values of `--model`.
+        target: value of `--target`.
+        options: values of the models' options by name; None if not given.
 
     Raises:
-        ConfigurationError: which option, and what is needed.
+        ConfigurationError: an unknown model, a missing or extra target, or an option of another
+            model.
     """
     for name in names:
         _check_name(name, target)
@@ -52,7 +50,7 @@ def _check_name(name: str, target: str | None) -> None:
         )
         raise ConfigurationError(f"--model must be one of {', '.join(BUILT_IN)}; got {name!r}.{hint}")
     if name in ("linear", "softmax") and target is None:
-        raise ConfigurationError(f"--model {name} needs --target, the name of the column that it explains.")
+        raise ConfigurationError(f"--model {name} needs --target, the name of the column that it predicts.")
     if name == "mixture" and target is not None:
         raise ConfigurationError(
             "--model mixture has no target: it describes all columns, or those of --features. Leave --target out."
@@ -60,11 +58,11 @@ def _check_name(name: str, target: str | None) -> None:
 
 
 def model_for(name: str, table: Table, options: Mapping[str, Any]) -> tuple[Model, Any]:
-    """The model of that name for a table, and the table's data as that model takes them.
+    """Return the named model for a table, and the table's data in the model's form.
 
     Raises:
-        DataError: labels that are no classes.
-        ModelError: a file that holds no such model.
+        DataError: labels that are not classes.
+        ModelError: a file without the model.
     """
     if name != "softmax" or not isinstance(table.data, dict):
         return named_model(name, len(table.features), options), table.data
@@ -77,9 +75,7 @@ def model_for(name: str, table: Table, options: Mapping[str, Any]) -> tuple[Mode
 
 
 def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Model:
-    """The model of that name for so many features. Raises ModelError for a file that holds no such
-    model.
-    """
+    """Return the named model. Raises ModelError for a file without the model."""
     given = {key: options[key] for key in OPTIONS.get(name, ()) if options[key] is not None}
     if name == "linear":
         return models.linear_regression(num_features, **given)
@@ -91,11 +87,10 @@ def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Mod
 
 
 def load_model(name: str) -> Model:
-    """A model from `path/to/file.py:name`, where the name is an `evidentia.Model` or a NumPyro
-    function.
+    """Load an `evidentia.Model` or a NumPyro function from `path/to/file.py:name`.
 
     Raises:
-        ModelError: no such file or name, the file's own error, or a thing that is no model.
+        ModelError: a missing file or name, an error in the file, or an object that is not a model.
     """
     file, _, attribute = name.rpartition(":")
     path = Path(file).expanduser()
@@ -131,7 +126,7 @@ def _executed(path: Path) -> dict[str, Any]:
 
 
 def _labels(values: np.ndarray, target: str | None) -> np.ndarray:
-    """The target as integers, if it holds whole numbers."""
+    """Convert the target to integers. Raises DataError for fractions."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2**31):

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,10 +7,10 @@ import typer
 
 Target = Annotated[
     str | None,
-    typer.Option("--target", "-t", metavar="COLUMN", help="The column that a regression explains."),
+    typer.Option("--target", "-t", metavar="COLUMN", help="The column that a regression predicts."),
 ]
 Features = Annotated[
-    str | None, typer.Option(metavar="A,B,C", help="Columns to use. Default: all but the target.")
+    str | None, typer.Option(metavar="A,B,C", help="Columns to use. Default: all except the target.")
 ]
 NumComponents = Annotated[int | None, typer.Option(metavar="COUNT", help="mixture: components. Default: 2.")]
 NoiseScale = Annotated[

@@ -1,4 +1,4 @@
-"""Lines and messages of the commands: results on stdout, everything else on stderr."""
+"""Output of the commands: results on stdout, everything else on stderr."""
 
 import json
 import sys
@@ -15,17 +15,17 @@ from evidentia.errors import EvidenceWarning
 
 
 def show_error(message: str) -> None:
-    """One message on stderr."""
+    """Print an error on stderr."""
     _say("Error", "bold red", message)
 
 
 def show_note(message: str) -> None:
-    """Something that the reader of a result should know, on stderr."""
+    """Print a note about a result on stderr."""
     _say("Note", "bold yellow", message)
 
 
 def show_experiments(experiments: Iterable[Any]) -> None:
-    """The names that `reproduce` knows with the figures and tables that they reproduce, on stdout."""
+    """Print the names of the experiments, and what they reproduce, on stdout."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("name", no_wrap=True)
     table.add_column("reproduces")
@@ -35,25 +35,25 @@ def show_experiments(experiments: Iterable[Any]) -> None:
 
 
 def show_line(line: str, style: str = "") -> None:
-    """A line of text on stdout, wrapped on a terminal only."""
+    """Print a line of text on stdout, wrapped only on a terminal."""
     console = Console(highlight=False)
     console.print(line, style=style or None, markup=False, soft_wrap=not console.is_terminal)
 
 
 def show_written(folder: Path) -> None:
-    """Where the results are, on stdout."""
+    """Print the location of the results on stdout."""
     show_line(f"Written to {folder}/: open index.html.")
 
 
 def print_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
-    """One object on stdout, on a single line without an indent."""
+    """Print an object as JSON on stdout, on one line if `indent` is None."""
     sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Show the package's warnings as notes, without file names and lines of code."""
+    """Show the package's warnings as notes, without file names and code lines."""
     with warnings.catch_warnings():
         show = warnings.showwarning
         warnings.simplefilter("always", EvidenceWarning)

@@ -1,4 +1,4 @@
-"""`evidentia reproduce`: the figures and tables of the papers, ours beside theirs."""
+"""`evidentia reproduce`: figures and tables of the papers, reproduced and compared."""
 
 import importlib
 import sys
@@ -23,29 +23,29 @@ EXAMPLES = """[bold]Examples[/bold]
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="One of the list, or [bold]all[/bold].", show_default=False),
+        typer.Argument(metavar="NAME", help="A name from --list, or [bold]all[/bold].", show_default=False),
     ] = None,
     wants_list: Annotated[
-        bool, typer.Option("--list", help="Show the names, and what they reproduce.")
+        bool, typer.Option("--list", help="Show the names and what they reproduce.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Under a minute each, in place of the papers' settings.")
+        bool, typer.Option("--quick", help="Under a minute each, instead of the papers' settings.")
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Write numbers and pictures here.")
     ] = Path("evidentia-reproduced"),
     data_dir: Annotated[
         Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="Folder with real data, which are fetched otherwise."),
+        typer.Option("--data-dir", metavar="DIR", help="Folder with real data. Default: download them."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="SEED", help="Of everything that is random.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="SEED", help="Seed of all random numbers.")] = 0,
 ) -> None:
     """Reproduce a figure or a table of the papers behind evidentia.
 
-    Shows what the paper claims, what is measured here, and a verdict computed
-    from the numbers. With the papers' settings some take hours; a run that is
-    broken off goes on where it was when it is called again. [bold]all[/bold]
-    writes one page, report.html.
+    Shows the paper's claim, the measurement here, and a verdict computed from
+    the numbers. With the papers' settings, some experiments take hours; an
+    interrupted run resumes when called again. [bold]all[/bold] writes one
+    page, report.html.
     """
     from evidentia.cli.results import make_folder
 
@@ -58,7 +58,7 @@ def command(
         given = "no name" if name is None else repr(name)
         raise ConfigurationError(f"NAME must be all, or one of {', '.join(experiments)}; got {given}.")
     if data_dir is not None and not data_dir.is_dir():
-        raise ConfigurationError(f"--data-dir must be a folder; {data_dir} is none.")
+        raise ConfigurationError(f"--data-dir must be a folder; got {data_dir}.")
     make_folder(out)
     execute = _room("execute")
     options = {"quick": quick, "seed": seed, "data_dir": data_dir}
@@ -69,19 +69,17 @@ def command(
     for each, experiment in experiments.items():
         try:
             outcomes.append(execute.execute(experiment, out, **options))
-        except EvidentiaError as error:  # most often data that are not at hand: the others go on
+        except EvidentiaError as error:  # usually missing data; continue with the others
             not_run[each] = str(error)
             output.show_note(f"{each} was not run: {error}")
         else:
             execute.show(outcomes[-1])
-        path = _room("report").write_report(out, outcomes, not_run)  # anew after each: nothing is lost
-    output.show_line(f"The page of all: {path}")
+        path = _room("report").write_report(out, outcomes, not_run)  # after each: nothing is lost
+    output.show_line(f"Report: {path}")
 
 
 def _room(module: str) -> ModuleType:
-    """A module of the experiments, which stand beside src/ in the repository and in the package
-    where it is installed.
-    """
+    """Import a module of the experiments, from the installed package or the repository."""
     package = Path(__file__).resolve().parents[1]
     for root in (package / "_repository", package.parents[1]):
         if (root / "experiments" / "catalogue.py").is_file():

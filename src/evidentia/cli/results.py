@@ -1,4 +1,4 @@
-"""The results of a command: for the terminal, for `--json` and for the folder of `--out`."""
+"""Results of a command, for the terminal, `--json` and the folder of `--out`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +18,7 @@ from evidentia.result import Evidence
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Evidences by name, with notes in sentences and what `--json` says of the data; `more` are
-    entries of its own.
-    """
+    """Evidences by name with notes, and the entries of `--json` for the data (`more`: others)."""
 
     title: str
     evidences: Mapping[str, Evidence]
@@ -30,24 +28,22 @@ class Results:
 
     @property
     def comparison(self) -> Comparison:
-        """Of all the evidences."""
+        """Comparison of all evidences."""
         return compare(self.evidences)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the results as a dictionary for JSON."""
         return results_dict(self.evidences, self.comparison, **self._about())
 
     def write(self, folder: Path) -> None:
-        """Write numbers, pictures and the page. Raises ConfigurationError if the folder cannot be
-        written to.
-        """
+        """Write numbers, pictures and the page. Raises ConfigurationError if that fails."""
         try:
             write_results(folder, self.evidences, self.comparison, **self._about())
         except OSError as error:
             raise _cannot_write(folder, error) from error
 
     def show(self) -> None:
-        """One evidence with the notes, or a table of several, on stdout."""
+        """Print one evidence or a table of several, with the notes, on stdout."""
         if len(self.evidences) == 1:
             show_evidence(*self.evidences.values())
         else:
@@ -60,7 +56,7 @@ class Results:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """The table of models and its conclusion, on stdout."""
+    """Print the table of models and its conclusion on stdout."""
     header, rows = comparison.cells()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, name in enumerate(header):
@@ -74,7 +70,7 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def show_evidence(evidence: Evidence) -> None:
-    """One result, on stdout."""
+    """Print one result on stdout."""
     stopped = "" if evidence.completed else " (stopped early)"
     rows = {
         "log evidence": f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats",
@@ -93,10 +89,10 @@ def show_evidence(evidence: Evidence) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for results before the work starts, so that a mistake is not found after it.
+    """Create the results folder before the work starts, so that errors appear early.
 
     Raises:
-        ConfigurationError: if it cannot be made or written to.
+        ConfigurationError: the folder cannot be created or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

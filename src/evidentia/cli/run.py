@@ -1,6 +1,4 @@
-"""One model after the other: estimates with progress, and what remains of them when something
-stops the run.
-"""
+"""Estimation of one model after the other, with progress; keeps results of interrupted runs."""
 
 import warnings
 from collections.abc import Sequence
@@ -32,9 +30,9 @@ def estimate_each(
         plain: show progress as plain lines where stderr is not a terminal.
 
     Returns:
-        The evidences by name, and what stopped the run, Ctrl-C or an EvidentiaError, or None. The
-        evidence of the model that was stopped is for the rows before that, with `completed=False`,
-        or missing if there were none.
+        The evidences by name, and the exception that stopped the run (Ctrl-C or an
+        EvidentiaError), or None. A stopped model's evidence covers the rows so far, with
+        `completed=False`; it is missing if there were none.
     """
     evidences: dict[str, Evidence] = {}
     for candidate in candidates:
@@ -54,7 +52,7 @@ def estimate_each(
 
 
 def _progress(name: str, quiet: bool, plain: bool) -> AbstractContextManager[Listener]:
-    """A bar on a terminal; elsewhere plain lines if `plain`, else nothing."""
+    """Progress bar on a terminal; elsewhere plain lines if `plain`, else nothing."""
     if quiet:
         return nullcontext(lambda update: None)
     if plain and not Console(stderr=True).is_terminal:
@@ -63,13 +61,13 @@ def _progress(name: str, quiet: bool, plain: bool) -> AbstractContextManager[Lis
 
 
 def keep_compiled_programs(folder: str | None) -> None:
-    """Use the compilation cache in the folder that `--compilation-cache` names, or do not.
+    """Use the compilation cache of `--compilation-cache`, unless that is "off".
 
-    Without it a command is slower and nothing else, so a folder that cannot be used, or a program
-    there that cannot be read, is no reason for a message.
+    The cache only saves time, so an unusable folder or an unreadable program in it gives no
+    message.
     """
     if folder == "off" or (not folder and jax.config.values["jax_compilation_cache_dir"]):
-        return  # a cache that the user has set for JAX stays
+        return  # keep a cache that the user has set for JAX
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache", UserWarning)
     with suppress(ConfigurationError):
         use_compilation_cache(folder or None)

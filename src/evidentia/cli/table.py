@@ -1,6 +1,4 @@
-"""From files to the data of one model: a table in memory, or a source for files that are too large
-or too many.
-"""
+"""The data of one model: a table in memory, or a source for large or many files."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,16 +13,16 @@ from evidentia.data.sources import CsvSource, Missing, ParquetSource, Source, op
 from evidentia.data.sources.columns import gathered
 from evidentia.errors import ConfigurationError, DataError
 
-MOST_BYTES = 2**30  # of a file that is read into memory
+MOST_BYTES = 2**30  # largest file to read into memory
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """How features were standardised.
+    """Standardisation of the features.
 
     Attributes:
-        means: subtracted from each feature, by name.
-        scales: by which each feature was then divided; 1 for a constant feature.
+        means: mean subtracted from each feature, by name.
+        scales: divisor of each feature, by name; 1 for a constant feature.
         constant: names of the constant features, which become zeros.
     """
 
@@ -33,7 +31,7 @@ class Standardisation:
     constant: list[str]
 
     def notes(self, is_target: bool) -> list[str]:
-        """In sentences; `is_target` if the model describes the features themselves."""
+        """Describe it in sentences; `is_target` if the model describes the features themselves."""
         shown = [f"{name} ({mean:.6g}, {self.scales[name]:.6g})" for name, mean in self.means.items()]
         notes = [
             "Features were standardised: their mean was subtracted, and the difference divided by the standard "
@@ -42,7 +40,7 @@ class Standardisation:
         if is_target:
             log_scale = sum(np.log(scale) for scale in self.scales.values())
             notes.append(
-                "The log evidence is that of the standardised values. In the original units subtract "
+                "The log evidence is that of the standardised values. For the original units, subtract "
                 f"{log_scale:.6g} nats per row, the sum of the logarithms of the standard deviations."
             )
         if self.constant:
@@ -54,19 +52,19 @@ class Standardisation:
 
 @dataclass(frozen=True)
 class Table:
-    """The data of a model, and how they were prepared.
+    """The data of a model and their preparation.
 
     Attributes:
-        name: of the files.
+        name: name of the files.
         features: names of the feature columns, in the order of the columns of `x` (of `y` without
             a target).
         target: name of the target column, or None.
         data: `{"x": (rows, features), "y": (rows,)}` with a target, else `{"y": (rows,
             features)}`; or a source of these.
-        standardisation: of the features; None if they are as in the file.
-        shuffle_seed: seed of the random order of the rows; None for the order of the file.
-        fingerprint: of the observations in the order of the file, by which results of the same
-            data are recognised.
+        standardisation: standardisation of the features, or None.
+        shuffle_seed: seed of the random row order; None for file order.
+        fingerprint: hash of the observations in file order, which identifies results of the same
+            data.
     """
 
     name: str
@@ -78,20 +76,20 @@ class Table:
     fingerprint: str | None = None
 
     def notes(self) -> list[str]:
-        """What a reader of the result should know about the data, in sentences."""
+        """Describe the data and their preparation in sentences."""
         rows = f": {len(self.data['y']):,} rows" if isinstance(self.data, dict) else ""
         target = f", target {self.target}" if self.target is not None else ""
         notes = [f"{self.name}{rows}{target}, {len(self.features)} features: {listed(self.features)}."]
         if rows == "":
             notes.append("Rows were read once, in the order of the files.")
         elif self.shuffle_seed is not None:
-            notes.append(f"Rows were taken in random order (seed {self.shuffle_seed}).")
+            notes.append(f"Rows were used in random order (seed {self.shuffle_seed}).")
         if self.standardisation is not None:
             notes += self.standardisation.notes(is_target=self.target is None)
         return notes
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the description as a dictionary for JSON."""
         return {
             "file": self.name,
             "target": self.target,
@@ -103,7 +101,7 @@ class Table:
 
 
 def is_large(file: str) -> bool:
-    """Whether a name stands for several files, a folder, or a file too large for memory."""
+    """Whether a name means several files, a folder, or a file too large for memory."""
     path = Path(file).expanduser()
     if path.is_file():
         return path.stat().st_size > MOST_BYTES
@@ -113,10 +111,10 @@ def is_large(file: str) -> bool:
 def open_table(
     file: str, model: str, target: str | None, features: Sequence[str] | None, missing: Missing
 ) -> Table:
-    """The data of a model as a source.
+    """Open the data of a model as a source.
 
     Raises:
-        DataError, ConfigurationError: what is wrong with the files or their columns.
+        DataError, ConfigurationError: invalid files or columns.
     """
     source = open_source(
         file,
@@ -136,13 +134,13 @@ def read_table(
     standardise: bool = False,
     shuffle_seed: int | None = None,
 ) -> Table:
-    """The data of a model in memory.
+    """Read the data of a model into memory.
 
-    The evidence does not depend on the order of the rows, but the work does: in a file that is
-    sorted by class the posterior moves far whenever a new class begins. So rows can be shuffled.
+    The evidence does not depend on the order of the rows, but the cost does: in a file sorted by
+    class, the posterior moves far whenever a new class begins. So rows can be shuffled.
 
     Raises:
-        DataError, ConfigurationError: what is wrong with the file or its columns.
+        DataError, ConfigurationError: an invalid file or columns.
     """
     source = open_source(
         file,
@@ -165,12 +163,12 @@ def read_table(
 
 
 def check_streamable(standardise: bool, models: Sequence[str], num_classes: int | None) -> None:
-    """Raise ConfigurationError for options that need all rows before the first one is used."""
+    """Raise ConfigurationError for options that need all rows in advance."""
     if standardise:
         raise ConfigurationError("--standardise needs all rows in memory; standardise the files beforehand.")
     if "softmax" in models and num_classes is None:
         raise ConfigurationError(
-            "--model softmax needs --num-classes where rows are read in sequence: the classes of later rows are unknown."
+            "--model softmax needs --num-classes when rows are read in sequence: the classes of later rows are unknown."
         )
 
 
@@ -179,13 +177,13 @@ def _features(source: Any, target: str | None) -> list[str]:
 
 
 def _with_integers(values: np.ndarray, source: CsvSource | ParquetSource) -> np.ndarray:
-    """Text does not tell 1 from 1.0: a CSV column without fractions holds integers."""
+    """Convert a CSV column without fractions to integers: text does not distinguish 1 from 1.0."""
     is_whole = values.dtype.kind == "f" and np.all((np.abs(values) < 2**53) & (values == np.floor(values)))
     return values.astype(np.int64) if isinstance(source, CsvSource) and is_whole else values
 
 
 def _matrix(columns: dict[str, np.ndarray], standardise: bool) -> tuple[np.ndarray, Standardisation | None]:
-    """Columns side by side in float32, standardised in float64 before digits are lost."""
+    """Stack columns in float32, after standardising in float64 to keep precision."""
     matrix = np.empty((len(next(iter(columns.values()))), len(columns)), np.float32)
     found = Standardisation({}, {}, [])
     for index, (name, values) in enumerate(columns.items()):

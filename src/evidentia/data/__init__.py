@@ -1,1 +1,1 @@
-"""Observations: arrays, batches, and the sources that they come from. No statistics in here."""
+"""Observations: arrays, batches, and their sources. No statistics."""

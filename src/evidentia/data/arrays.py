@@ -1,4 +1,4 @@
-"""Data in memory: any container of numbers to checked arrays."""
+"""Data in memory: conversion of any container of numbers to checked arrays."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,22 +11,21 @@ from evidentia.errors import DataError
 
 
 def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bool = False) -> Any:
-    """Data as NumPy arrays: float32 for real numbers, int32 for integers and booleans.
+    """Convert data to NumPy arrays: float32 for real numbers, int32 for integers and booleans.
 
     Args:
         data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from
             names to arrays, with observations on the leading axis. An array is anything that NumPy
             can read: NumPy, JAX, pandas, Polars, Arrow.
-        name: what errors call `data`.
-        min_rows: the fewest rows: two for a whole data set, none for a batch of a stream.
-        allow_nan: leave NaN, the mark of a missing value, where they are.
+        name: the name of `data` in errors.
+        min_rows: the minimum number of rows: 2 for a data set, 0 for a batch of a stream.
+        allow_nan: accept NaN, which marks a missing value.
 
     Returns:
         An array, a tuple or a dict of arrays, in the structure of `data`.
 
     Raises:
-        DataError: for too few rows, different lengths, values that are not numbers, NaN or
-            infinities.
+        DataError: too few rows, different lengths, values that are not numbers, NaN or infinities.
 
     Example:
         >>> as_arrays({"y": [1, 2, 3]})
@@ -47,14 +46,12 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bo
 
 
 def num_rows(arrays: Any) -> int:
-    """The number of observations: the length of the leading axis."""
+    """Number of observations: the length of the leading axis."""
     return jax.tree.leaves(arrays)[0].shape[0]
 
 
 def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
-    """The function of each array, and of those at its place in `others`, in the structure and
-    order of `arrays`.
-    """
+    """Apply a function to corresponding arrays, keeping the structure and order of `arrays`."""
     if isinstance(arrays, Mapping):
         return {name: function(array, *(other[name] for other in others)) for name, array in arrays.items()}
     if isinstance(arrays, tuple):
@@ -63,38 +60,34 @@ def map_arrays(function: Callable[..., Any], arrays: Any, *others: Any) -> Any:
 
 
 def on_device(arrays: Any) -> Any:
-    """The arrays, which all windows of them share, on JAX's default device.
+    """Copy arrays to JAX's default device, where all windows share them.
 
-    Their last row is repeated up to a round number of rows, so that data of about the same size
-    share compiled programs.
+    The last row is repeated up to a round number of rows, so that data sets of similar size share
+    compiled programs.
     """
     rows = num_rows(arrays)
     return jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf, _round_up(rows))), arrays)
 
 
 def with_rows(array: np.ndarray, count: int) -> np.ndarray:
-    """The array with its last row repeated up to `count` rows.
+    """Pad an array to `count` rows by repeating its last row.
 
-    A row that only fills must be one that the model can have: a mask hides its log-likelihood, but
-        not a gradient of NaN.
+    Padding must be valid for the model: a mask hides its log-likelihood, but not a NaN gradient.
     """
     return np.concatenate([array, np.repeat(array[-1:], count - len(array), axis=0)])
 
 
 def check_alike(arrays: Any, template: Any, name: str) -> None:
-    """Raise DataError unless arrays have the structure, shapes after the row axis and dtypes of
-    the template.
-    """
+    """Raise DataError unless arrays match the template in structure, row shapes and dtypes."""
     given, needed = _described(arrays), _described(template)
     if given != needed:
         raise DataError(
-            f"{name} holds {given}; the first batch held {needed}, and all must be like it. Give every batch the same "
-            "names, shapes and dtypes."
+            f"{name} holds {given}; the first batch held {needed}. Give every batch the same names, shapes and dtypes."
         )
 
 
 def _described(arrays: Any) -> str:
-    """Structure, shapes after the row axis and dtypes, for people and to compare."""
+    """Structure, row shapes and dtypes, for comparison and messages."""
     if isinstance(arrays, tuple):
         return f"({', '.join(map(_described, arrays))})"
     if isinstance(arrays, Mapping):  # in any order
@@ -104,9 +97,7 @@ def _described(arrays: Any) -> str:
 
 
 def _round_up(rows: int) -> int:
-    """A power of two; from 4,096 on one of eight sizes between two of them, so that at most an
-    eighth is waste.
-    """
+    """Round up to a power of two; above 4,096, to a finer grid that wastes at most an eighth."""
     power = 1 << max(5, (rows - 1).bit_length())
     step = power if power <= 4096 else power // 16
     return -(-rows // step) * step
@@ -144,12 +135,10 @@ def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
 
 
 def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
-    """The array in 32 bits; DataError if a value lies outside the range of `dtype`, float32 or
-    int32.
-    """
+    """Convert to `dtype`, float32 or int32. Raises DataError for values out of range."""
     info = np.iinfo(dtype) if dtype is np.int32 else np.finfo(dtype)
     if array.size and array.dtype != dtype:
-        low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)  # these pass over NaN
+        low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)  # ignore NaN
         if high > info.max or low < info.min:
             raise DataError(
                 f"{argument} has values outside the range of {np.dtype(dtype).name}: from {low} to {high}. Rescale it."

@@ -1,6 +1,4 @@
-"""Waiting for what comes when it comes: a followed file, a pipe. The wait can be given up, and
-does not block other work.
-"""
+"""Non-blocking, cancellable waiting for input, such as a followed file or a pipe."""
 
 import os
 import queue
@@ -11,15 +9,15 @@ from io import BufferedReader, RawIOBase
 from typing import TypeVar
 
 Item = TypeVar("Item")
-TICK = 0.2  # seconds between two looks
+TICK = 0.2  # seconds between polls
 
 
 def arriving(items: Iterator[Item], depth: int = 2) -> Generator[Item | None, None, None]:
-    """The same items in the same order, made on a thread, and None whenever none came for a while.
+    """Yield items from an iterator run on a thread, and None when none has arrived for a while.
 
-    What `items` raises is raised where its item would have come. At most `depth` are made before
-    they are asked for. When the reader stops early, the thread ends with the item on which it is
-    working; it never keeps a process from ending.
+    The order is kept, and an exception of `items` is raised in its place. At most `depth` items
+    are produced ahead. If the reader stops early, the thread ends after its current item; it never
+    prevents the process from exiting.
 
     Example:
         >>> list(item for item in arriving(iter([1, 2, 3])) if item is not None)
@@ -44,14 +42,14 @@ def arriving(items: Iterator[Item], depth: int = 2) -> Generator[Item | None, No
             yield item
     finally:
         abandoned.set()
-        thread.join(10 * TICK)  # it is better not to be in the middle of something when a process ends
+        thread.join(10 * TICK)  # let the thread finish its item before the process exits
 
 
 def _make(items: Iterator[Item], made: queue.Queue, abandoned: threading.Event) -> None:
     while not abandoned.is_set():
         try:
             entry = next(items), None
-        except BaseException as error:  # also what is no Exception belongs to the reader
+        except BaseException as error:  # the reader gets KeyboardInterrupt and SystemExit too
             entry = None, error
         while not abandoned.is_set():
             try:
@@ -66,9 +64,7 @@ def _make(items: Iterator[Item], made: queue.Queue, abandoned: threading.Event) 
 
 
 def stoppable(descriptor: int, stop: Callable[[], bool]) -> BufferedReader:
-    """The file, pipe or socket of a descriptor for reading, which ends once `stop` says so, even
-    where nothing comes.
-    """
+    """Open a descriptor for reading; reads end once `stop` returns True, even without input."""
     return BufferedReader(_Stoppable(descriptor, stop))
 
 
@@ -84,8 +80,7 @@ class _Stoppable(RawIOBase):
 
     def readinto(self, buffer) -> int:
         while not self._stop():
-            # Elsewhere only sockets can be waited for; there a read that blocks is left to its
-            # thread.
+            # Elsewhere `select` works only on sockets, so the read blocks its thread.
             if os.name == "posix" and not select.select([self._descriptor], [], [], TICK)[0]:
                 continue
             read = os.read(self._descriptor, len(buffer))

@@ -1,4 +1,4 @@
-"""Batches of a stream: rows that know where in their source they stood, and how they are cut anew."""
+"""Batches of a stream: rows with their positions in the source, and cutting to other sizes."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,16 +12,16 @@ from evidentia.errors import ConfigurationError, check_count
 
 
 class Batch(NamedTuple):
-    """Rows that were read from a source one after the other, without those that were dropped.
+    """Consecutive rows of a source, without the dropped ones.
 
-    Positions in a source count rows as they are read, dropped or not: a reader that has used the
-    batches b₁ to b_k, whole, goes on with `source.batches(skip=b₁.num_read + … + b_k.num_read)`,
-    and no row is lost or comes twice.
+    Positions in a source count all rows read, including dropped ones. After the batches b₁ to b_k,
+    `source.batches(skip=b₁.num_read + … + b_k.num_read)` continues without losing or repeating a
+    row.
 
     Attributes:
         arrays: NumPy arrays, float32 or int32, in the structure of the source; may have no rows.
-        num_read: the rows that were read to make this batch.
-        indices: which of these rows the rows of `arrays` are, ascending; None if all.
+        num_read: number of rows read for this batch, including dropped ones.
+        indices: positions of the rows of `arrays` among the rows read, ascending; None if all.
     """
 
     arrays: Any
@@ -30,20 +30,19 @@ class Batch(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Rows of `arrays`."""
+        """Number of rows of `arrays`."""
         return self.num_read if self.indices is None else len(self.indices)
 
     @property
     def num_dropped(self) -> int:
-        """Rows that were read and left out, because they had missing values."""
+        """Number of rows dropped because of missing values."""
         return self.num_read - self.num_rows
 
     def part(self, start: int, stop: int) -> "Batch":
-        """The rows `start <= row < stop` of `arrays`, as views, with the dropped rows that stood
-        after each of them.
+        """Return views of the rows `start <= row < stop` of `arrays`.
 
-        Those before the first row belong to it; so parts side by side have read what the whole
-        has.
+        Each row also counts the dropped rows after it, and the first row those before it, so that
+        `num_read` of adjacent parts adds up to that of the whole.
         """
         arrays = map_arrays(lambda leaf: leaf[start:stop], self.arrays)
         if self.indices is None:
@@ -54,21 +53,18 @@ class Batch(NamedTuple):
 
 
 def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: int = 0) -> Iterator[Batch]:
-    """Cut batches of any size into chunks of the size wanted, in order; no row is lost or comes
-    twice.
+    """Cut batches into chunks of a given size, in order, without losing or repeating rows.
 
-    A chunk is given out as soon as its last row is there. Rows are copied only where a chunk takes
-    them from several batches.
+    Each chunk is yielded as soon as its last row arrives. Rows are copied only if a chunk spans
+    several batches.
 
     Args:
-        batches: of any size, none included.
-        size: rows in a chunk, or a function that gives them from the number of rows that went
-            before it.
-        start: the number of rows that went before the first one.
+        batches: batches of any size, including empty ones.
+        size: rows per chunk, or a function from the number of preceding rows to the chunk's size.
+        start: the number of rows before the first batch.
 
     Returns:
-        Chunks of `size` rows; the last may have fewer. If rows were dropped after the last that
-        was kept, a batch without rows counts them at the end.
+        Chunks of `size` rows; the last may have fewer, or none if it only counts dropped rows.
 
     Raises:
         ConfigurationError: a size that is not a positive integer.
@@ -100,7 +96,7 @@ def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: 
 
 
 def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:
-    """Batches that follow one another as one; a single one is left as it is."""
+    """Join consecutive batches into one; a single batch is returned unchanged."""
     if len(pieces) == 1:
         return pieces[0]
     arrays = map_arrays(lambda *leaves: np.concatenate(leaves), *(piece.arrays for piece in pieces))

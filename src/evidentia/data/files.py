@@ -1,6 +1,4 @@
-"""Checks of CSV and Parquet files and of their columns, with errors that name the file and the
-column.
-"""
+"""Checks of CSV and Parquet files and their columns, with errors that name both."""
 
 import difflib
 import os
@@ -16,22 +14,20 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """The names closest to an unknown one, or all if they are few, in a sentence."""
+    """Suggest the known names closest to an unknown one, or list the first known names."""
     if close := difflib.get_close_matches(name, known, n=3):
         return "Did you mean " + " or ".join(repr(each) for each in close) + "?"
     shown = ", ".join(known[:12])
-    return f"There are: {shown}{', ...' if len(known) > 12 else ''}."
+    return f"Available: {shown}{', ...' if len(known) > 12 else ''}."
 
 
 def near_columns(name: str, known: Sequence[str]) -> str:
-    """The same for a column, with a guess at what is wrong with the header."""
+    """Suggest the closest column names, with a guess at what is wrong with the header."""
     return near(name, known) + _header_hint(known)
 
 
 def check_content(path: Path, kind: str) -> None:
-    """Raise DataError unless the first bytes of a file are those of its kind, ".csv" or
-    ".parquet".
-    """
+    """Raise DataError unless a file starts like its kind, ".csv" or ".parquet"."""
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
@@ -44,7 +40,7 @@ def check_content(path: Path, kind: str) -> None:
     if not start.strip():
         raise DataError(f"{path} is empty; a table with a header line and rows is needed.")
     if kind == ".parquet" and not start.startswith(_PARQUET_MAGIC):
-        raise DataError(f"{path} is not a Parquet file, whatever its name says. If it is text, name it .csv.")
+        raise DataError(f"{path} is not a Parquet file, despite its name. If it is text, name it .csv.")
     if kind == ".csv" and start.startswith(_PARQUET_MAGIC):
         raise DataError(f"{path} is a Parquet file, not CSV text. Name it .parquet.")
     if kind == ".csv" and b"\0" in start:
@@ -52,15 +48,15 @@ def check_content(path: Path, kind: str) -> None:
 
 
 def unreadable(path: Path, kind: str, error: Exception) -> DataError:
-    """The error of a file that cannot be read, or not as its kind, ".csv" or ".parquet"."""
-    if isinstance(error, OSError) and error.errno:  # of the system; Arrow's errors have none
+    """Return the error for a file that cannot be read as its kind, ".csv" or ".parquet"."""
+    if isinstance(error, OSError) and error.errno:  # a system error; Arrow's have no errno
         return DataError(f"{path} cannot be read: {os.strerror(error.errno)}.")
     called = "a Parquet file (it may be damaged or cut short)" if kind == ".parquet" else "CSV text"
     return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
 
 
 def check_names(path: Path | str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise DataError unless each name is that of one column."""
+    """Raise DataError unless each name belongs to exactly one column."""
     for name in names:
         if name not in known:
             raise DataError(f"{path} has no column {name!r}. {near_columns(name, known)}")
@@ -70,7 +66,7 @@ def check_names(path: Path | str, names: Sequence[str], known: Sequence[str]) ->
 
 def _header_hint(known: Sequence[str]) -> str:
     if all(re.fullmatch(r"[-+.\deE?]*", name) for name in known):
-        return " The first line looks like data: add a header line with the names of the columns."
+        return " The first line looks like data: add a header line with the column names."
     for separator, called in ((";", "semicolons"), ("\t", "tabs")):
         if len(known) == 1 and separator in known[0]:
             return f" The file is separated by {called}: write it with commas."
@@ -78,16 +74,14 @@ def _header_hint(known: Sequence[str]) -> str:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds numbers, or only missing values so far."""
+    """Whether a column of this type holds numbers or only missing values."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
 def type_problem(
     name: str, kind: pa.DataType, values: pa.Table | Mapping[str, pa.ChunkedArray] | None = None
 ) -> str:
-    """What is wrong with a column of this type, with examples from `values` if it is text, or an
-    empty string.
-    """
+    """Describe why a column is not numeric, with examples from `values` for text; else ""."""
     kind = _value_type(kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return f"{name!r} holds text{'' if values is None else _examples(values[name])}"

@@ -1,4 +1,4 @@
-"""Reading ahead: the next items of an iterator are made on a thread while the present one is used."""
+"""Reading ahead: a thread produces the next items of an iterator while one is used."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ _END = object()
 
 
 def read_ahead(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
-    """The same items in the same order, at most `depth` of them made before they are asked for.
+    """Yield the items of an iterator in order, with at most `depth` produced ahead on a thread.
 
-    What `items` raises is raised where its item would have come. When the reader stops early,
-    `items` is closed after the item on which the thread is working.
+    An exception of `items` is raised in its place. If the reader stops early, `items` is closed
+    after its current item.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="evidentia-read-ahead")
     try:

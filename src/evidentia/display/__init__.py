@@ -1,1 +1,1 @@
-"""What people see: text, progress and plots."""
+"""Text, progress and plots for users."""

@@ -1,6 +1,4 @@
-"""Pictures of evidence. Each function draws into given axes, or into a new pyplot figure, and
-returns the axes.
-"""
+"""Plots of evidence; each function returns the given axes or those of a new pyplot figure."""
 
 from __future__ import annotations
 
@@ -20,18 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-# Okabe and Ito (2008), "Color universal design", without yellow; told apart by line style as well.
+# Okabe and Ito (2008), "Color universal design", without yellow; line styles differ as well.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 LINE_STYLES = ("-", "--", "-.", ":")
 
 
 def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes:
-    """Log evidence per observation against the number of observations, with a band of two standard
-    errors.
+    """Plot log evidence per observation, with two standard errors, against the number of rows.
 
     Args:
         trajectory: an `evidentia.Trajectory`.
-        title: above the picture.
+        title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
     ax = _new_axes(7, 4.2) if ax is None else ax
@@ -51,16 +48,15 @@ def draw_comparison(
     prior_probability: Float[np.ndarray, " models"],
     axes: Sequence[Axes] | None = None,
 ) -> tuple[Axes, Axes]:
-    """Log Bayes factor of each model against the first, and model probability, against the number
-    of observations.
+    """Plot log Bayes factors and model probabilities against the number of observations.
 
-    Bands are two standard errors. The log Bayes factors are on a scale that is linear from -1 to 1
-    and logarithmic beyond once they exceed 20 nats. Only numbers of observations at which every
-    trajectory has an entry are shown.
+    The log Bayes factors are against the first model. Once they exceed 20 nats, their scale is
+    linear from -1 to 1 and logarithmic beyond. Bands are two standard errors. Only numbers of
+    observations at which every trajectory has an entry are shown.
 
     Args:
-        trajectories: `evidentia.Trajectory` by name, of the same data, the best model first.
-        prior_probability: of the models.
+        trajectories: `evidentia.Trajectory` by name, for the same data, best model first.
+        prior_probability: prior probabilities of the models.
         axes: two axes to draw into; a new pyplot figure if not given.
 
     Returns:
@@ -94,13 +90,12 @@ def draw_comparison(
 
 
 def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: Axes | None = None) -> Axes:
-    """Median, 50% and 90% interval of every scalar parameter.
+    """Plot the median, 50% and 90% interval of every scalar parameter.
 
     Args:
         summaries: with the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95.
-        limit: draw no more than that many scalars, the first ones; the label says if some are left
-            out.
-        ax: axes to draw into; a new pyplot figure of fitting height if not given.
+        limit: maximum number of scalars to draw; the label says if more are left out.
+        ax: axes to draw into; a new pyplot figure of suitable height if not given.
     """
     total, summaries = len(summaries), summaries[:limit]
     ax = _new_axes(7, posterior_height(len(summaries))) if ax is None else ax
@@ -120,14 +115,14 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
 
 
 def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
-    """The forward and the reverse estimate with two standard errors, the bounds, and the exact
-    value if it is known.
+    """Plot the forward and reverse estimates, the bounds and, if known, the exact value.
 
-    Values are in nats from the middle of the bounds, which the label of the axis gives.
+    Error bars are two standard errors. Values are in nats relative to the midpoint of the bounds,
+    which the axis label gives.
 
     Args:
         bounds: an `evidentia.Sandwich`.
-        title: above the picture.
+        title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
     ax = _new_axes(7, 2.6) if ax is None else ax
@@ -152,7 +147,7 @@ def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
 
 
 def posterior_height(num_scalars: int) -> float:
-    """The height in inches at which that many rows of `draw_posterior` are legible."""
+    """Height in inches at which this many rows of `draw_posterior` are legible."""
     return 1.3 + 0.21 * num_scalars
 
 

@@ -1,4 +1,4 @@
-"""Live progress of an estimation: a bar on a terminal, elsewhere a plain line now and then."""
+"""Live progress of an estimation: a bar on a terminal, occasional plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-LEAST_SHARE = 0.02  # of the work that is done before the time left is estimated
-MOST_SECONDS = 1e6  # over which the speed is averaged, and of time left that are shown
+LEAST_SHARE = 0.02  # share of the work done before the time left is estimated
+MOST_SECONDS = 1e6  # averaging window of the speed; longer times left are not shown
 
 
 @dataclass(frozen=True)
 class Update:
-    """The state of an estimation after a chunk, or after a step of a method that uses all rows at
-    once.
+    """Progress after a chunk, or after a step of a method that uses all rows at once.
 
     Attributes:
-        num_observations: rows that the estimate is for; zero as long as there is no estimate.
-        total_observations: rows in all; None if unknown.
+        num_observations: rows that the estimate is for; zero until there is an estimate.
+        total_observations: total number of rows; None if unknown.
         log_evidence: estimate for the rows so far, in nats.
         standard_error: of `log_evidence`, in nats.
         num_annealing_steps: annealing steps (a nested sampler's iterations) since the start.
-        seconds: since the start.
-        share_done: of the work, between 0 and 1, for a method that uses all rows at once; else
-            None.
+        seconds: time since the start.
+        share_done: share of the work done, between 0 and 1, for a method that uses all rows at
+            once; otherwise None.
     """
 
     num_observations: int
@@ -43,7 +42,7 @@ class Update:
 
     @property
     def share(self) -> float:
-        """Share of the work that is done, between 0 and 1; 0 if unknown."""
+        """Share of the work done, between 0 and 1; 0 if unknown."""
         if self.share_done is not None:
             return self.share_done
         return self.num_observations / self.total_observations if self.total_observations else 0.0
@@ -54,17 +53,16 @@ Listener = Callable[[Update], None]
 
 @contextmanager
 def progress_bar(description: str, console: Console | None = None) -> Iterator[Listener]:
-    """A live line on stderr with rows, log evidence per row, annealing steps, rows per second and
-    time left.
+    """Show rows, log evidence per row, annealing steps, rows per second and time left live.
 
-    Silent where the console is not a terminal: see `plain_lines` for that.
+    Nothing is shown if the console is not a terminal; see `plain_lines`.
 
     Args:
         description: what is being estimated, shown on the left.
-        console: where to write; a rich console on stderr by default.
+        console: a rich console; on stderr if not given.
 
     Yields:
-        A callable that takes an `Update`, to be given to `estimate(..., progress=...)`.
+        A callable that takes an `Update`, for `estimate(..., progress=...)`.
 
     Example:
         >>> with progress_bar("linear") as show:
@@ -84,7 +82,7 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
 
 
 def reporter(progress: bool | Listener, name: str) -> AbstractContextManager[Listener]:
-    """The listener that `progress` asks for: True for a bar, False for silence, or a function."""
+    """The listener for a `progress` argument: True for a bar, False for silence, or a function."""
     if callable(progress):
         return nullcontext(progress)
     return progress_bar(name) if progress else nullcontext(lambda update: None)
@@ -92,11 +90,12 @@ def reporter(progress: bool | Listener, name: str) -> AbstractContextManager[Lis
 
 @contextmanager
 def plain_lines(description: str, console: Console | None = None, every: float = 5.0) -> Iterator[Listener]:
-    """The numbers of `progress_bar` as plain lines, at most one every `every` seconds and one for
-    the last row.
+    """Print the numbers of `progress_bar` as plain lines, at most one every `every` seconds.
+
+    The last row always gets a line.
     """
     console = console or Console(stderr=True)
-    # Never started: it draws nothing, but measures the speed.
+    # Never started, so it draws nothing but measures the speed.
     progress = Progress(console=console, speed_estimate_period=MOST_SECONDS)
     progress.add_task(description, total=1.0)
     (task,) = progress.tasks
@@ -115,7 +114,7 @@ def plain_lines(description: str, console: Console | None = None, every: float =
 
 
 def describe(update: Update, task: Task) -> str:
-    """One update in words, for a line of text; `task` knows the speed."""
+    """Describe an update in one line of text; `task` provides the speed."""
     words = [f"{update.num_observations:,} rows", f"{_per_row(update):.4f} nats/row"]
     if update.share_done is not None:
         words = [f"{100 * update.share:.0f}%"]
@@ -127,7 +126,7 @@ def describe(update: Update, task: Task) -> str:
 
 
 class _Numbers(ProgressColumn):
-    """The numbers right of the bar; short enough for a terminal of 80 columns."""
+    """The numbers to the right of the bar, short enough for a terminal of 80 columns."""
 
     def render(self, task: Task) -> Text:
         update: Update | None = task.fields.get("update")
@@ -156,7 +155,7 @@ def _per_row(update: Update) -> float:
 
 
 def _rows_per_second(update: Update, task: Task) -> str:
-    """Empty where rows are not taken in one by one, or the speed is unknown."""
+    """Empty if the method uses all rows at once or the speed is unknown."""
     if update.share_done is not None:
         return ""
     if update.total_observations is None:
@@ -165,19 +164,17 @@ def _rows_per_second(update: Update, task: Task) -> str:
 
 
 def _time_left(update: Update, task: Task) -> str:
-    """The time that the run took once it is over; before, the time left, where there is a basis
-    for an estimate.
-    """
+    """The duration once the run is over; before that, the time left if it can be estimated."""
     if update.share >= 1 or update.total_observations is None:
         return f"{update.seconds:.1f} s"
-    # The first rows cost compilation, and annealing from the prior.
+    # The first rows include compilation and annealing from the prior.
     if update.share < LEAST_SHARE or task.time_remaining is None or task.time_remaining > MOST_SECONDS:
         return ""
     return f"{timedelta(seconds=task.time_remaining)} left"
 
 
 def short_count(number: float) -> str:
-    """A count in five characters: 999, 12.3k, 1.20M."""
+    """A count in at most five characters: 999, 12.3k, 1.20M."""
     units = ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G"))
     divisor, unit = next((divisor, unit) for limit, divisor, unit in units if number < limit)
     value = number / divisor

@@ -1,14 +1,11 @@
-"""Numbers and tables as people read them, the same on the terminal, in notebooks and in the
-report.
-"""
+"""Numbers and tables formatted for the terminal, notebooks and the report."""
 
 import math
 from collections.abc import Sequence
 
 
 def with_error(value: float, error: float) -> str:
-    """An estimate with its error, cut to two significant digits of the error; '± ?' where the
-    error is not known (NaN).
+    """An estimate, rounded to two significant digits of its error; '± ?' if that is NaN.
 
     Example:
         >>> with_error(-1234567.891, 0.1234), with_error(-31.41592, math.nan)
@@ -21,17 +18,14 @@ def with_error(value: float, error: float) -> str:
 
 
 def decimals(error: float) -> int:
-    """Decimal places that show two significant digits of an error: from 0 to 4, and 2 where it
-    says nothing.
-    """
+    """Decimals (0 to 4) for two significant digits of an error; 2 unless positive and finite."""
     if not math.isfinite(error) or error <= 0:
         return 2
     return min(max(1 - math.floor(math.log10(error)), 0), 4)
 
 
 def probability(value: float, error: float) -> str:
-    """A probability with its error; '> 0.999' or '< 0.001' near the ends, where the log Bayes
-    factor says more.
+    """A probability with its error; '> 0.999' or '< 0.001' near the ends.
 
     Example:
         >>> probability(0.731, 0.042)
@@ -45,7 +39,7 @@ def probability(value: float, error: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in seconds, or in minutes or hours once it is long.
+    """A time in seconds, or in minutes or hours if it is long.
 
     Example:
         >>> duration(3.14159), duration(312)
@@ -59,7 +53,7 @@ def duration(seconds: float) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells under a header; the first column to the left, the others to the right."""
+    """Rows of cells under a header; the first column left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -70,7 +64,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same as HTML, for notebooks."""
+    """The same table as HTML, for notebooks."""
     from html import escape
 
     def line(tag: str, cells: Sequence[str]) -> str:

@@ -1,6 +1,4 @@
-"""Annealed importance sampling: from the prior to the posterior over temperatures, all rows at
-every step.
-"""
+"""Annealed importance sampling from the prior to the posterior, with all rows at every step."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,7 +25,7 @@ def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
     """Temperatures k / K for k = 0, …, K = `num_steps`.
 
     Raises:
-        ConfigurationError: fewer than one step.
+        ConfigurationError: `num_steps` is not an integer of at least 1.
 
     Example:
         >>> linear_schedule(4)
@@ -38,13 +36,14 @@ def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
 
 
 def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " temperatures"]:
-    """Temperatures close together near 0 and near 1, the more so the larger `delta` (δ).
+    """Temperatures that are denser near 0 and near 1, the more so the larger `delta` (δ).
 
-        λ_k = (s_k - s_0) / (s_K - s_0),    s_k = 1 / (1 + exp(-δ (2k/K - 1))),    k = 0, …, K =
-        `num_steps`
+        λ_k = (s_k - s_0) / (s_K - s_0),    s_k = 1 / (1 + exp(-δ (2k/K - 1))),
+        k = 0, …, K = `num_steps`
 
     Raises:
-        ConfigurationError: fewer than one step, or a δ that is not positive.
+        ConfigurationError: `num_steps` is not an integer of at least 1, or `delta` is not
+            positive.
 
     Example:
         >>> sigmoid_schedule(4).round(3)
@@ -63,35 +62,35 @@ def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " tem
 class AIS:
     """Annealed importance sampling.
 
-    Each particle walks alone from the prior to the posterior along the geometric path p(θ) p(D |
-    θ)^λ. At the temperatures 0 = λ₀ < λ₁ < … < λ_K = 1 it gains weight, and it is moved by a
+    Each particle moves independently from the prior to the posterior along the geometric path p(θ)
+    p(D | θ)^λ. At the temperatures 0 = λ₀ < λ₁ < … < λ_K = 1 it is reweighted, and moved by a
     kernel that leaves the new target invariant:
 
         log wᵢ ← log wᵢ + (λ_k - λ_{k-1}) log p(D | θᵢ),        Ẑ = mean of the wᵢ.
 
-    Every move sees every row, so this is for thousands of rows, not millions. With Metropolis'
-    correction and a fixed schedule Ẑ is unbiased; taking step sizes and temperatures from the
-    particles adds a bias that falls as one over their number. Particles are never resampled: where
-    the posterior is far from the prior, many temperatures are needed. `log_evidence` is corrected
-    for the bias -variance/2 of the logarithm. `AIS.published()` has the settings of the comparison
-    with SGAIS.
+    Every move uses all rows, so the method suits thousands of rows, not millions. With a
+    Metropolis correction and a fixed schedule, Ẑ is unbiased; tuning step sizes and temperatures
+    on the particles adds a bias that falls as 1/M. Particles are never resampled: if the posterior
+    is far from the prior, many temperatures are needed. `log_evidence` is corrected for the bias
+    -variance/2 of the logarithm. `AIS.published()` has the settings of the comparison with SGAIS.
 
     Attributes:
-        num_particles: particles M, independent but for the step sizes.
-        target_ess: effective sample size that one step leaves, as a fraction of the particles: it
-            chooses the temperatures. The work grows as 1/√(1 - `target_ess`), and the variance of
-            the log weights falls as its root.
-        schedule: temperatures from 0 to 1 instead: `ev.linear_schedule(K)`,
+        num_particles: number of particles M, independent except for the shared step sizes.
+        target_ess: effective sample size after each step, as a fraction of the particles; it
+            determines the temperatures. The work grows as 1/√(1 - `target_ess`), and the variance
+            of the log weights falls as √(1 - `target_ess`).
+        schedule: temperatures from 0 to 1, used instead: `ev.linear_schedule(K)`,
             `ev.sigmoid_schedule(K)` or your own.
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for
-            its errors; or `SGHMC` or another without Metropolis' correction, which is then given
+        kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
+            errors; or `SGHMC` or another kernel without a Metropolis correction, which then uses
             the exact gradient.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
-        >>> ev.estimate(model, data, method=ev.AIS(schedule=ev.sigmoid_schedule(200)))  # doctest: +SKIP
+        >>> method = ev.AIS(schedule=ev.sigmoid_schedule(200))  # doctest: +SKIP
+        >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
     Source: Neal (2001), Statistics and Computing 11, 125; the adaptive temperatures and
     `published()` are those of Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 3.
@@ -111,21 +110,17 @@ class AIS:
 
     @classmethod
     def published(cls) -> "AIS":
-        """As in the 2019 paper: 10 particles, an ESS of 5 after a step, 20 SGHMC steps with the
-        exact gradient.
-        """
+        """The 2019 paper's settings: 10 particles, target ESS 5, 20 exact-gradient SGHMC steps."""
         return cls(num_particles=10, target_ess=0.5, kernel=SGHMC())
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each temperature, the last of them with the estimate."""
+        """Yield a snapshot after each temperature; the last one has the estimate."""
         return self.walk(model, rows, from_prior(model, key, self.num_particles))
 
     def walk(
         self, model: BoundModel, rows: Window, population: Population, *, is_reverse: bool = False
     ) -> Iterator[Snapshot]:
-        """A snapshot after each temperature; in reverse from the posterior to the prior, with an
-        estimate of 1/Z.
-        """
+        """Yield a snapshot per temperature; in reverse, from posterior to prior, of 1/Z."""
         settings = PathSettings(self.target_ess, self.kernel)
         nothing, stops = rows.part(0, 0), self._stops(is_reverse)
         temperatures, infos = [], []
@@ -140,7 +135,7 @@ class AIS:
             yield self._snapshot(rows, population, temperatures, tuple(infos))
 
     def _stops(self, is_reverse: bool) -> np.ndarray | None:
-        """Where the steps end, as fractions of the path."""
+        """End points of the steps, as fractions of the path."""
         if self.schedule is None:
             return None
         temperatures = np.asarray(self.schedule)
@@ -152,7 +147,7 @@ class AIS:
         first, last = temperatures[0], temperatures[-1]
         if self.schedule is not None:
             share = len(temperatures) / (len(self.schedule) - 1)
-        else:  # steps of a constant ESS grow about as the temperature does
+        else:  # steps of constant ESS grow roughly in proportion to the temperature
             share = 1.0 if last == 1.0 else 1.0 - math.log(last) / math.log(first)
         return Snapshot(
             estimate_of(population),
@@ -172,9 +167,7 @@ def _diagnose(infos: Sequence[StepInfo]) -> Diagnosis:
 
 
 def _checked(schedule: Sequence[float] | np.ndarray) -> tuple[float, ...]:
-    """Temperatures as a tuple, so that configurations can be compared; ConfigurationError if they
-    are no schedule.
-    """
+    """The schedule as a tuple, which can be compared. Raises ConfigurationError if invalid."""
     values = np.asarray(schedule, np.float64)
     rises = values.ndim == 1 and len(values) > 1 and bool(np.all(np.diff(values) > 0))
     if not rises or values[0] != 0.0 or values[-1] != 1.0:

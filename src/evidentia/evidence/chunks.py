@@ -1,9 +1,9 @@
-"""The loop over chunks, for rows in memory and for streams alike.
+"""The loop over chunks, for rows in memory and for streams.
 
-A chunked method has a state and a pure `update`, which takes in one chunk along the annealed path.
-What is kept of the rows before it is a `Past`: for rows in memory all of them (`Held`), for a
-stream a reservoir and sums. `advance` takes in the next chunk and, where that is due, lets a
-method draw its particles anew from all rows seen.
+A chunked method has a state and a pure `update`, which processes one chunk along the annealed
+path. A `Past` keeps the earlier rows: all of them if they are in memory (`Held`), or a reservoir
+and sums for a stream. `advance` processes the next chunk and, when due, lets a method redraw its
+particles from all rows seen.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ P = TypeVar("P", bound="Past")
 
 
 class PathState(NamedTuple):
-    """What the next update needs.
+    """The state that the next update needs.
 
     Attributes:
         population: the particles.
-        num_observations: rows taken in.
-        proposal: near the posterior of these rows, if the particles were last drawn anew from it.
-        tried_at: the number of rows with which drawing anew was last tried.
+        num_observations: number of rows processed.
+        proposal: a proposal near the posterior of these rows, if the particles were last redrawn
+            from it.
+        tried_at: number of rows at the last attempt to redraw.
     """
 
     population: Population
@@ -41,14 +42,15 @@ class PathState(NamedTuple):
 
 
 class ChunkInfo(NamedTuple):
-    """What happened with one chunk, for people.
+    """Information on one chunk, for reporting.
 
     Attributes:
         steps: the annealing steps.
-        path: the estimate along the path, before the particles were drawn anew.
+        path: the estimate along the path, before any redraw.
         estimate: the estimate after the chunk.
-        is_redrawn: whether the particles were drawn anew.
-        pareto_shape: of the importance weights, if drawing anew took more draws than particles.
+        is_redrawn: whether the particles were redrawn.
+        pareto_shape: Pareto shape of the importance weights, if the redraw took more draws than
+            particles.
     """
 
     steps: Sequence[StepInfo]
@@ -59,10 +61,10 @@ class ChunkInfo(NamedTuple):
 
 
 class ChunkedMethod(Protocol):
-    """A method that takes in rows chunk by chunk; its state is all that it needs of the rows
-    before, beside these rows.
+    """A method that processes rows chunk by chunk.
 
-    A state has `population` and `num_observations`, an info has `steps`.
+    The next update depends only on its state and the earlier rows. A state has `population` and
+    `num_observations`, an info has `steps`.
     """
 
     def init(self, model: BoundModel, key: Array) -> Any:
@@ -70,7 +72,7 @@ class ChunkedMethod(Protocol):
         ...
 
     def next_stop(self, state: Any, total: int) -> int:
-        """The number of rows up to which the next chunk reaches, where there are `total`."""
+        """Number of rows processed after the next chunk, out of `total`."""
         ...
 
     def update(self, model: BoundModel, state: Any, past: Window, chunk: Window) -> tuple[Any, Any]:
@@ -78,7 +80,7 @@ class ChunkedMethod(Protocol):
         ...
 
     def estimate(self, state: Any) -> Estimate:
-        """The estimate for all rows taken in."""
+        """The estimate for all rows processed."""
         ...
 
     def diagnose(self, model: BoundModel, state: Any, rows: Window, infos: Sequence[Any]) -> Diagnosis:
@@ -87,51 +89,47 @@ class ChunkedMethod(Protocol):
 
 
 class RedrawingMethod(ChunkedMethod, Protocol):
-    """A chunked method that can draw its particles anew from an approximation of the posterior."""
+    """A chunked method that can redraw its particles from an approximation to the posterior."""
 
     def is_redraw_due(self, state: PathState) -> bool:
-        """Whether drawing anew is to be tried with the rows taken in."""
+        """Whether to try a redraw with the rows processed so far."""
         ...
 
     def redraw(self, model: BoundModel, state: PathState, rows: Window) -> tuple[PathState, ChunkInfo] | None:
-        """The state with particles drawn anew, for all of `rows`; None if the approximation is not
-        good enough.
-        """
+        """State and info with particles redrawn for all `rows`; None if it fails."""
         ...
 
 
 class Past(Protocol):
-    """What is kept of the rows taken in, and where the next ones come from."""
+    """The record of the rows processed, and the source of the next ones."""
 
     @property
     def window(self) -> Window:
-        """The rows taken in, or a window that stands for them."""
+        """The rows processed, or a window that represents them."""
         ...
 
     def stage(self: P, stop: int) -> tuple[P, Window]:
-        """The next chunk, which follows the window in the same arrays and reaches up to row `stop`
-        at most.
-        """
+        """Stage the next chunk behind the window in its arrays, up to row `stop` at most."""
         ...
 
     def absorb(self: P, model: BoundModel, chunk: Window, population: Population) -> P:
-        """The past with a staged chunk, given particles of the posterior of both."""
+        """The past including a staged chunk, given particles of the posterior of both."""
         ...
 
     def recentred(self: P, model: BoundModel, population: Population) -> P:
-        """The past as it should be before the particles are drawn anew from its window."""
+        """The past prepared for redrawing particles from its window."""
         ...
 
 
 class Held(NamedTuple):
-    """Rows in memory, of which the first were taken in."""
+    """Rows in memory, of which the first `num_taken` have been processed."""
 
     rows: Window
     num_taken: int = 0
 
     @property
     def window(self) -> Window:
-        """The rows taken in."""
+        """The rows processed."""
         return self.rows.part(0, self.num_taken)
 
     def stage(self, stop: int) -> tuple[Held, Window]:
@@ -139,11 +137,11 @@ class Held(NamedTuple):
         return self, self.rows.part(self.num_taken, stop)
 
     def absorb(self, model: BoundModel, chunk: Window, population: Population) -> Held:
-        """The same rows, with more of them taken in."""
+        """The same rows, with the chunk marked as processed."""
         return Held(self.rows, self.num_taken + chunk.size)
 
     def recentred(self, model: BoundModel, population: Population) -> Held:
-        """Nothing to do."""
+        """The past itself."""
         return self
 
 
@@ -155,7 +153,7 @@ def advance(
     total: int,
     redrawing: RedrawingMethod | None,
 ) -> tuple[Any, P, Any]:
-    """State, past and info after the next chunk, of `total` rows; drawn anew if that is due."""
+    """Process the next chunk of `total` rows, then redraw if due; return state, past and info."""
     past, chunk = past.stage(method.next_stop(state, total))
     state, info = method.update(model, state, past.window, chunk)
     past = past.absorb(model, chunk, state.population)
@@ -167,10 +165,9 @@ def advance(
 def redraw(
     method: RedrawingMethod, model: BoundModel, state: PathState, past: P, info: Any = None
 ) -> tuple[PathState, P, Any]:
-    """State, past and info with particles drawn anew from the past, if that is more certain than
-    the path.
+    """Redraw the particles from the past if that lowers the variance; return state, past and info.
 
-    `info` is that of the chunk just taken in, if there was one.
+    `info` is that of the chunk just processed, if any.
     """
     past = past.recentred(model, state.population)
     found = method.redraw(model, state, past.window)
@@ -187,7 +184,7 @@ def over_chunks(
     key: Array,
     redrawing: RedrawingMethod | None = None,
 ) -> Iterator[Snapshot]:
-    """A snapshot after each chunk of rows in memory; particles are drawn anew at the end too."""
+    """Yield a snapshot after each chunk of rows in memory; also redraw particles at the end."""
     state, past, infos = method.init(model, key), Held(rows), []
     while state.num_observations < rows.size:
         if redrawing is not None and state.proposal is not None:
@@ -206,11 +203,10 @@ def over_chunks(
 def _leap(
     method: RedrawingMethod, model: BoundModel, state: PathState, rows: Window
 ) -> tuple[PathState, ChunkInfo | None]:
-    """State and info with particles drawn anew for rows that the path has not taken in; no info if
-    that failed.
+    """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
-    With still more rows it may succeed. If it fails with all of them, the path goes on with the
-    next ones.
+    A later attempt with more rows may succeed. If it fails with all rows, the path continues with
+    the next ones.
     """
     stop = method.next_stop(state, rows.size)
     found = method.redraw(model, state, rows.part(0, stop))
@@ -222,7 +218,7 @@ def _leap(
 
 
 def tried(state: PathState, num_observations: int) -> PathState:
-    """The state after drawing anew has failed; its draws have used the key."""
+    """The state after a failed redraw, whose draws have used the key."""
     key, _ = split_key(state.population.key)
     return state._replace(population=state.population._replace(key=key), tried_at=num_observations)
 
@@ -241,8 +237,9 @@ def _snapshot(method, model, rows, state, infos) -> Snapshot:
 
 
 def next_round_number(num_rows: int, smallest: int = 500) -> int:
-    """The first of 500 (or `smallest`), 1000, 2000, 5000, … that is larger: where trajectories can
-    be compared.
+    """The first round number above `num_rows`: 500 (or `smallest`), 1000, 2000, 5000, …
+
+    Trajectories can be compared there.
     """
     power = 10 ** max(0, len(str(num_rows)) - 1)
     return next(
@@ -253,11 +250,10 @@ def next_round_number(num_rows: int, smallest: int = 500) -> int:
 
 
 def next_stop(start: int, size: int, total: int, *, round_above: int | None = None) -> int:
-    """The number of rows up to which a chunk of `size` rows from `start` on reaches, where there
-    are `total`.
+    """Number of rows, at most `total`, after a chunk of `size` rows that begins at `start`.
 
-    A chunk that does not reach the end stops at the first round number above `round_above`, 1, 2
-    or 5 times a power of ten, so that the trajectories of different runs can be compared there.
+    A chunk that does not reach the end stops at the first round number above `round_above` (1, 2
+    or 5 times a power of ten), so that the trajectories of different runs can be compared there.
     """
     stop = min(start + size, total)
     if round_above is not None and stop < total:

@@ -1,6 +1,4 @@
-"""The harmonic mean of the likelihood over the posterior: a popular estimator that should not be
-used.
-"""
+"""The harmonic mean of the likelihood over the posterior: a popular but unreliable estimator."""
 
 import math
 from collections.abc import Iterator
@@ -22,30 +20,31 @@ from evidentia.posterior.rows import Window
 
 MAX_RHAT = 1.05  # of the chains' log-likelihoods
 UNUSABLE = (
-    "the harmonic mean rests on draws of low likelihood that hardly ever occur: its variance is infinite for most models, "
-    "the log evidence is typically far too high and the standard error cannot be trusted, however many the draws. Use "
-    "SGAIS(), or Laplace() where the posterior has few modes."
+    "the harmonic mean depends on draws of low likelihood that almost never occur: its variance is infinite for most "
+    "models, the log evidence is typically far too high, and the standard error cannot be trusted for any number of draws. "
+    "Use SGAIS(), or Laplace() if the posterior has few modes."
 )
 
 
 @dataclass(frozen=True)
 class HarmonicMean:
-    """The harmonic mean of the likelihood over M draws from the posterior:
+    """The harmonic mean of the likelihood over M posterior draws.
 
         θᵢ ~ p(θ | D),        1/Ẑ = (1/M) Σ 1 / p(D | θᵢ).
 
-    Consistent, but wrong with any feasible number of draws: most of the sum comes from regions of
-    low likelihood, where the posterior has no draws. So the log evidence is typically far too
-    high, the more so the wider the prior, on which it hardly depends. It is here because it is in
-    use, for comparison. A DiagnosticWarning says so each time.
+    The estimate is consistent, but wrong for any feasible number of draws: most of the sum comes
+    from regions of low likelihood, where the posterior has no draws. It hardly depends on the
+    prior, so the log evidence is typically far too high, the more so the wider the prior. The
+    method is included for comparison, because it is widely used. Every run issues a
+    DiagnosticWarning.
 
-    Draws are exact where the model has `sample_posterior`; otherwise they come from four NUTS
-    chains, tuned over 500 steps each, and the standard error allows for the autocorrelation of 1 /
-    p(D | θᵢ) (ArviZ's effective sample size). The bias of the logarithm is not corrected, since
-    that needs the variance.
+    Draws are exact if the model has `sample_posterior`; otherwise they come from four NUTS chains,
+    each tuned over 500 steps, and the standard error accounts for the autocorrelation of 1 / p(D |
+    θᵢ) (ArviZ's effective sample size). The bias of the logarithm is not corrected, since the
+    correction needs the variance.
 
     Attributes:
-        num_particles: draws M, rounded up to a multiple of four for Markov chains.
+        num_particles: number of draws M, rounded up to a multiple of four for Markov chains.
 
     Raises:
         ConfigurationError: `num_particles` is not an integer of at least 2.
@@ -64,10 +63,10 @@ class HarmonicMean:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each batch of draws, all of them for all `rows`.
+        """Yield a snapshot after each batch of draws, each for all `rows`.
 
-        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite
-        wherever a chain could start.
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite at
+        every possible start of a chain.
         """
         is_exact = model.sample_posterior is not None
         return self._independent(model, rows, key) if is_exact else self._chains(model, rows, key)
@@ -101,13 +100,11 @@ class HarmonicMean:
 def log_harmonic_mean(
     log_likelihoods: Float[np.ndarray, " draws"], ess: float | None = None
 ) -> tuple[float, float]:
-    """The estimate from the log-likelihoods of draws from the posterior and its standard error, in
-    nats.
+    """The log evidence and its standard error, in nats, from log-likelihoods of posterior draws.
 
     Args:
-        log_likelihoods: of the draws.
-        ess: how many independent draws these are worth for the mean of 1/L; their number if not
-            given.
+        log_likelihoods: log-likelihoods of the draws.
+        ess: effective number of draws for the mean of 1/L; by default, the number of draws.
 
     Example:
         >>> log_harmonic_mean(np.array([-3.0, -3.0]))
@@ -116,16 +113,16 @@ def log_harmonic_mean(
     count = len(log_likelihoods)
     variance = (
         weights.relative_variance(-log_likelihoods) * count / (count if ess is None else ess)
-    )  # NaN for NaN
+    )  # NaN if ess is NaN
     return -weights.log_mean(-log_likelihoods), math.sqrt(variance)
 
 
 def _of_chains(log_likelihoods: Float[np.ndarray, "chains draws"]) -> tuple[float, float]:
-    import arviz  # it loads much
+    import arviz  # slow to import
 
     count = log_likelihoods.size
     ess = float(arviz.ess(np.exp(np.min(log_likelihoods) - log_likelihoods), method="mean"))
-    # NaN for fewer than four draws a chain: nothing is known then.
+    # ArviZ returns NaN for fewer than four draws per chain; the error is then unknown.
     return log_harmonic_mean(log_likelihoods.reshape(-1), min(ess, count) if not math.isnan(ess) else ess)
 
 
@@ -148,7 +145,7 @@ def _snapshot(positions, log_evidence, standard_error, rows, share_done, chains=
 
 
 def _diagnose(log_likelihoods: Float[np.ndarray, "chains draws"] | None) -> Diagnosis:
-    """`log_likelihoods` of chains, None for independent draws."""
+    """Diagnostics of chains with these `log_likelihoods`, or of independent draws if None."""
     signs = {"infinite variance": UNUSABLE}
     if log_likelihoods is None:
         return Diagnosis({}, signs)
@@ -157,7 +154,7 @@ def _diagnose(log_likelihoods: Float[np.ndarray, "chains draws"] | None) -> Diag
     rhat = float(arviz.rhat(log_likelihoods))
     if rhat > MAX_RHAT:
         signs["chains differ"] = (
-            f"the log-likelihoods of the {len(log_likelihoods)} Markov chains differ (r-hat {rhat:.2f}): they have not come to "
-            "the same part of the posterior. Take more particles; several modes need another method."
+            f"the log-likelihoods of the {len(log_likelihoods)} Markov chains differ (r-hat {rhat:.2f}): the chains have not "
+            "reached the same part of the posterior. Use more particles; several modes need another method."
         )
     return Diagnosis({"rhat": rhat}, signs)

@@ -1,6 +1,4 @@
-"""The Jarzynski-adjusted Langevin algorithm: from the prior to the posterior by Langevin steps
-that weights correct.
-"""
+"""The Jarzynski-adjusted Langevin algorithm: weighted Langevin steps from prior to posterior."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -38,35 +36,35 @@ class Jarzynski:
     """The Jarzynski-adjusted Langevin algorithm (JALA).
 
     Particles take Langevin steps while the target p(θ) p(D | θ)^λ moves from the prior to the
-    posterior. The steps are never rejected: each adds to the log weight a correction for its
-    discretisation (`kernels.langevin`), so that Ẑ, the mean weight, is right on average for any
-    step size, at one gradient a step,
+    posterior. Steps are never rejected; instead, each adds a correction for its discretization
+    error to the log weight (`kernels.langevin`). The mean weight Ẑ is therefore unbiased for any
+    step size, at one gradient per step,
 
-        log Ẑ = log Σ Wᵢ exp(ΔAᵢ), added up over stretches;
+        log Ẑ = log Σ Wᵢ exp(ΔAᵢ), summed over stretches;
 
-    tuning on the particles themselves (temperatures, the scale of the steps) adds a bias of order
-    1/M. Every step looks at every row: this is for thousands of rows. Steps that are too long cost
-    effective sample size instead of bias, the more so in many dimensions. Interchangeable
-    components are not brought into the same order: for mixtures take `AIS` or `SMC`.
-    `log_evidence` is corrected for the bias -variance/2 of the logarithm.
+    tuning on the particles themselves (temperatures, step scale) adds a bias of order 1/M. Every
+    step uses all rows, so the method suits thousands of rows. Steps that are too long cost
+    effective sample size rather than bias, the more so in many dimensions. Interchangeable
+    components are not put in a common order: for mixtures use `AIS` or `SMC`. `log_evidence` is
+    corrected for the bias -variance/2 of the logarithm.
 
     Attributes:
-        num_particles: particles M.
-        step_size: of the Langevin steps, h, in units of the particles' variance in every
-            direction; in `sample` unscaled.
-        num_steps: steps of a stretch, over which the temperature rises evenly.
+        num_particles: number of particles M.
+        step_size: Langevin step size h, in units of the particles' variance in each direction;
+            unscaled in `sample`.
+        num_steps: steps per stretch, over which the temperature rises linearly.
         target_ess: effective sample size, as a fraction of the particles, that reweighting by a
-            whole stretch at once would leave: it chooses the temperatures.
-        ess_threshold: effective sample size below which particles are resampled, systematically.
+            whole stretch at once would leave; it determines the temperatures.
+        ess_threshold: effective sample size below which particles are resampled (systematically).
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
         >>> ev.estimate(model, data, method=ev.Jarzynski(num_particles=1024))  # doctest: +SKIP
 
     Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4, 14 and 15; Jarzynski (1997), Physical
-        Review Letters 78, 2690.
+    Review Letters 78, 2690.
     """
 
     num_particles: int = 512
@@ -86,10 +84,10 @@ class Jarzynski:
             )
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each stretch, the last of them with the estimate.
+        """Yield a snapshot after each stretch; the last one has the estimate.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
-        particle or -inf at all.
+        particle, or -inf at all particles.
         """
         population, done, infos = from_prior(model, key, self.num_particles), 0.0, []
         first = None
@@ -110,24 +108,23 @@ class Jarzynski:
     def sample(
         self, potential: Callable[[Any, Any], Any], particles: Any, *, num_steps: int, seed: int = 0
     ) -> PathSample:
-        """Samples of exp(-U_K), and log Z_k / Z_0 for k = 0, …, K = `num_steps`, from samples of
-        exp(-U_0).
+        """Sample exp(-U_K) and estimate log Z_k / Z_0, k = 0, …, K, from samples of exp(-U_0).
 
-        Steps have the size `step_size`; particles are resampled where their effective sample size
-        falls below `ess_threshold`. Neither `num_particles` nor `target_ess` matters.
+        Steps have size `step_size`; particles are resampled if their effective sample size falls
+        below `ess_threshold`. `num_particles` and `target_ess` are ignored.
 
         Args:
             potential: U_k(x) as a function (k, x) that JAX can trace; x is one particle, k an
-                integer. It should be finite everywhere: particles that step to where it is not are
-                lost, and the estimate is too low by what they held.
+                integer. It should be finite everywhere: particles that step to a non-finite value
+                are lost, and the estimate is too low by the weight they held.
             particles: independent samples of exp(-U_0)/Z_0: a pytree of arrays (particles, …).
             num_steps: K.
             seed: the same seed gives the same numbers on the same machine.
 
         Raises:
-            ConfigurationError: arrays with different numbers of particles, or an invalid seed.
-            EstimationError: the potential is not finite at a particle at the start, or at all of
-                them later.
+            ConfigurationError: arrays have different numbers of particles, or the seed is invalid.
+            EstimationError: the potential is not finite at a particle at the start, or at all
+                particles later.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -144,7 +141,7 @@ class Jarzynski:
     def _stretch(
         self, model: BoundModel, population: Population, rows: Window, done: float
     ) -> tuple[Population, float, StepInfo]:
-        """The population after a stretch of the path, the temperature there, and its diagnostics."""
+        """Move the population along one stretch; return it, its temperature and diagnostics."""
         deviations, _ = rows.log_likelihoods(model, population.positions)
         lost = population.log_weights == -np.inf
         check_defined(np.where(lost, 0.0, deviations), rows.span)
@@ -154,8 +151,7 @@ class Jarzynski:
         stop = weights.next_temperature(even, deviations, done, self.target_ess * len(deviations))
         normalised = np.exp(weights.normalise(population.log_weights))
         on_host = np.asarray(population.positions, np.float64)
-        # The covariance of the moving particles would bias their weights: by 0.2 nats with 256 of
-        # them.
+        # The moving particles' covariance would bias their weights: by 0.2 nats for 256 particles.
         target = tempered(rows.part(0, 0), rows, stop)
         precision = curvature(model, target, normalised @ on_host)
         scale = posterior_scale(on_host, normalised, precision, rows.size)

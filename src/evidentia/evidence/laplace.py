@@ -22,36 +22,36 @@ from evidentia.posterior.modes import find_modes
 from evidentia.posterior.rows import Window
 from evidentia.posterior.symmetry import num_orders
 
-NEARLY_EVEN = 0.9  # effective share of the draws beyond which a heavy tail adds little, and its fit is noise
+NEARLY_EVEN = 0.9  # ESS fraction above which a heavy tail adds little and its fit is noise
 
 
 @dataclass(frozen=True)
 class Laplace:
-    """Importance sampling from Student t's about the posterior's modes, or Laplace's approximation
-    itself.
+    """Laplace's approximation of the evidence, by default corrected by importance sampling.
 
-    Modes θ̂ₖ of the posterior, with precisions Aₖ (the negative Hessians there, on the
-    unconstrained scale, where the prior's Jacobian counts), are found from likely draws of the
-    prior. Laplace's approximation is the integral of the Gaussians about them,
+    A search from likely prior draws finds the modes θ̂ₖ of the posterior and the precisions Aₖ,
+    the negative Hessians there (on the unconstrained scale, including the prior's Jacobian).
+    Laplace's approximation integrates the Gaussians at these modes,
 
         Ẑ = Σₖ p(D | θ̂ₖ) p(θ̂ₖ) (2π)^(d/2) |Aₖ|^(-1/2),
 
-    times K! where K components are interchangeable. Its error is about 1/n for n rows where the
-    posterior is becoming a Gaussian, unknown elsewhere, and its standard error is NaN. Importance
-    sampling takes Student t's of the same shape, q, as the proposal and is exact to within its
+    times K! for K interchangeable components. Its error is about 1/n for n rows if the posterior
+    approaches a Gaussian, and unknown otherwise; its standard error is NaN. Importance sampling
+    uses a proposal q of Student t's with the same modes and precisions, and is exact within its
     standard error,
 
         θᵢ ~ q,        Ẑ = (1/M) Σ p(D | θᵢ) p(θᵢ) / q(θᵢ).
 
-    It cannot see a mode that no starting point led to. A DiagnosticWarning says where the weights
-    are too uneven: the posterior is far from Gaussians about its modes (skewed, on an edge, with
-    many modes). `log_evidence` is corrected for the bias -variance/2 of the logarithm of an
-    unbiased estimate, as by `SGAIS`, unless the effective sample size is low. The cheapest choice
-    for models with one mode and some dozens of parameters, and a check of the other methods.
+    It cannot detect a mode that no starting point leads to. A DiagnosticWarning reports weights
+    that are too uneven: the posterior is far from Gaussian about its modes (skewed, at a boundary,
+    or with many modes). `log_evidence` is corrected for the bias -variance/2 of the logarithm of
+    an unbiased estimate, as in `SGAIS`, unless the effective sample size is low. This is the
+    cheapest method for models with one mode and a few dozen parameters, and a check on the other
+    methods.
 
     Attributes:
-        num_particles: draws M, of the Student t's, or of the Gaussians without importance
-            sampling.
+        num_particles: number of draws M, from the Student t's, or from the Gaussians without
+            importance sampling.
         importance_sampling: False for Laplace's approximation itself.
 
     Raises:
@@ -71,7 +71,7 @@ class Laplace:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each batch of draws, all of them for all `rows`.
+        """Yield a snapshot after each batch of draws, each for all `rows`.
 
         Raises EstimationError if no mode is found, or if the log-likelihood is NaN or +inf at a
         draw.
@@ -80,9 +80,9 @@ class Laplace:
         modes = find_modes(model, rows, key_modes)
         if not modes:
             raise EstimationError(
-                f"no mode of the posterior of {rows.span} was found: wherever the search ended, its density still rises, is "
-                "flat in a direction, or is not finite. Use SGAIS(), which needs no mode; or give each parameter a proper "
-                "prior, and check that the log-likelihood is smooth and finite where the prior is."
+                f"no mode of the posterior of {rows.span} was found: wherever the search ended, the density is still rising, "
+                "flat in some direction, or not finite. Use SGAIS(), which needs no mode; or give each parameter a proper "
+                "prior, and check that the log-likelihood is smooth and finite on the support of the prior."
             )
         if self.importance_sampling:
             yield from self._weighted(model, rows, modes, key_draws)
@@ -135,13 +135,14 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagn
     ess, shape, count = weights.ess(log_weights), weights.pareto_shape(log_weights), len(log_weights)
     problem = None
     if ess < MIN_ESS * count:
-        problem = f"the weights of {count:,} draws about the posterior's modes are worth {ess:.1f} draws"
+        problem = f"the {count:,} weighted draws at the posterior modes are worth {ess:.1f} independent draws"
     elif shape > MAX_PARETO_SHAPE and ess < NEARLY_EVEN * count:
         problem = (
-            f"the largest weights of draws about the posterior's modes have a Pareto shape of {shape:.2f}"
+            f"the largest weights of the draws at the posterior modes have a Pareto shape of {shape:.2f}"
         )
     signs = {} if problem is None else {
-        "heavy weights": f"{problem}: the posterior is far from Gaussians about its modes, and the log evidence may be too "
-        "low by more than the standard error says. Use SGAIS(), or other parameters that make the posterior rounder."
+        "heavy weights": f"{problem}: the posterior is far from Gaussian about its modes, and the log evidence may be too "
+        "low by more than the standard error suggests. Use SGAIS(), or reparametrize the model to make the posterior more "
+        "Gaussian."
     }  # fmt: skip
     return Diagnosis({"ess": ess, "pareto_shape": shape, "num_modes": num_modes}, signs)

@@ -1,12 +1,12 @@
-"""What every method shares: it is an iterator over snapshots, which hold raw estimates.
+"""The protocol of all methods: an iterator over snapshots with raw estimates.
 
 A method is a frozen configuration with `num_particles` and
 
-    run(model, rows, key) -> iterator of Snapshot,
+    run(model, rows, key) -> iterator of Snapshot.
 
-which owns no data and no clock. `estimate` draws from the iterator, and so shows progress, keeps
-the last snapshot when it is interrupted, and makes the result. Methods that take rows in chunk by
-chunk share one loop (`chunks`).
+It owns neither data nor a clock. `estimate` consumes the iterator, shows progress, keeps the last
+snapshot if interrupted, and builds the result. Methods that process rows in chunks share one loop
+(`chunks`).
 """
 
 import math
@@ -21,16 +21,16 @@ from evidentia.posterior.rows import Window
 
 
 class Estimate(NamedTuple):
-    """log Ẑ, the logarithm of an estimate of the evidence, as it was computed, and its variance.
+    """log Ẑ, the raw logarithm of an evidence estimate, and its variance.
 
-    If Ẑ itself is unbiased, log Ẑ is too low by half its variance on average (Jensen's inequality,
-    to second order). Estimates are added up and passed on raw; the correction is made here, once,
-    where a person reads the result.
+    If Ẑ is unbiased, log Ẑ is too low by half its variance on average (Jensen's inequality, to
+    second order). Estimates are summed and passed on raw; only `log_evidence` applies the
+    correction.
 
     Attributes:
         raw: log Ẑ in nats.
-        variance: of log Ẑ, in nats²; NaN if it is not known.
-        is_unbiased: whether Ẑ is unbiased and `variance` is reliable enough to correct by it.
+        variance: variance of log Ẑ, in nats²; NaN if unknown.
+        is_unbiased: whether Ẑ is unbiased and `variance` is reliable enough for the correction.
 
     Example:
         >>> Estimate(-10.0, variance=0.04).log_evidence
@@ -48,26 +48,27 @@ class Estimate(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """Of the log evidence, in nats; NaN if it is not known."""
+        """Standard error of the log evidence, in nats; NaN if unknown."""
         return math.sqrt(self.variance)
 
 
 class Diagnosis(NamedTuple):
-    """Diagnostics by name, and what is wrong: sentences that say what to do, by a short name."""
+    """Diagnostics by name, and signs of trouble: sentences with advice, by short name."""
 
     measured: Mapping[str, float] = {}
     signs: Mapping[str, str] = {}
 
 
 class Snapshot(NamedTuple):
-    """What a method knows after a step.
+    """The estimate and particles after one step of a method.
 
     Attributes:
-        estimate: for the first `num_observations` rows; None as long as there is none.
-        num_observations: zero as long as there is no estimate.
-        num_steps: annealing steps, or iterations, of this step alone.
+        estimate: the estimate for the first `num_observations` rows; None until there is one.
+        num_observations: zero until there is an estimate.
+        num_steps: annealing steps or iterations of this step alone.
         positions, log_weights: the particles.
-        share_done: of the whole work, between 0 and 1; None where the number of rows says it.
+        share_done: fraction of the run done, from 0 to 1; None if the number of rows determines
+            it.
         diagnose: called for the last snapshot only.
     """
 
@@ -82,15 +83,13 @@ class Snapshot(NamedTuple):
 
 @runtime_checkable
 class Method(Protocol):
-    """What `estimate` takes as `method`."""
+    """The interface of the `method` argument of `estimate`."""
 
     @property
     def num_particles(self) -> int:
-        """Particles, draws or live points: the variance of the log evidence falls as one over
-        their number.
-        """
+        """Number of particles, draws or live points M. The log evidence has variance ∝ 1/M."""
         ...
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """Snapshots on the way to the log evidence of `rows`, the last of them final."""
+        """Yield snapshots on the way to the log evidence of `rows`; the last one is final."""
         ...

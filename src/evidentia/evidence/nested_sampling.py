@@ -1,6 +1,4 @@
-"""Nested sampling: the log evidence from the shrinking prior mass above rising likelihood
-contours.
-"""
+"""Nested sampling: the log evidence as an integral over the shrinking prior mass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,36 +24,36 @@ from evidentia.posterior.target import posterior
 class NestedSampling:
     """Nested sampling, with points that reflect off the likelihood contour.
 
-    M live points are drawn from the prior. The lowest in likelihood is removed, again and again,
-    and a new point is drawn from the prior inside its contour, {θ : L(θ) > L_i}. The prior mass
-    X_i inside shrinks by e^{-1/M} on average, so
+    M live points are drawn from the prior. In each iteration, the point of lowest likelihood is
+    removed, and a new point is drawn from the prior inside its contour, {θ : L(θ) > L_i}. The
+    prior mass X_i inside shrinks by e^{-1/M} on average, so
 
-        Z = Σ L_i w_i,   w_i = X_{i-1} - X_i  or  (X_{i-1} - X_{i+1}) / 2,   H = Σ (L_i w_i / Z)
-        log(L_i / Z),
+        Z = Σ L_i w_i,   w_i = X_{i-1} - X_i  or  (X_{i-1} - X_{i+1}) / 2,
+        H = Σ (L_i w_i / Z) log(L_i / Z),
 
-    with a standard error of √(H/M) on log Z. It ends when the live points can add less than a
-    share `remaining`; they are then added, each with the mass X/M. Every likelihood is that of all
-    rows: the cost grows with the data.
+    with a standard error of √(H/M) on log Z. The run ends when the live points can add less than
+    the fraction `remaining` of the evidence; they are then added, each with the mass X/M. Every
+    likelihood uses all rows, so the cost grows with the data.
 
     Attributes:
-        num_particles: live points M, at least 2. With 32 and more, M/16 of them are replaced at
-            once; the standard error allows for that.
-        kernel: where new points come from: `kernels.ReflectingSGHMC`, `kernels.Rejection` or
+        num_particles: number of live points M, at least 2. For 32 and more, M/16 of them are
+            replaced at once; the standard error accounts for this.
+        kernel: the source of new points: `kernels.ReflectingSGHMC`, `kernels.Rejection` or
             `kernels.ConstrainedWalk`.
         quadrature: "rectangle" (X_{i-1} - X_i) or "trapezoid".
-        shrinkage: "geometric", the factor e^{-1/M}, right for log Z on average, or "arithmetic",
-            M/(M + 1), which adds H/2M.
-        remaining: the share of the evidence at which to stop: the remaining mass times the largest
-            likelihood, over Z.
+        shrinkage: "geometric", the factor e^{-1/M}, unbiased for log Z, or "arithmetic", M/(M +
+            1), which adds H/2M.
+        remaining: the fraction of the evidence at which to stop: the remaining mass times the
+            largest likelihood, over Z.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
         >>> ev.estimate(model, data, method=ev.NestedSampling(num_particles=512))  # doctest: +SKIP
 
     Source: Skilling (2006), Bayesian Analysis 1, 833; Cameron (2020), MSc thesis, Stellenbosch
-        (reflecting SGHMC).
+    (reflecting SGHMC).
     """
 
     num_particles: int = 256
@@ -69,26 +67,24 @@ class NestedSampling:
 
     @property
     def settings(self) -> NestedSettings:
-        """How a run proceeds."""
+        """Settings of a run."""
         return NestedSettings(
             self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
         )
 
     @classmethod
     def published(cls) -> "NestedSampling":
-        """The settings of the 2019 papers: 2 live points, 20 steps with η = 10⁻³ and α = 0.1,
-        e^{-1/M}, stop at 1%.
+        """The 2019 papers' settings: 2 live points, 20 steps, η = 10⁻³, α = 0.1, stop at 1%.
 
-        With 2 live points the standard error is √(H/2), several nats. Steps of 0.03 in
-        unconstrained units are too long for the posterior of many rows; a diagnostic says so.
+        The shrinkage factor is e^{-1/M}. With 2 live points the standard error is √(H/2), several
+        nats. Steps of 0.03 in unconstrained units are too long for the posterior of many rows; a
+        diagnostic reports this.
         """
         kernel = ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
         return cls(num_particles=2, kernel=kernel, quadrature="rectangle")
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after every few iterations, with the live points' share of the evidence in
-        the estimate.
-        """
+        """Yield a snapshot every few iterations; its estimate includes the live points."""
         key_prior, key_shrink = jax.random.split(key)
         positions = model.sample_prior(key_prior, self.num_particles)
         prior = Prepared(FullBatch(), None, posterior(rows.part(0, 0)))
@@ -108,6 +104,6 @@ class NestedSampling:
             )
 
     def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]) -> Diagnosis:
-        share = f"{100 * stage.share_done:.0f}% of the way in the logarithm of the prior mass"
+        share = f"{100 * stage.share_done:.0f}% of the way in log prior mass"
         stuck_at = share if stage.is_stuck else ""
         return diagnose(self.kernel, iterations, stage.integral.information, stuck_at)

@@ -1,6 +1,4 @@
-"""Online nested sampling: Bayesian updating by one nested sampler for each chunk, which starts
-where the last one ended.
-"""
+"""Online nested sampling: one nested sampling run per chunk, starting where the last one ended."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +25,9 @@ from evidentia.posterior.target import posterior
 
 
 class OnlineNestedState(NamedTuple):
-    """What the next update needs; the population's particles, of equal weight, are the next
-    chunk's live points.
+    """The state that the next update needs.
+
+    The population's particles, of equal weight, are the next chunk's live points.
     """
 
     population: Population
@@ -36,9 +35,7 @@ class OnlineNestedState(NamedTuple):
 
 
 class OnlineNestedInfo(NamedTuple):
-    """What happened in one update, for people: the iterations, the chunk's information H in nats,
-    and how it ended.
-    """
+    """Iterations of one update, the chunk's information H in nats, and whether it got stuck."""
 
     steps: Sequence[Iteration]
     information: float
@@ -49,34 +46,34 @@ class OnlineNestedInfo(NamedTuple):
 class OnlineNestedSampling:
     """Bayesian updating with nested sampling: log p(D) = Σ_k log p(chunk_k | rows before).
 
-    Each term is the evidence of a chunk under the posterior of the rows before it, taken as the
-    prior. Nested sampling computes it, with moves that leave that posterior invariant inside the
-    contour of the chunk's likelihood: their gradients may come from mini-batches of the rows
-    before. The removed points, weighted, are the posterior of the rows so far. M of them are kept
-    by weighted reservoir sampling (Chao 1982), and are the live points of the next chunk.
+    Each term is the evidence of a chunk with the posterior of the earlier rows as the prior.
+    Nested sampling computes it with moves that leave that posterior invariant inside the contour
+    of the chunk's likelihood; their gradients may use mini-batches of the earlier rows. The
+    removed points, weighted, represent the posterior of all rows so far. Weighted reservoir
+    sampling (Chao 1982) keeps M of them as the live points of the next chunk.
 
-    The squared standard error is Σ_k H_k / M, H_k the information of chunk k. The points carried
-    over are few, and moved copies of each other, but this has no visible effect: over 40 data sets
-    of 300 rows, in 4 or in 15 chunks, the errors' spread was 0.9 to 1.0 times the standard error.
+    The squared standard error is Σ_k H_k / M, where H_k is the information of chunk k. The points
+    carried over are few, and moved copies of each other, but this has no visible effect: over 40
+    data sets of 300 rows, in 4 or in 15 chunks, the spread of the errors was 0.9 to 1.0 times the
+    standard error.
 
     Attributes:
-        num_particles: live points M, at least 8, in each chunk.
-        chunk_size: rows in a chunk, at least.
-        chunk_growth: rows in a chunk as a share of the rows seen, once that is more than
-            `chunk_size`.
-        kernel: where new points come from: `kernels.ReflectingSGHMC`, or
-            `kernels.ConstrainedWalk`, which looks at all rows before the chunk whatever the
-            gradient.
-        gradient: the gradient of the posterior of the rows before: `gradients.FullBatch`, with
-            which the steps have Metropolis' correction and are exact, `gradients.ControlVariate`
-            or `gradients.MiniBatch`.
-        quadrature, shrinkage, remaining: as for `NestedSampling`.
+        num_particles: number of live points M per chunk, at least 8.
+        chunk_size: minimum number of rows in a chunk.
+        chunk_growth: rows in a chunk as a fraction of the rows seen, if that exceeds `chunk_size`.
+        kernel: the source of new points: `kernels.ReflectingSGHMC`, or `kernels.ConstrainedWalk`,
+            which uses all earlier rows regardless of the gradient.
+        gradient: the gradient estimator for the posterior of the earlier rows:
+            `gradients.FullBatch`, with which a Metropolis correction makes the steps exact,
+            `gradients.ControlVariate` or `gradients.MiniBatch`.
+        quadrature, shrinkage, remaining: as in `NestedSampling`.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
-        >>> ev.estimate(model, data, method=ev.OnlineNestedSampling(chunk_size=1000))  # doctest: +SKIP
+        >>> method = ev.OnlineNestedSampling(chunk_size=1000)  # doctest: +SKIP
+        >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
     Source: Cameron (2020), MSc thesis, Stellenbosch, section 4.3; Chao (1982), Biometrika 69, 653;
     Skilling (2006), Bayesian Analysis 1, 833.
@@ -93,19 +90,19 @@ class OnlineNestedSampling:
 
     def __post_init__(self):
         self.settings.check()
-        check_count("num_particles", self.num_particles, FEW)  # to show the posterior's spread
+        check_count("num_particles", self.num_particles, FEW)  # enough to estimate the posterior's spread
         check_count("chunk_size", self.chunk_size, 1)
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
         if isinstance(self.kernel, Rejection):
             raise ConfigurationError(
-                "kernel must move points: the posterior of the rows before a chunk cannot be drawn from; got "
-                f"{self.kernel!r}, and needs kernels.ReflectingSGHMC() or kernels.ConstrainedWalk()."
+                "kernel must move points, since the posterior of earlier rows cannot be sampled directly; got "
+                f"{self.kernel!r}, needs kernels.ReflectingSGHMC() or kernels.ConstrainedWalk()."
             )
 
     @property
     def settings(self) -> NestedSettings:
-        """How the run over a chunk proceeds."""
+        """Settings of the run over a chunk."""
         return NestedSettings(
             self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
         )
@@ -117,13 +114,11 @@ class OnlineNestedSampling:
         return OnlineNestedState(Population(key, positions, np.zeros(self.num_particles)), 0)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each chunk of `rows`."""
+        """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
     def next_stop(self, state: OnlineNestedState, total: int) -> int:
-        """The number of rows up to which the next chunk reaches; growing chunks stop at round
-        numbers.
-        """
+        """Number of rows processed after the next chunk; growing chunks stop at round numbers."""
         size = max(self.chunk_size, int(self.chunk_growth * state.num_observations))
         above = state.num_observations if self.chunk_growth > 0 else None
         return next_stop(state.num_observations, size, total, round_above=above)
@@ -131,11 +126,10 @@ class OnlineNestedSampling:
     def update(
         self, model: BoundModel, state: OnlineNestedState, past: Window, chunk: Window
     ) -> tuple[OnlineNestedState, OnlineNestedInfo]:
-        """Take in a chunk; `past` holds the rows of earlier chunks, from which the moves'
-        gradients come.
+        """Process a chunk; `past` holds the earlier rows, which the gradients of the moves use.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
-        live point or -inf at all.
+        live point, or -inf at all live points.
         """
         population = state.population
         key, key_shrink, key_noise, key_reservoir = jax.random.split(population.key, 4)
@@ -146,7 +140,7 @@ class OnlineNestedSampling:
         for stage in shrink(self.settings, model, prior, chunk, population.positions, key_shrink):
             _offer(reservoir, generator, stage.removed)
             iterations.extend(stage.iterations)
-        assert stage is not None  # a run has one stage at least
+        assert stage is not None  # a run has at least one stage
         _offer(reservoir, generator, stage.live)
         population = population._replace(
             key=key,
@@ -159,13 +153,13 @@ class OnlineNestedSampling:
         return OnlineNestedState(population, state.num_observations + chunk.size), info
 
     def estimate(self, state: OnlineNestedState) -> Estimate:
-        """The estimate for all rows taken in."""
+        """The estimate for all rows processed."""
         return Estimate(state.population.log_evidence, state.population.variance, is_unbiased=False)
 
     def diagnose(
         self, model: BoundModel, state: OnlineNestedState, rows: Window, infos: Sequence[OnlineNestedInfo]
     ) -> Diagnosis:
-        """Diagnostics of a run over `rows`; the information is the sum of the chunks'."""
+        """Diagnostics of a run over `rows`; the information is the sum over chunks."""
         stuck = [index for index, info in enumerate(infos) if info.is_stuck]
         last = infos[stuck[0]] if stuck else infos[-1]
         where = f"early in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
@@ -174,7 +168,7 @@ class OnlineNestedSampling:
     def _prepare(
         self, model: BoundModel, population: Population, past: Window, key: Array
     ) -> tuple[Prepared, Any]:
-        """The posterior of the past as the chunk's prior, and the memory of its gradient."""
+        """The posterior of the past as the chunk's prior, and its gradient memory."""
         positions = np.asarray(population.positions, np.float64)
         gradient = FullBatch() if isinstance(self.kernel, ConstrainedWalk) else self.gradient
         prior = gradient.prepare(model, population.memory, posterior(past), positions.mean(0))
@@ -194,18 +188,14 @@ def _offer(reservoir: WeightedReservoir, generator: np.random.Generator, points:
 
 
 def _as_many(generator: np.random.Generator, items: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """All items, and some of them again where there are fewer than `count`, as points of weight
-    zero are left out.
-    """
+    """All items, with random repeats up to `count`, since points of weight zero are left out."""
     again = generator.choice(len(items), count - len(items)) if len(items) < count else []
     return np.stack([*items, *(items[index] for index in again)])
 
 
 @partial(jax.jit, static_argnames=("model", "estimator"))
 def _noise(model, estimator, key, positions, target, expansion, factor) -> Float[Array, ""]:
-    """Half the mean square of the difference between two estimates of the gradient, in whitened
-    coordinates.
-    """
+    """Half the mean squared difference of two gradient estimates, in whitened coordinates."""
     gradient = estimator.function(model, target, expansion)
     key_first, key_second = jax.random.split(key)
     differences = gradient(key_first, positions) - gradient(key_second, positions)

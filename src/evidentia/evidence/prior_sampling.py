@@ -16,35 +16,37 @@ from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
-MIN_ESS = 100.0  # effective draws below which the variance of the weights is not known either
+MIN_ESS = 100.0  # effective draws below which even the variance of the weights is unknown
 
 
 @dataclass(frozen=True)
 class PriorSampling:
-    """The mean likelihood of M draws from the prior, also called likelihood weighting:
+    """The mean likelihood of M prior draws, also called likelihood weighting.
 
         θᵢ ~ p(θ),        Ẑ = (1/M) Σ p(D | θᵢ).
 
-    Unbiased, but useless where the posterior is much narrower than the prior, as for most data: M
-    must be many times the ratio of their volumes, which grows as n^(d/2) with n rows and d
-    parameters. With fewer draws than that, none falls into the posterior and the log evidence is
-    far too low in nearly every run, balanced by rare runs in which it is far too high; the
-    standard error does not show this. A DiagnosticWarning says so where the effective sample size
-    is under 100 draws or the largest likelihoods have a Pareto shape above 0.7. A narrow region of
-    high likelihood without draws goes unseen.
+    The estimate is unbiased, but useless if the posterior is much narrower than the prior, as for
+    most data: M must be many times the ratio of their volumes, which grows as n^(d/2) for n rows
+    and d parameters. With fewer draws, none falls into the posterior and the log evidence is far
+    too low in nearly every run, balanced by rare runs in which it is far too high; the standard
+    error does not show this. A DiagnosticWarning is issued if the effective sample size is under
+    100 draws or the largest likelihoods have a Pareto shape above 0.7. A narrow region of high
+    likelihood that contains no draws goes undetected.
 
     `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate,
-    as by `SGAIS`, where the effective sample size is 100 draws or more: below, the variance is not
-    known.
+    as in `SGAIS`, if the effective sample size is at least 100 draws; below that, the variance is
+    unknown.
 
     Attributes:
-        num_particles: draws M. They are also the posterior, weighted by their likelihood.
+        num_particles: number of draws M; weighted by likelihood, they also represent the
+            posterior.
 
     Raises:
         ConfigurationError: `num_particles` is not an integer of at least 2.
 
     Example:
-        >>> ev.estimate(model, data, method=ev.PriorSampling(num_particles=1_000_000))  # doctest: +SKIP
+        >>> method = ev.PriorSampling(num_particles=1_000_000)  # doctest: +SKIP
+        >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
     Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3; Kass and Raftery (1995), Journal
     of the American Statistical Association 90, section 4.2.
@@ -56,9 +58,10 @@ class PriorSampling:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each batch of draws, all of them for all `rows`.
+        """Yield a snapshot after each batch of draws, each for all `rows`.
 
-        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or -inf at all.
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or -inf at all
+        draws.
         """
 
         def weigh(key, size):
@@ -74,8 +77,7 @@ class PriorSampling:
 
 
 def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[float, float]:
-    """The raw estimate from the log-likelihoods of draws from the prior, and its standard error,
-    in nats.
+    """The raw log evidence and its standard error, in nats, from log-likelihoods of prior draws.
 
     Example:
         >>> log_mean_likelihood(np.array([-3.0, -3.0, -3.0]))
@@ -85,7 +87,7 @@ def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[f
 
 
 def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
-    """With an estimate if the rows are possible at a draw; `rows` is None if they are not."""
+    """A snapshot; `rows` is None, and the estimate too, if they are impossible at all draws."""
     estimate = None
     if rows is not None:
         raw, standard_error = log_mean_likelihood(draws.log_weights)
@@ -105,14 +107,12 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     ess, shape = weights.ess(log_weights), weights.pareto_shape(log_weights)
     problem = None
     if ess < MIN_ESS:
-        problem = f"the likelihood rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
-    elif (
-        MAX_PARETO_SHAPE < shape < math.inf
-    ):  # infinite: nothing to fit, as where the likelihoods are all alike
-        problem = f"the largest likelihoods of draws from the prior have a Pareto shape of {shape:.2f}"
+        problem = f"the estimate rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
+    elif MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, e.g. if all likelihoods are equal
+        problem = f"the largest likelihoods of the prior draws have a Pareto shape of {shape:.2f}"
     signs = {} if problem is None else {
-        "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by far, and the standard "
-        "error cannot be trusted. Use SGAIS(), or Laplace() where the posterior has few modes; many times more particles "
-        "help only where the posterior is little narrower than the prior."
+        "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by a lot, and the "
+        "standard error cannot be trusted. Use SGAIS(), or Laplace() if the posterior has few modes; many times more "
+        "particles help only if the posterior is not much narrower than the prior."
     }  # fmt: skip
     return Diagnosis({"ess": ess, "pareto_shape": shape}, signs)

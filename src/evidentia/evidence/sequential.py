@@ -1,6 +1,4 @@
-"""The sequential estimator: the log evidence as a sum of log predictive densities, without
-weights.
-"""
+"""The sequential estimator: the log evidence as a sum of log predictive densities."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,11 +25,11 @@ from evidentia.posterior.gradients import ControlVariate, MiniBatch
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
 
-MIN_DRAWS = 20  # effective particles of a chunk: with fewer, the variance of its prediction is not known
+MIN_DRAWS = 20  # effective particles per chunk: with fewer, the variance of its prediction is unknown
 
 
 class StartInfo(NamedTuple):
-    """What happened with the first rows: the steps of the initial method, and its diagnosis."""
+    """Information on the first rows: the steps and the diagnosis of the initial method."""
 
     steps: Sequence[StepInfo]
     diagnosis: Diagnosis
@@ -39,34 +37,34 @@ class StartInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequential:
-    """The sequential estimator: particles follow the posterior, and predict each chunk before they
-    see it.
+    """The sequential estimator: particles predict each chunk before they are moved with it.
 
         log Ẑ = Σ log p̂(yₙ | y_<n),        p̂(yₙ | y_<n) = mean over the particles of p(yₙ | θᵢ)
 
-    Chunks of 20 rows up to 80, of a quarter of the rows seen up to 2,000, then of 500. After each
-    the particles are moved under the posterior of all rows seen; they carry no weights, so what
-    the moves fail to correct stays, and the estimate is too low where they lag behind. `SGAIS`
-    weighs them instead and needs far fewer moves; this is what it grew from.
+    Chunks have 20 rows up to 80 rows, a quarter of the rows seen up to 2,000, then 500. After each
+    chunk, the particles are moved under the posterior of all rows seen. They carry no weights, so
+    the errors of the moves remain, and the estimate is too low if the particles lag behind.
+    `SGAIS`, which grew out of this method, weights the particles instead and needs far fewer
+    moves.
 
     Attributes:
-        num_particles: particles M.
-        num_moves: moves after each chunk, the first of them with step sizes from the weighted
-            particles.
-        kernel: the move along gradient estimates, as in `SGAIS`.
-        gradient: the gradient, as in `SGAIS`.
-        exact_kernel: the move where the gradient is exact; None for `kernel` always.
-        initial: a method for the first rows, from whose posterior the particles start; any of
-            them. The published hybrid takes `ev.NestedSampling()`. None for particles from the
-            prior, whose mean likelihood of the first 20 rows is a poor estimate with more than two
-            or three parameters.
-        initial_rows: how many rows that is.
+        num_particles: number of particles M.
+        num_moves: moves after each chunk; the first uses step sizes from the weighted particles.
+        kernel: the move with gradient estimates, as in `SGAIS`.
+        gradient: the gradient estimator, as in `SGAIS`.
+        exact_kernel: the move if the gradient is exact; None to use `kernel` always.
+        initial: any method for the first rows; the particles start from its posterior. The
+            published hybrid uses `ev.NestedSampling()`. None to start from the prior, whose mean
+            likelihood of the first 20 rows is a poor estimate with more than two or three
+            parameters.
+        initial_rows: number of first rows.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
-        >>> ev.estimate(model, data, method=ev.Sequential(initial=ev.NestedSampling()))  # doctest: +SKIP
+        >>> method = ev.Sequential(initial=ev.NestedSampling())  # doctest: +SKIP
+        >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
     Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18 (MaxEnt 2019).
     """
@@ -95,10 +93,9 @@ class Sequential:
 
     @classmethod
     def published(cls, initial: Method | None = None) -> "Sequential":
-        """With the settings of the MaxEnt paper: 10 particles, 20 SGHMC steps, mini-batches of 500
-        rows.
+        """The MaxEnt paper's settings: 10 particles, 20 SGHMC steps, mini-batches of 500 rows.
 
-        Without `initial` it begins with the prior; `initial=ev.NestedSampling.published()` gives
+        Without `initial` it starts from the prior; `initial=ev.NestedSampling.published()` gives
         the paper's hybrid.
         """
         return cls(
@@ -111,7 +108,7 @@ class Sequential:
         )
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each chunk of `rows`."""
+        """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
     def init(self, model: BoundModel, key: Array) -> PathState:
@@ -119,7 +116,7 @@ class Sequential:
         return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """The number of rows up to which the next chunk reaches, as published."""
+        """Number of rows processed after the next chunk, as published."""
         start = state.num_observations
         if start == 0 and self.initial is not None:
             return min(self.initial_rows, total)
@@ -129,11 +126,10 @@ class Sequential:
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
     ) -> tuple[PathState, ChunkInfo | StartInfo]:
-        """Predict a chunk, then move the particles with it; `past` holds the rows of earlier
-        chunks.
+        """Predict a chunk, then move the particles with it; `past` holds the earlier rows.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
-        particle or -inf at all.
+        particle, or -inf at all particles.
         """
         if state.num_observations == 0 and self.initial is not None:
             return self._begin(self.initial, model, state, chunk)
@@ -147,10 +143,10 @@ class Sequential:
         )
         info = StepInfo(weights.ess(deviations) / len(deviations))
         target = 0.5 * len(deviations)
-        # Weights that leave a few particles say nothing about the scale: temper them.
+        # Weights concentrated on a few particles do not determine the scale: temper them.
         share = weights.next_temperature(np.zeros_like(deviations), deviations, 0.0, target)
         log_weights, infos = share * deviations, []
-        # Particles carry no weights: nothing is resampled.
+        # Particles carry no weights, so they are not resampled.
         settings = PathSettings(0.5, self.kernel, self.gradient, self.exact_kernel, resampling=None)
         for _ in range(self.num_moves):
             population, info = move_particles(
@@ -162,16 +158,16 @@ class Sequential:
         return state, ChunkInfo(infos, self.estimate(state), self.estimate(state))
 
     def estimate(self, state: PathState) -> Estimate:
-        """The estimate for all rows taken in, with the chunks taken as independent."""
+        """The estimate for all rows processed, treating the chunks as independent."""
         return Estimate(state.population.log_evidence, state.population.variance)
 
     def diagnose(
         self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo | StartInfo]
     ) -> Diagnosis:
-        """Diagnostics of a run over `rows`, with the signs of the method for the first rows."""
+        """Diagnostics of a run over `rows`, including the signs of the initial method."""
         spread = diagnostics.height_spread(model, rows, state.population)
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
-        signs = diagnostics.signs_of_path(measured, "a method for initial", MIN_DRAWS / self.num_particles)
+        signs = diagnostics.signs_of_path(measured, "an initial method", MIN_DRAWS / self.num_particles)
         if isinstance(infos[0], StartInfo):
             of_start = infos[0].diagnosis.signs
             signs |= {f"first rows: {name}": f"the first rows: {sign}" for name, sign in of_start.items()}
@@ -180,21 +176,21 @@ class Sequential:
     def _begin(
         self, initial: Method, model: BoundModel, state: PathState, chunk: Window
     ) -> tuple[PathState, StartInfo]:
-        """The state after the first rows, by another method."""
+        """Process the first rows with another method."""
         key, key_run, key_draw = jax.random.split(state.population.key, 3)
-        # With as many particles as here at least, or its error would dominate.
+        # Use at least as many particles as here; otherwise its error would dominate.
         count = max(initial.num_particles, self.num_particles)
         snapshots = list(replace(initial, num_particles=count).run(model, chunk, key_run))  # type: ignore[type-var]
         last = snapshots[-1]
         if last.estimate is None or math.isnan(last.estimate.variance):
             raise EstimationError(
                 f"initial must be a method that knows its standard error; got {initial!r}, whose error for the first "
-                f"{chunk.size} rows is not known."
+                f"{chunk.size} rows is unknown."
             )
         chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
         estimate = last.estimate
-        # Later chunks add the logarithms of unbiased predictions: an estimate of another kind
-        # counts as it is read.
+        # `estimate` adds variance/2, as for unbiased predictions: subtract it from an estimate
+        # that needs no correction.
         raw = estimate.raw if estimate.is_unbiased else estimate.log_evidence - 0.5 * estimate.variance
         population = Population(
             key, last.positions[chosen], np.zeros(self.num_particles), raw, estimate.variance

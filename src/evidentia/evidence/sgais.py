@@ -27,47 +27,45 @@ from evidentia.posterior.rows import Rows, Window
 class SGAIS:
     """Stochastic gradient annealed importance sampling.
 
-    Particles follow the posterior as the data arrive. Each chunk of rows is taken in by
-    reweighting, at once or over a path of temperatures 0 < λ₁ < … < 1 chosen so that the effective
-    sample size does not fall below its target,
+    Particles follow the posterior as the data arrive. Each chunk of rows reweights the particles,
+    at once or over temperatures 0 < λ₁ < … < 1 chosen to keep the effective sample size at its
+    target or above,
 
         wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ,
 
-    and the particles are moved by a kernel driven by mini-batch gradients, at a cost that does not
-    grow with the data.
+    and a kernel driven by mini-batch gradients moves them, at a cost that does not grow with the
+    data.
 
-    The default is the best that we know. Weights are exact; particles are resampled
-    (systematically) and moved only when the ESS falls to its target: by Metropolised HMC while
-    rows are few, then by preconditioned Langevin dynamics with second-order control variates;
-    chunks grow with the data. Where Student t's about the posterior's modes cover it, the
-    particles are drawn anew from these and weighted by all rows, at round numbers of rows
-    (`refresh`), which removes the errors of the path before. `log_evidence` is corrected for the
-    bias -variance/2 of the logarithm of an unbiased estimate. `SGAIS.published()` is Algorithm 1
-    of the paper to the letter.
+    The defaults are the best settings we know. Weights are exact. Particles are resampled
+    (systematically) and moved only when the ESS falls to its target: by HMC with a Metropolis
+    correction while there are few rows, then by preconditioned Langevin dynamics with second-order
+    control variates. Chunks grow with the data. If Student t's at the posterior modes cover the
+    posterior, the particles are redrawn from them at round numbers of rows and weighted by all
+    rows (`refresh`), which removes the errors of the earlier path. `log_evidence` is corrected for
+    the bias -variance/2 of the logarithm of an unbiased estimate. `SGAIS.published()` is exactly
+    Algorithm 1 of the paper.
 
     Attributes:
-        num_particles: particles M. The variance of the log evidence falls as 1/M.
-        chunk_size: rows in a chunk, at least.
-        chunk_growth: rows in a chunk as a fraction of the rows seen, once that is more than
-            `chunk_size`.
+        num_particles: number of particles M. The variance of the log evidence falls as 1/M.
+        chunk_size: minimum number of rows in a chunk.
+        chunk_growth: rows in a chunk as a fraction of the rows seen, if that exceeds `chunk_size`.
         target_ess: effective sample size, as a fraction of the particles, at which they are
             resampled and moved.
-        resample: resample before a move. Without it weights accumulate and every annealing step
-            moves, as published.
-        refresh: draw the particles anew by importance sampling with all rows, from Student t's
-            about the posterior's modes, where these cover the posterior. In a stream they are
-            weighted by the rows and sums that `Online` keeps.
-        stochastic_gradient: False for exact gradients in the moves, whatever `gradient` is.
-        kernel: the move, `kernels.BAOAB`, `SGHMC`, `SGLD`, `SGNHT` or one of your own
-            (`kernels.Kernel`).
-        gradient: the gradient, `gradients.ControlVariate`, `gradients.MiniBatch` or
+        resample: whether to resample before a move. If not, weights accumulate and every annealing
+            step moves the particles, as published.
+        refresh: whether to redraw the particles by importance sampling with all rows, from Student
+            t's at the posterior modes, if these cover the posterior. In a stream, the weights use
+            the rows and sums that `Online` keeps.
+        stochastic_gradient: False for exact gradients in the moves, regardless of `gradient`.
+        kernel: the move: `kernels.BAOAB`, `SGHMC`, `SGLD`, `SGNHT` or your own (`kernels.Kernel`).
+        gradient: the gradient estimator: `gradients.ControlVariate`, `gradients.MiniBatch` or
             `gradients.FullBatch`.
-        exact_kernel: the move instead of `kernel` where the gradient is exact, as
-            `ControlVariate`'s is up to 4,096 rows: Metropolis' correction makes it right for any
-            shape of the posterior. None for `kernel` always.
+        exact_kernel: the move used instead of `kernel` if the gradient is exact, as for
+            `ControlVariate` up to 4,096 rows. Its Metropolis correction makes it valid for any
+            shape of the posterior. None to use `kernel` always.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
         >>> ev.estimate(model, data, method=ev.SGAIS(num_particles=1024))  # doctest: +SKIP
@@ -99,8 +97,8 @@ class SGAIS:
         is_exact = isinstance(self.gradient, FullBatch)
         if not is_exact and getattr(self.kernel, "needs", None) == "log_density":
             raise ConfigurationError(
-                f"kernel must be one that takes gradient estimates; got {self.kernel!r}, which takes exact densities. Give "
-                "it as exact_kernel, or with stochastic_gradient=False."
+                f"kernel must be one that takes gradient estimates; got {self.kernel!r}, which needs exact densities. Pass "
+                "it as exact_kernel, or set stochastic_gradient=False."
             )
         check_kernel("kernel", self.kernel, "gradient", "log_density")
         if self.exact_kernel is not None:
@@ -108,11 +106,10 @@ class SGAIS:
 
     @classmethod
     def published(cls) -> "SGAIS":
-        """Algorithm 1 of the 2019 paper with its settings: 10 particles, chunks and mini-batches
-        of 500.
+        """Algorithm 1 of the 2019 paper: 10 particles, chunks and mini-batches of 500 rows.
 
-        On 10⁶ rows it ends about 10⁻³ nats per row below the exact log evidence; its reported
-        standard error, from the weights of ten particles, does not see that bias.
+        On 10⁶ rows it ends about 10⁻³ nats per row below the exact log evidence; the reported
+        standard error, from the weights of ten particles, does not include that bias.
         """
         return cls(
             num_particles=10,
@@ -127,12 +124,12 @@ class SGAIS:
 
     @property
     def path(self) -> PathSettings:
-        """How the particles follow the path."""
+        """Settings of the annealed path."""
         resampling = "systematic" if self.resample else None
         return PathSettings(self.target_ess, self.kernel, self.gradient, self.exact_kernel, resampling)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each chunk of `rows`."""
+        """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key, redrawing=self if self.refresh else None)
 
     def init(self, model: BoundModel, key: Array) -> PathState:
@@ -140,25 +137,23 @@ class SGAIS:
         return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """The number of rows up to which the next chunk reaches; growing chunks stop at round
-        numbers.
-        """
+        """Number of rows processed after the next chunk; growing chunks stop at round numbers."""
         start, tried_at = state.num_observations, max(state.num_observations, state.tried_at)
         if state.proposal is None:
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
-            # Drawing anew costs a look at all rows. At round numbers, the last of them with a
-            # fifth of the rows, that makes 1.4 passes over the data in all.
+            # Redrawing evaluates all rows seen. At round numbers up to a fifth of the rows, and
+            # at the end, that makes 1.4 passes over the data in total.
             size = max(self.chunk_size, 5 * tried_at - start)
         return next_stop(start, size, total, round_above=tried_at if self.chunk_growth > 0 else None)
 
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
     ) -> tuple[PathState, ChunkInfo]:
-        """Take in a chunk along the annealed path; `past` holds the rows of earlier chunks.
+        """Process a chunk along the annealed path; `past` holds the rows of earlier chunks.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
-        particle or -inf at all.
+        particle, or -inf at all particles.
         """
         population, steps = anneal(self.path, model, state.population, past, chunk)
         num_observations = state.num_observations + chunk.size
@@ -167,15 +162,13 @@ class SGAIS:
         return state, ChunkInfo(steps, path=estimate, estimate=estimate)
 
     def is_redraw_due(self, state: PathState) -> bool:
-        """Whether a round number of rows has been reached since drawing anew was last tried."""
-        # A stream may stay below a chunk for long, where a mixture's particles can miss a mode:
-        # from 100 rows on.
+        """Whether a round number of rows has been reached since the last attempt to redraw."""
+        # Start at 100 rows: a stream may stay below one chunk for long, and the particles of a
+        # mixture can miss a mode there.
         return state.num_observations >= next_round_number(state.tried_at, smallest=100)
 
     def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
-        """The state with particles drawn anew from an approximation of the posterior of `rows`, if
-        it is good enough.
-        """
+        """Redraw the particles from an approximation to the posterior; None if it is poor."""
         num_observations = rows.num_observations
         growth = num_observations / max(1, state.num_observations)
         found = redraw(model, rows, state.population, state.proposal, growth)
@@ -190,7 +183,7 @@ class SGAIS:
         return state, ChunkInfo((), estimate, estimate, is_redrawn=True, pareto_shape=shape)
 
     def estimate(self, state: PathState) -> Estimate:
-        """The estimate for all rows taken in."""
+        """The estimate for all rows processed."""
         return estimate_of(state.population, is_unbiased=self.resample)
 
     def diagnose(
@@ -198,7 +191,7 @@ class SGAIS:
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, and the sources of the squared standard error.
 
-        If the particles were drawn anew with the last chunk, the path before does not matter.
+        If the particles were redrawn after the last chunk, the earlier path does not matter.
         """
         is_redrawn = infos[-1].is_redrawn
         spread = math.nan if is_redrawn else diagnostics.height_spread(model, rows, state.population)
@@ -210,7 +203,7 @@ class SGAIS:
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:
-    """The shares of the squared standard error by their source."""
+    """Fractions of the squared standard error by source."""
     redrawn = [info for info in infos if info.is_redrawn]
     start, name = (redrawn[-1], "last_refresh") if redrawn else (infos[0], "first_chunk")
     total = infos[-1].estimate.variance

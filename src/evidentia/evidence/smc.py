@@ -1,6 +1,4 @@
-"""Sequential importance resampling: rows one after the other, with moves that look at all rows
-seen.
-"""
+"""Sequential importance resampling: rows in sequence, with moves that use all rows seen."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,31 +24,33 @@ from evidentia.posterior.rows import Window
 class SMC:
     """Sequential Monte Carlo over the data: sequential importance resampling with moves.
 
-    Rows are taken in a few at a time. Particles gain the weight p(rows | θᵢ); when the effective
-    sample size falls below its target they are resampled and moved by a kernel that leaves the
-    posterior of all rows seen invariant, so a move costs as much as there are rows, and the whole
-    run about N log N:
+    A few rows are processed at a time. Particles are reweighted by p(rows | θᵢ); if the effective
+    sample size falls below its target, they are resampled and moved by a kernel that leaves the
+    posterior of all rows seen invariant. A move costs as much as there are rows, and the whole run
+    about N log N:
 
         wᵢ ← wᵢ p(yₙ | θᵢ),        log Ẑ ← log Ẑ + log Σ Wᵢ p(yₙ | θᵢ).
 
-    A chunk that would leave less than half the target is taken in over temperatures instead. Ẑ is
-    unbiased except for what is tuned on the particles themselves (step sizes, temperatures), of
-    order 1/M; `log_evidence` is corrected for the bias -variance/2 of the logarithm.
+    A chunk that would leave less than half the target ESS is annealed over temperatures instead. Ẑ
+    is unbiased except for tuning on the particles themselves (step sizes, temperatures), which
+    adds a bias of order 1/M; `log_evidence` is corrected for the bias -variance/2 of the
+    logarithm.
 
     Attributes:
-        num_particles: particles M.
-        chunk_size: rows taken in at a time. The published algorithm takes one.
+        num_particles: number of particles M.
+        chunk_size: rows per chunk; the published algorithm uses one.
         target_ess: effective sample size, as a fraction of the particles, below which they are
             resampled and moved.
-        resampling: the scheme, "systematic", "stratified", "residual" or "multinomial".
-        kernel: the move, `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct for
-            its errors; or one without Metropolis' correction.
+        resampling: the scheme: "systematic", "stratified", "residual" or "multinomial".
+        kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
+            errors; or one without a Metropolis correction.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
-        >>> ev.estimate(model, data, method=ev.SMC(chunk_size=1, resampling="stratified"))  # doctest: +SKIP
+        >>> method = ev.SMC(chunk_size=1, resampling="stratified")  # doctest: +SKIP
+        >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
     Source: Cameron (2020), MSc thesis, Stellenbosch, Algorithm 7; Chopin (2002), Biometrika 89,
     539; Del Moral, Doucet, Jasra (2006), Journal of the Royal Statistical Society B 68, 411.
@@ -74,11 +74,11 @@ class SMC:
 
     @property
     def path(self) -> PathSettings:
-        """How the particles follow the path: with exact gradients."""
+        """Settings of the annealed path, with exact gradients."""
         return PathSettings(self.target_ess, self.kernel, resampling=self.resampling)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """A snapshot after each chunk of `rows`."""
+        """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
     def init(self, model: BoundModel, key: Array) -> PathState:
@@ -86,16 +86,16 @@ class SMC:
         return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """The number of rows up to which the next chunk reaches."""
+        """Number of rows processed after the next chunk."""
         return next_stop(state.num_observations, self.chunk_size, total)
 
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
     ) -> tuple[PathState, ChunkInfo]:
-        """Take in a chunk; `past` holds the rows of earlier chunks.
+        """Process a chunk; `past` holds the rows of earlier chunks.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
-        particle or -inf at all.
+        particle, or -inf at all particles.
         """
         population, steps = anneal(self.path, model, state.population, past, chunk)
         state = PathState(population, state.num_observations + chunk.size)
@@ -103,7 +103,7 @@ class SMC:
         return state, ChunkInfo(steps, estimate, estimate)
 
     def estimate(self, state: PathState) -> Estimate:
-        """The estimate for all rows taken in."""
+        """The estimate for all rows processed."""
         return estimate_of(state.population)
 
     def diagnose(

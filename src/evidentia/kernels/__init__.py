@@ -1,6 +1,6 @@
-"""Markov moves of the particles, one file each.
+"""Markov moves of the particles, one per file.
 
-`Kernel` is the protocol of all moves of the annealed path; `ConstrainedKernel` that of nested
+`Kernel` is the protocol of the moves of the annealed path; `ConstrainedKernel` that of nested
 sampling, whose moves stay in a `Region` of high likelihood.
 """
 

@@ -1,4 +1,4 @@
-"""Underdamped Langevin dynamics, preconditioned, with the BAOAB splitting: the default move."""
+"""Preconditioned underdamped Langevin dynamics with the BAOAB splitting: the default move."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from evidentia.errors import ConfigurationError, check_count, check_positive
 from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
 
-MAX_FORCE = 5.0  # in units of the length of the whitened force at a typical particle
-MAX_STEPS = 8  # how many times the configured number of steps a rough target may take
+MAX_FORCE = 5.0  # relative to the norm of the whitened force at a typical particle
+MAX_STEPS = 8  # largest multiple of the configured number of steps, for rough targets
 
 
 @dataclass(frozen=True)
 class BAOAB(GradientKernel):
-    """Langevin dynamics in whitened coordinates q, θ = L q with L Lᵀ the particles' covariance.
+    """Langevin dynamics in whitened coordinates q: θ = L q, with L Lᵀ the particles' covariance.
 
-    From velocities v ~ N(0, 1 - h²/4), `num_steps` times, with f(q) = Lᵀ ∇ log π(L q), h the step
-    size and α the friction:
+    It starts from velocities v ~ N(0, 1 - h²/4) and repeats `num_steps` times, with h the step
+    size, α the friction and f(q) = Lᵀ ∇ log π(L q):
 
         v ← v + (h/2) f(q)                                  (B, kick)
         q ← q + (h/2) v                                     (A, drift)
@@ -27,18 +27,18 @@ class BAOAB(GradientKernel):
         q ← q + (h/2) v                                     (A)
         v ← v + (h/2) f(q)                                  (B)
 
-    One gradient a step. Positions of a Gaussian target have the exact covariance at any stable
-    step size (h < 2), and the bias elsewhere is O(h²) of the departure from a Gaussian.
+    Each step takes one gradient. For a Gaussian target the positions have the exact covariance at
+    any stable step size (h < 2); otherwise the bias is O(h²) times the departure from a Gaussian.
 
-    Two guards hold for densities far from a Gaussian. E|f|²/d is the mean curvature in whitened
+    Two safeguards handle densities far from Gaussian. E|f|²/d is the mean curvature in whitened
     coordinates (Fisher's identity): one for a Gaussian, large where particles sit in several
-    narrow modes. h is divided by the root of its median over the particles, where that is more
-    than one (α is multiplied by it), and the number of steps grows by the same factor, up to
-    `MAX_STEPS`. A force longer than `MAX_FORCE` times the typical one is cut, so that a particle
-    on a steep wall (a log scale far below its posterior) returns instead of diverging.
+    narrow modes. Where its median over the particles exceeds one, h is divided by the square root
+    of that median (α is multiplied by it), and the number of steps grows by the same factor, up to
+    `MAX_STEPS`. A force longer than `MAX_FORCE` times the typical one is clipped, so that a
+    particle on a steep wall (a log scale far below its posterior) returns instead of diverging.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Leimkuhler, Matthews (2013), Applied Mathematics Research eXpress 2013(1), Eq. 10.
     """
@@ -54,9 +54,7 @@ class BAOAB(GradientKernel):
         check_count("num_steps", self.num_steps, 1)
 
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
-        """Positions after `num_steps` steps; a particle that ends where the gradient is not finite
-        stays where it was.
-        """
+        """Positions after the steps; particles with a non-finite last gradient stay in place."""
 
         def force(key, positions):
             return density.gradient(key, positions) @ scale.factor
@@ -76,9 +74,8 @@ class BAOAB(GradientKernel):
             return positions, velocities + half * cut(forces), forces
 
         key_velocities, key_force, key_steps = jax.random.split(key, 3)
-        # In the stationary state of the splitting on a unit Gaussian, velocities between steps
-        # have variance 1 - h²/4; any other start would widen the positions for as long as friction
-        # has not worn it off.
+        # On a unit Gaussian, the stationary velocities between steps have variance 1 - h²/4; any
+        # other start widens the positions until friction has damped it.
         velocities = jnp.sqrt(1 - self.step_size**2 / 4) * jax.random.normal(key_velocities, positions.shape)
         forces = force(key_force, positions)
         curvature = jnp.median(jnp.sum(forces**2, axis=1)) / positions.shape[1]
@@ -98,8 +95,6 @@ class BAOAB(GradientKernel):
         return Moved(jnp.where(is_finite, moved, positions))
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of the gradient's noise: the force acts for half a kick on each side of the
-        drift.
-        """
+        """The share of gradient noise; half a kick acts on each side of the drift."""
         added = self.step_size**2 * noise_variance(differences @ scale.factor)
         return added / (1 - jnp.exp(-2 * self.friction * self.step_size))

@@ -13,17 +13,17 @@ from evidentia.kernels.region import ConstrainedKernel, Points, Region, Values
 
 @dataclass(frozen=True)
 class ConstrainedWalk(ConstrainedKernel):
-    """Metropolis' random walk on the prior, rejected at the likelihood contour.
+    """Random-walk Metropolis on the prior, with rejection at the likelihood contour.
 
-    `num_steps` times, with L Lᵀ the covariance of the live points and a length h that follows the
-    share of steps taken,
+    It repeats `num_steps` times, with L Lᵀ the covariance of the live points and a step size h
+    that adapts to the acceptance rate,
 
         θ' = θ + h L N(0, 1);      inside the contour: θ ← θ' with probability min(1, p(θ') / p(θ))
 
-    It needs no gradients, and many more steps than `ReflectingSGHMC` for the same distance.
+    It needs no gradients, but many more steps than `ReflectingSGHMC` for the same distance.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Skilling (2006), Bayesian Analysis 1, 833, section 4.
     """
@@ -41,13 +41,11 @@ class ConstrainedWalk(ConstrainedKernel):
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """Points after `num_steps` steps, and twice the share of its steps that each has taken;
-        `factor` is h L.
-        """
+        """Points after the steps, and their acceptance rates (returned twice); `factor` is h L."""
 
         def log_density(key, positions) -> Values:
             values, _ = region.log_density(key, positions)
-            assert values is not None  # a density that is known, not only its gradient
+            assert values is not None  # the density must be known, not only its gradient
             return values
 
         def step(index, carry: tuple[Points, Values, Values]):

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo with Metropolis' correction: exact whatever the shape of the density."""
+"""Hamiltonian Monte Carlo with a Metropolis correction: exact for any shape of the density."""
 
 from dataclasses import dataclass
 
@@ -15,17 +15,16 @@ from evidentia.kernels.scale import Scale
 
 @dataclass(frozen=True)
 class HMC(Kernel):
-    """`num_trajectories` leapfrog trajectories of `num_steps` steps, each accepted or rejected as
-    a whole.
+    """`num_trajectories` leapfrog trajectories of `num_steps` steps, each accepted or rejected.
 
-    In whitened coordinates q, θ = L q with L Lᵀ the covariance, each trajectory of each particle
-    has a step size of its own, log-uniform between `smallest_step` and `largest_step`: some suit
-    the wide parts of a density and some its narrow ones. Without the correction, a bias of the
-    splitting remains where a density is far from a Gaussian: on a five-component mixture with 500
-    rows, BAOAB ends 5 to 50 nats low.
+    In whitened coordinates q (θ = L q with L Lᵀ the covariance), each trajectory of each particle
+    draws its own step size, log-uniform between `smallest_step` and `largest_step`: some suit the
+    wide parts of a density, others the narrow ones. Kernels without the correction keep a
+    discretisation bias where a density is far from Gaussian: on a five-component mixture with 500
+    rows, BAOAB is 5 to 50 nats too low.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Neal (2011), Handbook of Markov Chain Monte Carlo, chapter 5, sections 3 and 4.2
     (random step sizes); the kernel is BlackJAX's.

@@ -1,8 +1,8 @@
-"""The protocol of a Markov move, which a kernel of your own implements too.
+"""The protocol of a Markov move, which custom kernels implement too.
 
-A kernel is a small frozen data class. `move` is pure, and is compiled by its caller: it takes a
-key, the particles, the density to leave invariant and its scale, and returns the particles after
-the move. A kernel knows no data and no model.
+A kernel is a small frozen data class. `move` is pure, and its caller compiles it: it takes a key,
+the particles, the density to leave invariant and its scale, and returns the moved particles. A
+kernel knows neither data nor model.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ class Density(NamedTuple):
     """The density that a move leaves invariant.
 
     Attributes:
-        log_density: the exact log density of one particle, in nats up to a constant, which
-            `jax.grad` can differentiate.
+        log_density: the exact log density of one particle, in nats up to a constant,
+            differentiable by `jax.grad`.
         gradient: `(key, positions) -> gradients`, an unbiased estimate of the gradient of the log
             density at every particle.
     """
@@ -34,9 +34,7 @@ class Density(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Particles after a move, and the increments of their log weights, in nats: zero if the move
-    leaves the density as it is.
-    """
+    """Particles after a move, and log weight increments in nats (0 for an invariant density)."""
 
     positions: Positions
     log_weights: Float[Array, " particles"] | float = 0.0
@@ -47,14 +45,14 @@ class Kernel(Protocol):
 
     Attributes:
         needs: which part of the `Density` it uses, "log_density" or "gradient". A method chooses
-            its estimator of the gradient accordingly, and passes exact densities only to kernels
-            that need them.
-        is_scaled: whether its steps are measured in units of `scale.factor`. Particles of a
-            mixture are then brought into the same order of components before the move, so that
-            their spread means something.
-        is_reweighting: whether it returns increments of the log weights. The scale is then taken
-            from the curvature of the density, since the covariance of the moving particles would
-            bias their weights.
+            its gradient estimator accordingly, and passes exact densities only to kernels that
+            need them.
+        is_scaled: whether its steps are in units of `scale.factor`. If so, mixture particles are
+            first relabelled to a common order of components, so that their covariance is
+            meaningful.
+        is_reweighting: whether it returns log weight increments. The scale then comes from the
+            curvature of the density, since the covariance of the moving particles would bias their
+            weights.
 
     Example:
         >>> import blackjax
@@ -67,8 +65,10 @@ class Kernel(Protocol):
         ...     def move(self, key, positions, density, scale):
         ...         step = blackjax.barker_proposal.build_kernel()
         ...         return Moved(whitened(
-        ...             self.num_steps, key, positions, density.log_density, scale, blackjax.barker_proposal.init,
-        ...             lambda key, state, log_density: step(key, state, log_density, self.step_size)))
+        ...             self.num_steps, key, positions, density.log_density, scale,
+        ...             blackjax.barker_proposal.init,
+        ...             lambda key, state, log_density: step(
+        ...                 key, state, log_density, self.step_size)))
     """
 
     needs: ClassVar[Literal["log_density", "gradient"]] = "log_density"
@@ -81,28 +81,25 @@ class Kernel(Protocol):
 
 
 class GradientKernel(Kernel, Protocol):
-    """A move along estimates of the gradient, without Metropolis' correction."""
+    """A move along gradient estimates, without a Metropolis correction."""
 
     needs: ClassVar[Literal["log_density", "gradient"]] = "gradient"
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The variance that the gradient's noise adds in a step, as a share of the variance that
-        the kernel adds itself.
+        """The variance that gradient noise adds in a step, relative to the injected noise.
 
-        `differences` are those of two estimates of the gradient at the same positions.
+        `differences` are those between two gradient estimates at the same positions.
         """
         ...
 
 
 def noise_variance(differences: Positions) -> Float[Array, ""]:
-    """Variance of the noise in one coordinate of a gradient, from the differences of two estimates
-    at the same positions.
-    """
+    """Gradient noise variance per coordinate, from differences of two estimates per position."""
     return 0.5 * jnp.mean(differences**2)
 
 
 KINDS = {
-    "log_density": "a move under an exact log density, such as kernels.HMC()",
+    "log_density": "a move that uses the exact log density, such as kernels.HMC()",
     "gradient": "a move along gradient estimates, such as kernels.BAOAB()",
 }
 

@@ -1,20 +1,17 @@
-"""Langevin steps without Metropolis' correction, and the weights that correct for their
-discretisation.
+"""Unadjusted Langevin steps, and the weights that correct their discretisation.
 
-With step size h, a step under the log density ℓ_k = -U_k, in coordinates in which its covariance
-is about one,
+In coordinates with a covariance of about one, a step of size h under the log density ℓ_k = -U_k,
 
     x' = x + h ∇ℓ_k(x) + √(2h) ξ,    ξ ~ N(0, 1),
 
-is followed by the increment of the log weight with which x' stands for the next log density
-ℓ_{k+1},
+adds to the log weight of x', which then represents the next log density ℓ_{k+1}, the increment
 
-    ΔA = ℓ_{k+1}(x') - ℓ_k(x) - ½ (x' - x)·(∇ℓ_{k+1}(x') + ∇ℓ_k(x)) - (h/4) (|∇ℓ_{k+1}(x')|² -
-    |∇ℓ_k(x)|²),
+    ΔA = ℓ_{k+1}(x') - ℓ_k(x) - ½ (x' - x)·(∇ℓ_{k+1}(x') + ∇ℓ_k(x))
+         - (h/4) (|∇ℓ_{k+1}(x')|² - |∇ℓ_k(x)|²),
 
-the log of π_{k+1}(x') q_{k+1}(x | x') over π_k(x) q_k(x' | x), with q_k the law of a step. So
-weighted means, and the ratio of normalising constants exp(log mean A), are right on average for
-any h and any path of densities. One gradient a step.
+the log of π_{k+1}(x') q_{k+1}(x | x') over π_k(x) q_k(x' | x), with q_k the transition density of
+a step. Weighted means, and the ratio of normalising constants exp(log mean A), are therefore right
+on average for any h and any path of densities. Each step takes one gradient.
 
 Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4 (there -α_{k+1}(x', x) + α_k(x, x')).
 """
@@ -35,7 +32,7 @@ Vector = Float[Array, " parameters"]
 
 
 class LangevinState(NamedTuple):
-    """Positions of one particle or of all, with the log density there and its gradient."""
+    """Positions of one particle or all, with the log density there and its gradient."""
 
     position: Array
     log_density: Array
@@ -48,7 +45,7 @@ def langevin_state(log_density: LogDensity, position: Vector) -> LangevinState:
 
 
 def langevin_step(key: Array, at: LangevinState, step_size: Array | float) -> Array:
-    """The positions after a step, of one particle or of all."""
+    """Positions of one particle or all after a step."""
     noise = jax.random.normal(key, at.position.shape, at.position.dtype)
     return at.position + step_size * at.gradient + jnp.sqrt(2 * step_size) * noise
 
@@ -56,7 +53,7 @@ def langevin_step(key: Array, at: LangevinState, step_size: Array | float) -> Ar
 def log_weight_increment(
     before: LangevinState, after: LangevinState, step_size: Array | float
 ) -> Float[Array, " *particles"]:
-    """ΔA of a step from one state to another, each under its own log density."""
+    """ΔA of a step between two states, each under its own log density."""
     path = (after.position - before.position) * (after.gradient + before.gradient)
     squares = after.gradient**2 - before.gradient**2
     return after.log_density - before.log_density - jnp.sum(0.5 * path + 0.25 * step_size * squares, axis=-1)
@@ -64,17 +61,16 @@ def log_weight_increment(
 
 @dataclass(frozen=True)
 class ULA(Kernel):
-    """`num_steps` Langevin steps in whitened coordinates; the particles' weights correct for their
-    discretisation.
+    """`num_steps` Langevin steps in whitened coordinates; weights correct the discretisation.
 
     The step size is h = ½ `step_size`² d^(-1/3), with d the number of parameters: `step_size`
-    means the same as in `MALA`, which rejects steps where this reweights. Long steps cost
+    means the same as in `MALA`, which rejects steps where this kernel reweights. Long steps cost
     effective sample size, not bias.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
-    Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4, with a path that stands still.
+    Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4, with a constant path.
     """
 
     step_size: float = 0.5
@@ -102,8 +98,7 @@ def walk(
     factor: Float[Array, "parameters parameters"],
     step_size: Array | float,
 ) -> Moved:
-    """Positions after steps along a path of log densities, and the sums of the increments of their
-    log weights.
+    """Positions after steps along a path of log densities, and their total log weight increments.
 
     `log_density(k, x)` is the log density of one particle before step k = 0, 1, …, and after the
     last, k = `num_steps`. Steps are taken in coordinates q from the particle's position, θ = θ₀ +
@@ -127,7 +122,6 @@ def walk(
     carry = positions, start, jnp.zeros_like(start.log_density)
     gained: Array
     positions, _, gained = jax.lax.fori_loop(0, num_steps, one, carry)
-    # A particle that leaves the support has weight zero from then on; its position no longer
-    # matters.
+    # A particle outside the support has weight zero from then on; its position is irrelevant.
     is_lost = ~jnp.isfinite(gained) | ~jnp.isfinite(positions).all(1)
     return Moved(jnp.where(is_lost[:, None], origins, positions), jnp.where(is_lost, -jnp.inf, gained))

@@ -1,4 +1,4 @@
-"""The Metropolis-adjusted Langevin algorithm: one gradient a step, accepted or rejected."""
+"""The Metropolis-adjusted Langevin algorithm: one gradient and one accept/reject per step."""
 
 from dataclasses import dataclass
 
@@ -13,16 +13,16 @@ from evidentia.kernels.scale import Scale
 
 @dataclass(frozen=True)
 class MALA(Kernel):
-    """`num_steps` Langevin steps in whitened coordinates q, θ = L q with L Lᵀ the covariance,
+    """`num_steps` Langevin steps in whitened coordinates q, θ = L q with L Lᵀ the covariance:
 
         q' = q + (h²/2) ∇ log π(L q) + h ξ,    ξ ~ N(0, 1),    h = `step_size` d^(-1/6),
 
     accepted with the Metropolis-Hastings probability; d is the number of parameters. On a
-    Gaussian, h = 1.65 d^(-1/6) accepts 57% of the steps; the default is shorter, for densities
-    that are not Gaussian.
+    Gaussian, h = 1.65 d^(-1/6) accepts 57% of the steps; the default is shorter, for non-Gaussian
+    densities.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Roberts, Tweedie (1996), Bernoulli 2, 341; Roberts, Rosenthal (1998), Journal of the
     Royal Statistical Society B 60, 255 (the step size); the kernel is BlackJAX's.

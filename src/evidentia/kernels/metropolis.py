@@ -1,8 +1,8 @@
-"""Whitened steps from where each particle is: what kernels with Metropolis' correction share.
+"""Whitened steps from each particle's position, shared by kernels with a Metropolis correction.
 
-A proposal's steps are taken in coordinates q, θ = θ₀ + L q, with θ₀ the particle's position and L
-Lᵀ the covariance of the density (`Scale.factor`). Far from zero, differences of whitened
-coordinates themselves would lose their digits.
+Proposals are made in coordinates q, θ = θ₀ + L q, with θ₀ the particle's position and L Lᵀ the
+covariance of the density (`Scale.factor`). Differences of absolute whitened coordinates would lose
+precision far from zero.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def whitened(
     """Positions after `num_moves` moves of a BlackJAX kernel in whitened coordinates.
 
     `init(position, log_density)` makes a state, and `state, info = step(key, state, log_density)`
-    moves it. The density is taken as zero where it is NaN.
+    moves it. A NaN density counts as zero.
     """
 
     def density_from(origin, shift):

@@ -1,4 +1,4 @@
-"""Random-walk Metropolis: no gradient at all."""
+"""Random-walk Metropolis, without gradients."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ from evidentia.kernels.scale import Scale
 
 @dataclass(frozen=True)
 class RandomWalk(Kernel):
-    """`num_steps` Gaussian steps in whitened coordinates q, θ = L q with L Lᵀ the covariance,
+    """`num_steps` Gaussian steps in whitened coordinates q, θ = L q with L Lᵀ the covariance:
 
         q' = q + `step_size` d^(-1/2) ξ,    ξ ~ N(0, 1),
 
-    accepted with Metropolis' probability; d is the number of parameters. It decorrelates in about
-    d steps.
+    accepted with the Metropolis probability; d is the number of parameters. Positions decorrelate
+    in about d steps.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Metropolis et al. (1953), Journal of Chemical Physics 21, 1087; Roberts, Gelman, Gilks
     (1997), Annals of Applied Probability 7, 110 (2.38 d^(-1/2)); the kernel is BlackJAX's.

@@ -1,4 +1,4 @@
-"""Hamiltonian dynamics inside a likelihood contour, off which particles are reflected."""
+"""Hamiltonian dynamics inside a likelihood contour, with reflection at the contour."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,25 +15,26 @@ from evidentia.kernels.region import ConstrainedKernel, Points, Positions, Regio
 class ReflectingSGHMC(ConstrainedKernel):
     """SGHMC on the prior that reflects off the likelihood contour.
 
-    With the `learning_rate` η and the friction α, from v ~ N(0, η), `num_steps` times,
+    It starts from v ~ N(0, η) and repeats `num_steps` times, with η the `learning_rate` and α the
+    friction,
 
         v ← v - α v + η ∇ log p(θ) + N(0, 2 α η)
-        θ' = θ + v;                                 inside the contour: θ ← θ'
-        v' = v - 2 (v·n) n,  θ'' = θ' + v';         else, inside: θ ← θ'', v ← v'
+        θ' = θ + v;                                 if inside the contour: θ ← θ'
+        v' = v - 2 (v·n) n,  θ'' = θ' + v';         else if inside: θ ← θ'', v ← v'
                                                     else v ← -v, as before the kick
 
     n is the unit gradient of the log-likelihood at θ', outside the contour. The path from θ'' with
-    -v' is the same in reverse, so the prior inside the contour is invariant; reflecting at the
+    -v' is the same in reverse, so the prior inside the contour is invariant; reflection at the
     last point inside would not leave it invariant.
 
-    By default there is no `learning_rate`: the steps are taken in coordinates in which the live
-    points have a unit covariance, with a length that follows the shares of steps that are rejected
-    and reflected. The kick is divided into two halves around the drift and the noise is N(0, 1 -
-    (1 - α)²), so that where the log density is known (as that of a prior is) Metropolis'
-    correction makes each step exact.
+    By default there is no `learning_rate`: steps are taken in coordinates where the live points
+    have unit covariance, with a step size that adapts to the shares of rejected and reflected
+    steps. The kick is split into two halves around the drift and the noise is N(0, 1 - (1 - α)²),
+    so that a Metropolis correction makes each step exact where the log density is known (as for a
+    prior).
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Skilling (2012), AIP Conference Proceedings 1443, 145 (reflection from the outside
     point); Cameron (2020), MSc thesis, Stellenbosch (SGHMC on the prior); Horowitz (1991), Physics
@@ -54,22 +55,21 @@ class ReflectingSGHMC(ConstrainedKernel):
             raise ConfigurationError(f"friction must lie in (0, 1]; got {self.friction}.")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ConfigurationError(
-                f"learning_rate must be positive, or None for steps that follow the live points; got {self.learning_rate}."
+                f"learning_rate must be positive, or None for steps adapted to the live points; got {self.learning_rate}."
             )
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the step length follows the region: it does without a `learning_rate`."""
+        """Whether the step size adapts to the region, as it does without a `learning_rate`."""
         return self.learning_rate is None
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """Points after `num_steps` steps, the share of its steps that each has taken, and the
-        share without a reflection.
+        """Points after `num_steps` steps, their acceptance rates, and shares without reflection.
 
-        Off a contour much smaller than a step, reflections lead back to where the point was. With
-        a `learning_rate` the `factor` is not used.
+        At a contour much smaller than a step, reflections lead back to the starting point. With a
+        `learning_rate`, `factor` is not used.
         """
         first, last, noise = 0.5, 0.5, (1 - (1 - self.friction) ** 2) ** 0.5
         if self.learning_rate is not None:
@@ -80,7 +80,7 @@ class ReflectingSGHMC(ConstrainedKernel):
             values, gradients = region.log_density(key, positions)
             return values, gradients @ factor
 
-        # Without the log density, or with the published steps, every step inside is taken.
+        # Without the log density, or with the published steps, every step inside is accepted.
         key_velocities, key_density, key_steps, key_labels = jax.random.split(key, 4)
         value, force = density(key_density, points.positions)
         is_corrected = self.learning_rate is None and value is not None
@@ -109,9 +109,7 @@ class ReflectingSGHMC(ConstrainedKernel):
 
 
 def _drift(region: Region, here: Points, velocities: Positions, factor):
-    """The points after a drift, their velocities, which of them met no contour, and which end
-    inside.
-    """
+    """Points and velocities after a drift; which points met no contour, and which end inside."""
 
     def drift(positions, velocities) -> Points:
         there = positions + velocities @ factor.T
@@ -126,7 +124,7 @@ def _drift(region: Region, here: Points, velocities: Positions, factor):
         turned = velocities - 2 * jnp.sum(velocities * normal, axis=1, keepdims=True) * normal
         return _select(inside, (there, velocities), (drift(there.positions, turned), turned))
 
-    # With a single point the gradient is computed only where it is needed.
+    # For a single point, the gradient is computed only when needed.
     there, velocities = jax.lax.cond(jnp.all(inside), lambda: (there, velocities), reflect)
     return there, velocities, inside, region.holds(there.log_likelihoods, there.labels)
 

@@ -1,10 +1,9 @@
-"""A prior inside a likelihood contour, and the protocol of the moves that stay in it: the kernels
-of nested sampling.
+"""A prior inside a likelihood contour, and the protocol of nested sampling moves.
 
 The region is {θ : log L(θ) > log L*}, with the density of the prior inside. Where a likelihood has
-plateaus, or sums in 32 bits coincide, points at the contour itself are ordered by labels u ~
-Uniform(0, 1): a point is inside if (log L, u) is larger than (log L*, u*). So ties never stop a
-sampler, and the prior mass inside is known.
+plateaus, or 32-bit sums coincide, points at the contour are ordered by labels u ~ Uniform(0, 1): a
+point is inside if (log L, u) is larger than (log L*, u*). So ties never stop a sampler, and the
+prior mass inside is known.
 
 Source: Skilling (2006), Bayesian Analysis 1, 833, section 3 (labels against ties).
 """
@@ -23,7 +22,7 @@ Values = Float[Array, " points"]
 
 
 class Points(NamedTuple):
-    """Points with their log-likelihoods in nats, and the labels that order equal ones."""
+    """Points with their log-likelihoods in nats, and labels that break ties."""
 
     positions: Positions
     log_likelihoods: Values
@@ -31,15 +30,14 @@ class Points(NamedTuple):
 
 
 class Region(NamedTuple):
-    """The contour, and the density to sample inside it; the functions take many points at once.
+    """A contour and the density to sample inside it; the functions take many points at once.
 
     Attributes:
         threshold, label: log L* and u*.
         log_likelihood, likelihood_gradient: log L and its gradient.
-        log_density: `(key, positions) -> values, gradients`: the log density to sample inside,
-            None where it is not known, and an estimate of its gradient.
-        draw: `(key, count) -> positions`: draws from the density without the contour, where that
-            is possible.
+        log_density: `(key, positions) -> values, gradients`: the log density to sample inside
+            (None if unknown), and an estimate of its gradient.
+        draw: `(key, count) -> positions`: draws from the density without the contour, if possible.
     """
 
     threshold: Float[Array, ""] | float
@@ -50,14 +48,12 @@ class Region(NamedTuple):
     draw: Callable[[Array, int], Positions] | None = None
 
     def holds(self, log_likelihoods: Values, labels: Values) -> Bool[Array, " points"]:
-        """Which points are inside; one whose log-likelihood is NaN is not."""
+        """Which points are inside; those with a NaN log-likelihood are not."""
         at_contour = (log_likelihoods == self.threshold) & (labels > self.label)
         return (log_likelihoods > self.threshold) | at_contour
 
     def relabel(self, key: Array, log_likelihoods: Values) -> Values:
-        """New labels for points inside, from their law: above the contour's own where a point lies
-        on it.
-        """
+        """New labels for points inside: uniform; above the contour's label for points on it."""
         lowest = jnp.where(log_likelihoods == self.threshold, self.label, 0.0)
         return lowest + (1 - lowest) * jax.random.uniform(key, log_likelihoods.shape)
 
@@ -66,10 +62,10 @@ class ConstrainedKernel(Protocol):
     """A move of points inside a region.
 
     Attributes:
-        target_acceptance: the share of steps taken at which the step length stays as it is.
+        target_acceptance: the acceptance rate at which the step size stays the same.
         target_free: the same for the share of steps without a reflection.
-        largest_step: the step length at most, in units of the points' spread.
-        is_adaptive: whether the step length follows the region.
+        largest_step: the largest step size, in units of the points' spread.
+        is_adaptive: whether the step size adapts to the region.
     """
 
     target_acceptance: ClassVar[float]
@@ -78,14 +74,13 @@ class ConstrainedKernel(Protocol):
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the step length follows the region."""
+        """Whether the step size adapts to the region."""
         ...
 
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Values, Values]:
-        """The points after the move, the share of its steps that each has taken, and the share
-        without a reflection.
+        """The moved points, their acceptance rates, and the shares of steps without a reflection.
 
         `factor` times a standard normal vector is the length of one step.
         """

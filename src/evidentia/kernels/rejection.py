@@ -1,4 +1,4 @@
-"""Rejection from the prior: exact draws inside a likelihood contour."""
+"""Rejection sampling from the prior: exact draws inside a likelihood contour."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,19 +10,19 @@ from jaxtyping import Array, Float
 from evidentia.errors import check_count
 from evidentia.kernels.region import ConstrainedKernel, Points, Region
 
-BATCH = 256  # draws at a time
+BATCH = 256  # draws per iteration
 
 
 @dataclass(frozen=True)
 class Rejection(ConstrainedKernel):
-    """Draws from the prior until they fall inside the likelihood contour.
+    """Prior draws, repeated until they fall inside the likelihood contour.
 
-    The points are independent and exact, a reference for the other kernels. With a prior mass X
+    The points are independent and exact: a reference for the other kernels. With prior mass X
     inside, a point takes 1/X draws on average, too many where the data are much more informative
-    than the prior. Points that are not replaced after `max_draws` draws each stay where they were.
+    than the prior. Points that are not replaced within `max_draws` draws each do not move.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Skilling (2006), Bayesian Analysis 1, 833, section 3.
     """
@@ -40,14 +40,13 @@ class Rejection(ConstrainedKernel):
     def move(
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
-        """New points, and twice, for each, one over the number of draws that it took; 0 for a
-        point that is not replaced.
+        """New points, and one over the draws that each took (returned twice; 0 if not replaced).
 
         `factor` is not used. The draws are counted as if shared equally by all points.
         """
         count = len(points.labels)
         draw = region.draw
-        assert draw is not None  # a density that can be drawn from
+        assert draw is not None  # rejection needs draws from the density
         max_batches = -(-self.max_draws * count // BATCH)
 
         def search(carry):
@@ -57,7 +56,7 @@ class Rejection(ConstrainedKernel):
             labels = jax.random.uniform(key_labels, (BATCH,))
             candidates = Points(positions, region.log_likelihood(positions), labels)
             inside = region.holds(candidates.log_likelihoods, labels)
-            # The first found takes the first free place; those beyond the last place are dropped.
+            # Points found fill the free places in order; surplus points are dropped.
             places = jnp.where(inside, found + jnp.cumsum(inside) - 1, count)
             points = jax.tree.map(lambda a, b: a.at[places].set(b, mode="drop"), points, candidates)
             return points, found + jnp.sum(inside), batches + 1

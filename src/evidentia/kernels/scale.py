@@ -8,9 +8,7 @@ from jaxtyping import Array, Float
 
 
 class Scale(NamedTuple):
-    """`factor` is an L with L Lᵀ the covariance of the density; `num_observations` is the number
-    of rows seen.
-    """
+    """`factor` is L, with L Lᵀ the covariance of the density; `num_observations` counts rows."""
 
     factor: Float[Array, "parameters parameters"]
     num_observations: float
@@ -22,15 +20,14 @@ def posterior_scale(
     precision: Float[np.ndarray, "parameters parameters"] | None,
     num_observations: float,
 ) -> Scale:
-    """The scale of a density from its weighted particles and, where known, its curvature at their
-    mean.
+    """Scale of a density from its weighted particles and, if known, the curvature at their mean.
 
-    The inverse of `precision`, the negative Hessian of the log density, is a covariance free of
-    sampling error: that of M particles in d dimensions has whitened variances between (1 -
-    √(d/M))² and (1 + √(d/M))², and particles moved by it stay too narrow where it is. The
-    curvature is trusted if it is positive definite and the particles' mean squared distance under
-    it is that of a Gaussian to within a factor of `AGREEMENT`. Both are factored in float64:
-    softmax and other models with directions that only the prior holds have correlations within
+    The inverse of `precision`, the negative Hessian of the log density, is a covariance without
+    sampling error. That of M particles in d dimensions has whitened variances between
+    (1 - √(d/M))² and (1 + √(d/M))², and particles moved by it stay too narrow where it is.
+    The curvature is trusted if it is positive definite and the particles' mean squared distance
+    under it is that of a Gaussian to within a factor of `AGREEMENT`. Both are factored in float64:
+    softmax and other models with directions that only the prior informs have correlations within
     10⁻⁶ of one at 10⁶ rows.
     """
     deviations = positions - weights @ positions
@@ -46,16 +43,13 @@ AGREEMENT = 2.0
 
 
 def _particle_factor(deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the weighted covariance; its diagonal alone with fewer than four
-    particles a parameter.
-    """
+    """Cholesky factor of the weighted covariance; diagonal below four particles per parameter."""
     count, size = deviations.shape
     covariance = (deviations * weights[:, None]).T @ deviations
     spread = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float32).tiny))
     if count < 4 * size:
         return np.diag(spread)
-    # The ridge only keeps the factorisation defined when particles coincide; 1e-9 is far below any
-    # true eigenvalue.
+    # The ridge matters only when particles coincide: 1e-9 is far below any true eigenvalue.
     correlation = covariance / np.outer(spread, spread) + 1e-9 * np.eye(size)
     return spread[:, None] * np.linalg.cholesky(correlation)
 

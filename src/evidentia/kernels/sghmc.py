@@ -14,20 +14,19 @@ from evidentia.kernels.scale import Scale
 
 @dataclass(frozen=True)
 class SGHMC(GradientKernel):
-    """SGHMC in the form of Chen, Fox, Guestrin (2014), Eq. 15, with a step size that shrinks with
-    the data.
+    """SGHMC as in Chen, Fox, Guestrin (2014), Eq. 15, with a step size that shrinks with the data.
 
-    From v ~ N(0, η), `num_steps` times, with η = `learning_rate` / n, n the number of rows seen, α
-    the friction and ∇Û an estimate of the gradient of -log π:
+    It starts from v ~ N(0, η) and repeats `num_steps` times, with η = `learning_rate` / n, n the
+    number of rows seen, α the friction and ∇Û an estimate of the gradient of -log π:
 
         v ← v - α v - η ∇Û(θ) + N(0, 2 (α - β̂) η)
         θ ← θ + v
 
-    β̂ = 0, as published: the noise of the mini-batch is not allowed for, so the particles spread
-    too far once η² n² Var ∇ℓ / B is no longer small beside 2 α η.
+    β̂ = 0, as published: mini-batch noise is not corrected for, so the particles spread too far
+    once η² n² Var ∇ℓ / B is no longer small compared with 2 α η.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 4 and Algorithm 1.
     """
@@ -61,6 +60,6 @@ class SGHMC(GradientKernel):
         return Moved(jax.lax.fori_loop(0, self.num_steps, step, (positions, velocities))[0])
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of the gradient's noise, η² Var ∇Û over 2 α η."""
+        """The share of gradient noise, η² Var ∇Û over 2 α η."""
         rate = self.learning_rate / scale.num_observations
         return rate * noise_variance(differences) / (2 * self.friction)

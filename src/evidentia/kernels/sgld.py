@@ -14,22 +14,21 @@ from evidentia.kernels.scale import Scale
 
 @dataclass(frozen=True)
 class SGLD(GradientKernel):
-    """Langevin dynamics without velocities, in Euler steps, with a step size that shrinks with the
-    data.
+    """Euler steps of Langevin dynamics without velocities; the step size shrinks with the data.
 
-    `num_steps` times, with η = `learning_rate` / n, n the number of rows seen and ∇Û an estimate
-    of the gradient of -log π:
+    It repeats `num_steps` times, with η = `learning_rate` / n, n the number of rows seen and ∇Û an
+    estimate of the gradient of -log π:
 
         θ ← θ - (η/2) ∇Û(θ) + N(0, η)
 
-    The paper writes ε for η and lets it fall from step to step; here it is constant within a move.
+    The paper writes ε for η and decreases it from step to step; here it is constant within a move.
     A Gaussian posterior of variance s / n comes out wider by a factor of 1 / (1 - `learning_rate`
-    / 4s), and diverges from `learning_rate` = 4s on: the narrowest direction limits the learning
-    rate, the widest sets the number of steps. The noise of the mini-batch is not allowed for: it
-    adds (η²/4) n² Var ∇ℓ / B to the η of the noise.
+    / 4s), and diverges if `learning_rate` ≥ 4s: the narrowest direction limits the learning rate,
+    the widest sets the number of steps. Mini-batch noise is not corrected for: it adds (η²/4) n²
+    Var ∇ℓ / B to the injected variance η.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Welling, Teh (2011), Proceedings of the 28th International Conference on Machine
     Learning, 681, Eq. 4.
@@ -56,6 +55,6 @@ class SGLD(GradientKernel):
         return Moved(jax.lax.fori_loop(0, self.num_steps, step, positions))
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of the gradient's noise, (η²/4) Var ∇Û over η."""
+        """The share of gradient noise, (η²/4) Var ∇Û over η."""
         rate = self.learning_rate / scale.num_observations
         return rate * noise_variance(differences) / 4

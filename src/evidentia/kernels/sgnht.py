@@ -1,6 +1,4 @@
-"""The stochastic gradient Nosé–Hoover thermostat: friction that adapts to the noise of the
-mini-batch.
-"""
+"""Stochastic gradient Nosé–Hoover thermostat: friction that adapts to mini-batch noise."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,30 +16,29 @@ from evidentia.kernels.scale import Scale
 class SGNHT(GradientKernel):
     """The stochastic gradient Nosé–Hoover thermostat, with a step size that shrinks with the data.
 
-    From v ~ N(0, η) and ξ = A, `num_steps` times, with η = `learning_rate` / n, n the number of
-    rows seen, A the diffusion, d the number of parameters and ∇Û an estimate of the gradient of
-    -log π:
+    It starts from v ~ N(0, η) and ξ = A and repeats `num_steps` times, with η = `learning_rate` /
+    n, n the number of rows seen, A the diffusion, d the number of parameters and ∇Û an estimate of
+    the gradient of -log π:
 
         v ← v - ξ v - η ∇Û(θ) + N(0, 2 A η)
         θ ← θ + v
         ξ ← ξ + n (vᵀv / d - η)
 
-    ξ, one number a particle, is a friction that rises while the particle is faster than it should
-    be. It so balances noise in ∇Û, of unknown variance but the same at all θ and in all
+    ξ, one number per particle, is a friction that rises while the particle is too fast. It thereby
+    balances noise in ∇Û, whose variance may be unknown but must be the same at all θ and in all
     directions: ξ settles near the ξ̄ with ξ̄ (2 - ξ̄) = 2 A + η n² Var ∇ℓ / B. The right side must
-    stay below 1: beyond, no friction is enough and the velocities grow without bound.
+    stay below 1: above, no friction suffices and the velocities grow without bound.
 
-    This is the published algorithm for √n θ, in SGHMC's letters (the paper has u for v, a for A, α
-    for ξ). Taken for θ itself it lacks the n before the bracket: ξ then moves by about 1/n a step
-    and does nothing in a move.
+    This is the published algorithm for √n θ, in SGHMC's notation (the paper has u for v, a for A,
+    α for ξ). Applied to θ itself it lacks the n before the bracket: ξ then changes by about 1/n
+    per step and has no effect within a move.
 
-    The steps are Euler's, which shows: v has the right variance, but positions are too narrow,
-    those of a Gaussian in variance by a factor of about 1 - ξ̄/2. A ξ above 2 turns velocities
-    round and diverges; with few parameters a chance high velocity takes it there at learning rates
-    of 0.05 and more.
+    Euler steps make positions too narrow, for a Gaussian by a factor of about 1 - ξ̄/2 in
+    variance, while v has the right variance. A ξ above 2 reverses velocities and diverges; with
+    few parameters, a randomly high velocity causes this at learning rates of 0.05 and more.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Ding, Fang, Babbush, Chen, Skeel, Neven (2014), Advances in Neural Information
     Processing Systems 27, 3203, Algorithm 2.
@@ -56,8 +53,7 @@ class SGNHT(GradientKernel):
     def __post_init__(self):
         check_positive("learning_rate", self.learning_rate)
         check_count("num_steps", self.num_steps, 1)
-        # At 1/2 the noise alone has the variance that velocities should have: no friction can
-        # balance it.
+        # At 1/2 the noise alone has the target variance of the velocities: no friction suffices.
         if not 0 < self.diffusion < 0.5:
             raise ConfigurationError(f"diffusion must lie in (0, 0.5); got {self.diffusion}.")
 
@@ -81,6 +77,6 @@ class SGNHT(GradientKernel):
         return Moved(jax.lax.fori_loop(0, self.num_steps, step, carry)[0])
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of the gradient's noise, η² Var ∇Û over 2 A η."""
+        """The share of gradient noise, η² Var ∇Û over 2 A η."""
         rate = self.learning_rate / scale.num_observations
         return rate * noise_variance(differences) / (2 * self.diffusion)

@@ -1,4 +1,4 @@
-"""Maximum marginal likelihood of latent-variable models, one file a method."""
+"""Maximum marginal likelihood of latent-variable models, one file per method."""
 
 from evidentia.latent.ipla import IPLA
 from evidentia.latent.jala_em import JALAEM

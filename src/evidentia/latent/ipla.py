@@ -12,15 +12,15 @@ from evidentia.latent.pgd import PGD, with_noise
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IPLA(PGD):
-    """The interacting particle Langevin algorithm: particle gradient descent with noise in θ too.
+    """The interacting particle Langevin algorithm: particle gradient descent with noise in θ.
 
         θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data) + √(2h/N) ξ,
 
-    so that θ has a stationary law, which narrows about the maximisers as N grows. θ takes steps of
-    `theta_step_size`, which is `step_size` if not given, and no other optimiser.
+    so θ has a stationary law, which concentrates at the maximisers as N grows. θ takes steps of
+    `theta_step_size`, by default `step_size`; no other optimiser is possible.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Akyildiz, Crucinio, Girolami, Johnston, Sabanis (2025), ESAIM: Probability and
         Statistics 29.
@@ -31,7 +31,7 @@ class IPLA(PGD):
     def __post_init__(self):
         if self.optimizer is not None:
             raise ConfigurationError(
-                "optimizer: the noise of IPLA belongs to plain gradient steps; give theta_step_size."
+                "optimizer must be None: IPLA adds its noise to plain gradient steps; give theta_step_size."
             )
         size = self.step_size if self.theta_step_size is None else self.theta_step_size
         if not size > 0:

@@ -1,6 +1,4 @@
-"""JALA-EM: expectation maximisation by weighted Langevin steps, with the log evidence of every θ
-on the way.
-"""
+"""JALA-EM: expectation maximisation by weighted Langevin steps, with the log evidence of θ."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,9 +16,7 @@ from evidentia.latent.problem import Positions, Problem
 
 
 class JALAEMState(NamedTuple):
-    """θ, the particles' places, weights and gradients with respect to θ there, and the size of
-    their next step.
-    """
+    """θ, the particles with their weights and gradients, and the size of their next step."""
 
     theta: Any
     optimizer_state: Any
@@ -32,7 +28,7 @@ class JALAEMState(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JALAEM(ParticleMethod):
-    """Jarzynski-adjusted Langevin, expectation maximisation.
+    """Expectation maximisation by the Jarzynski-adjusted Langevin algorithm.
 
     With potentials U_θ(x) = -log p_θ(x, data), weights W of the particles x, and any optimiser,
 
@@ -40,21 +36,21 @@ class JALAEM(ParticleMethod):
         x_{k+1} = x_k - h ∇U_{θ_k}(x_k) + √(2h) ξ,
         A_{k+1} = A_k + ΔA     (`kernels.langevin`),
 
-    and resampling below an ESS threshold. Weighted means are right on average under the posterior
-    of each θ_k whatever h is, and so is the estimate of Z(θ_k) / Z(θ₀). The weights need all data
-    in every step, and degenerate where θ moves fast or there are many latent variables: then take
-    smaller steps, or `PGD`, which has no evidence.
+    with resampling below an ESS threshold. For every h, weighted means are correct on average
+    under the posterior given each θ_k, and so is the estimate of Z(θ_k) / Z(θ₀). The weights need
+    all data in every step, and degenerate if θ moves fast or there are many latent variables; then
+    take smaller steps, or `PGD`, which gives no evidence.
 
     Attributes:
         ess_threshold: effective sample size, as a fraction of the particles, below which they are
             resampled.
-        target_ess: that which one step is to leave of even weights. The step of θ is then cut to
-            where the increments, to first order in it, leave as much; the particles' steps begin
-            with a tenth of `step_size`, become longer up to it as long as what is left of the
-            increments leaves more, and shorter again. None for steps as they are given.
+        target_ess: effective sample size that one step should leave of equal weights. The step of
+            θ is shortened until its increments, to first order, meet this target. The particles'
+            step size starts at a tenth of `step_size`; it grows, up to `step_size`, while the
+            remaining increments meet the target, and shrinks otherwise. None for fixed steps.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
         >>> import optax
@@ -78,16 +74,15 @@ class JALAEM(ParticleMethod):
             check_target_ess(self.target_ess)
 
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> JALAEMState:
-        """Equal weights: particles of the posterior given θ₀."""
+        """Equal weights, for particles from the posterior given θ₀."""
         at, by_theta = problem.look(theta, positions, key)
-        # A first step that is far too long would cost the particles before anything is known of
-        # it.
+        # A first step that is far too long would lose the particles before it can be adapted.
         first = self.step_size if self.target_ess is None else 0.1 * self.step_size
         size = jnp.asarray(first, at.position.dtype)
         return JALAEMState(theta, self.optimizer.init(theta), at, by_theta, even_log_weights(at), size)
 
     def update(self, problem: Problem, key: Array, state: JALAEMState) -> tuple[JALAEMState, StepTaken]:
-        """A step of θ, of the particles and of their weights, at one gradient a particle."""
+        """A step of θ, of the particles and of their weights, at one gradient per particle."""
         key_step, key_resample = jax.random.split(key)
         gradient = problem.mean(state.by_theta, state.log_weights)
         theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
@@ -101,9 +96,7 @@ class JALAEM(ParticleMethod):
         return JALAEMState(theta, optimizer_state, at, by_theta, log_weights, next_size), taken
 
     def _cut(self, state: JALAEMState, theta: Any) -> tuple[Any, Float[Array, " particles"]]:
-        """θ at the end of its step, which may be cut, and the increments of the log weights to
-        first order in it.
-        """
+        """θ after its step, perhaps shortened, and the log weights' increments to first order."""
         step = ravel_pytree(theta)[0] - ravel_pytree(state.theta)[0]
         expected = jax.vmap(lambda gradient: ravel_pytree(gradient)[0] @ step)(state.by_theta)
         if self.target_ess is None:
@@ -115,22 +108,17 @@ class JALAEM(ParticleMethod):
     def _next_size(
         self, state: JALAEMState, after: LangevinState, expected: Float[Array, " particles"]
     ) -> Float[Array, ""]:
-        """The size of the particles' next step, from what the step of θ leaves unexplained of the
-        increments.
-        """
+        """The particles' next step size, from increments not explained by the step of θ."""
         if self.target_ess is None:
             return state.step_size
         left = log_weight_increment(state.at, after, state.step_size) - expected
         ratio = self._allowed() / _variance(left, state.log_weights)
-        # On a Gaussian the variance grows as h³; half a correction at a time, as it is measured
-        # with noise.
+        # On a Gaussian the variance grows as h³. Correct by half, as the measurement is noisy.
         change = jnp.clip(jnp.nan_to_num(ratio ** (1 / 6), nan=0.5), 0.5, 1.1)
         return jnp.minimum(self.step_size, change * state.step_size)
 
     def _allowed(self) -> float:
-        """Variance of log weights that leaves the target: 1 / (1 + variance) of the particles,
-        where it is small.
-        """
+        """The variance of log weights that meets the target, where ESS = 1 / (1 + variance)."""
         assert self.target_ess is not None
         return 1 / self.target_ess - 1
 
@@ -141,5 +129,5 @@ class JALAEM(ParticleMethod):
 
 def _variance(values: Float[Array, " particles"], log_weights: Float[Array, " particles"]):
     shares = jnp.exp(log_weights)
-    values = jnp.where(shares > 0, values, 0.0)  # of particles that are lost nothing is known
+    values = jnp.where(shares > 0, values, 0.0)  # unknown for lost particles
     return jnp.maximum(shares @ (values - shares @ values) ** 2, jnp.finfo(values.dtype).tiny)

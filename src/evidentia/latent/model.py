@@ -11,32 +11,32 @@ from evidentia.latent.numpyro_program import NumpyroProgram
 
 
 def _as_it_is(theta: Any, x: Any, data: Any) -> tuple[Any, Any]:
-    """θ and x, which are on scales on which every real value is possible."""
+    """Return θ and x unchanged: every real value is possible on their scales."""
     return theta, x
 
 
 @dataclass(frozen=True, eq=False)
 class LatentModel:
-    """A model with parameters θ, to be chosen, and latent variables x, to be integrated out.
+    """A model with parameters θ to optimise and latent variables x to integrate out.
 
-    Its evidence is the marginal likelihood Z(θ) = ∫ exp(log_joint(θ, x)) dx; the methods of
-    `ev.latent` climb on it.
+    Its evidence is the marginal likelihood Z(θ) = ∫ exp(log_joint(θ, x)) dx, which the methods of
+    `ev.latent` maximise.
 
     Attributes:
         log_joint: `(theta, x, data=None) -> ()`, log p_θ(x, data) in nats, in `jax.numpy`; θ and x
-            are any pytrees of arrays, on scales on which every real value is possible. It is
-            called without data where `fit` is given none.
+            are any pytrees of unconstrained arrays. It is called without data if `fit` is given
+            none.
         log_prior: `(theta, x) -> ()`, the terms of `log_joint` that do not depend on data;
-            mini-batches need it.
-        sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. Where
-            there is one, `fit` needs no particles to begin with.
-        constrain: `(theta, x, data) -> (theta, x)`, from those scales to the user's;
-            `from_numpyro` sets it.
-        unconstrain: the inverse of it, for an x that may be None.
+            required for mini-batches.
+        sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. With it,
+            `fit` needs no initial particles.
+        constrain: `(theta, x, data) -> (theta, x)`, from the unconstrained scale to the user's;
+            set by `from_numpyro`.
+        unconstrain: the inverse of `constrain`; its x may be None.
         name: shown in progress and messages.
 
     Raises:
-        ModelError: something that is to be a function is none.
+        ModelError: a field that must be a function is not one.
 
     Example:
         >>> import jax.numpy as jnp
@@ -66,33 +66,35 @@ class LatentModel:
     def from_numpyro(
         cls, function: Callable[..., Any], parameters: Sequence[str], *, name: str | None = None
     ) -> "LatentModel":
-        """A model from a NumPyro function, called as `function(**data)`.
+        """Make a model from a NumPyro function, called as `function(**data)`.
 
-        θ and x are dictionaries by name, with the values that the function knows; `fit` moves them
-        on the unconstrained scale.
+        θ and x are dictionaries by name, on the function's own scale; `fit` moves them on the
+        unconstrained scale.
 
         Args:
-            function: with the parameters as `numpyro.param` or `numpyro.sample` statements (the
-                prior of those does not count), the latent variables as sample statements without
-                `obs`, the data as those with it.
-            parameters: the names of the parameters.
-            name: that of the function if not given.
+            function: has the parameters as `numpyro.param` or `numpyro.sample` statements (whose
+                priors are ignored), the latent variables as sample statements without `obs`, and
+                the data as sample statements with `obs`.
+            parameters: names of the parameters.
+            name: the function's name if not given.
 
         Raises:
-            ModelError: here, if it is not a function or there are no names; at the first use, for
-                a parameter that is not there or a latent site that is discrete.
+            ModelError: immediately, if `function` is not a function or there are no names; at the
+                first use, for a missing parameter or a discrete latent site.
 
         Example:
             >>> import numpyro, numpyro.distributions as dist
             >>> def groups(y):
             ...     scale = numpyro.param("scale", 1.0, constraint=dist.constraints.positive)
-            ...     effect = numpyro.sample("effect", dist.Normal(0, scale).expand([3]).to_event(1))
+            ...     effect = numpyro.sample(
+            ...         "effect", dist.Normal(0, scale).expand([3]).to_event(1)
+            ...     )
             ...     numpyro.sample("y", dist.Normal(effect, 1.0).to_event(1), obs=y)
             >>> LatentModel.from_numpyro(groups, ["scale"])
             LatentModel('groups')
         """
         if not callable(function):
-            raise ModelError(f"function must be one with numpyro statements; got {function!r}.")
+            raise ModelError(f"function must be a function with numpyro statements; got {function!r}.")
         names = tuple(parameters)
         if isinstance(parameters, str) or not names or not all(isinstance(name, str) for name in names):
             raise ModelError(f"parameters must be one or more names of sites; got {parameters!r}.")

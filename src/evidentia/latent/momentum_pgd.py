@@ -17,7 +17,7 @@ from evidentia.latent.problem import Positions, Problem
 
 
 class MomentumState(NamedTuple):
-    """θ, and the particles' places, velocities and gradients with respect to θ there."""
+    """θ, and the particles' positions, velocities and gradients with respect to θ."""
 
     theta: Any
     optimizer_state: Any
@@ -28,21 +28,21 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MomentumPGD(ParticleMethod):
-    """Momentum particle descent: underdamped Langevin particles, and θ with a velocity of its own.
+    """Momentum particle gradient descent: underdamped Langevin particles, and θ with momentum.
 
         v ← e^{-γh} v + h ∇_x log p_θ(x, data) + √(1 - e^{-2γh}) ξ,        x ← x + h v,
         u ← e^{-γh} u + h (1/N) Σ ∇_θ log p_θ(xᵢ, data),                   θ ← θ + h u,
 
-    with h the `step_size` and γ the friction. A step of h goes about as far as one of h² in `PGD`,
-    so h is of the order of the root of that one's. Another optimiser may take the place of the
+    with h the `step_size` and γ the friction. A step of h moves about as far as a step of h² in
+    `PGD`, so choose h of the order of the square root of that. Another optimiser may replace the
     second line.
 
     Attributes:
         friction: γ.
-        batch_size: rows of a mini-batch, one for all particles of a step; None for all data.
+        batch_size: rows of the mini-batch that all particles of a step share; None for all data.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Lim, Kuntz, Power, Johansen (2024), Proceedings of Machine Learning Research 235 (the
     dynamics; its discretisation is finer).
@@ -56,7 +56,7 @@ class MomentumPGD(ParticleMethod):
         if not self.friction > 0:
             raise ConfigurationError(f"friction must be positive; got {self.friction}.")
         if self.optimizer is None:
-            # u ← e^{-γh} u + gradient, θ ← θ + h² u: the lines above, with u in units of h.
+            # u ← e^{-γh} u + gradient, θ ← θ + h² u: the second line, with u in units of h.
             kept = math.exp(-self.friction * self.step_size)
             object.__setattr__(self, "optimizer", optax.sgd(self.step_size**2, momentum=kept))
         super().__post_init__()
@@ -69,7 +69,7 @@ class MomentumPGD(ParticleMethod):
         return MomentumState(theta, self.optimizer.init(theta), at, velocities, by_theta)
 
     def update(self, problem: Problem, key: Array, state: MomentumState) -> tuple[MomentumState, StepTaken]:
-        """A step of θ and of the particles, at one gradient a particle."""
+        """A step of θ and of the particles, at one gradient per particle."""
         key_noise, key_batch = jax.random.split(key)
         gradient = problem.mean(state.by_theta, even_log_weights(state.at))
         theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)

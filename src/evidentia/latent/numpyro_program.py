@@ -17,15 +17,13 @@ Data = Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class NumpyroProgram:
-    """The functions that `LatentModel` asks for. θ and x are dictionaries by name, on the
-    unconstrained scale.
-    """
+    """The functions of a `LatentModel`; θ and x are dictionaries on the unconstrained scale."""
 
     function: Callable[..., Any]
     parameters: tuple[str, ...]
 
     def log_joint(self, theta: Values, x: Values, data: Data = None) -> Float[Array, ""]:
-        """log p of the latent variables, with the Jacobians of their bijectors, and of the data."""
+        """log p of the latent variables, with the Jacobians of their bijectors, and the data."""
         return self._log_density(theta, x, data, self._is_random)
 
     def log_prior(self, theta: Values, x: Values, data: Data = None) -> Float[Array, ""]:
@@ -42,12 +40,12 @@ class NumpyroProgram:
         }
 
     def constrain(self, theta: Values, x: Values, data: Data) -> tuple[Values, Values]:
-        """The values that the function knows."""
+        """θ and x on the function's own scale."""
         trace, _ = trace_at(self.function, {**theta, **x}, data or {})
         return {name: trace[name]["value"] for name in theta}, {name: trace[name]["value"] for name in x}
 
     def unconstrain(self, theta: Values, x: Values | None, data: Data) -> tuple[Values, Values | None]:
-        """The inverse of `constrain`; of θ alone where there is no x."""
+        """The inverse of `constrain`; of θ alone if x is None."""
         if not isinstance(theta, Mapping) or set(theta) != set(self.parameters):
             raise ModelError(
                 f"theta0 must be a dictionary with the parameters {', '.join(self.parameters)}; got {theta!r}."
@@ -61,7 +59,7 @@ class NumpyroProgram:
         return {name: free[name] for name in theta}, None if x is None else {name: free[name] for name in x}
 
     def _log_density(self, theta: Values, x: Values, data: Data, counts: Callable[[str, Any], bool]):
-        """The sum over the sites that count, and the Jacobians of the latent variables."""
+        """Sum over the sites that count, plus the log Jacobians of the latent variables."""
         trace, log_dets = trace_at(self.function, {**theta, **x}, data or {})
         jacobians = sum((log_dets[name] for name in x), start=jnp.zeros(()))
         return jacobians + sum(jnp.sum(log_prob(site)) for name, site in trace.items() if counts(name, site))

@@ -1,4 +1,4 @@
-"""Particle gradient descent: θ and the particles of the latent variables move at once."""
+"""Particle gradient descent: θ and the particles of the latent variables move together."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from evidentia.latent.problem import Positions, Problem
 
 
 class PGDState(NamedTuple):
-    """θ, and the particles' places and gradients with respect to θ there."""
+    """θ, and the particles' positions and gradients with respect to θ."""
 
     theta: Any
     optimizer_state: Any
@@ -24,17 +24,16 @@ class PGDState(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PGD(ParticleMethod):
-    """Particle gradient descent: a gradient flow of the free energy, in θ and in the law of the
-    particles at once.
+    """Particle gradient descent: a free energy's gradient flow in θ and the particles' law.
 
         θ_{k+1} = θ_k + (h/N) Σ ∇_θ log p_θ(xᵢ, data),
         xᵢ ← xᵢ + h ∇_x log p_θ(xᵢ, data) + √(2h) ξᵢ,
 
-    with any optimiser in place of the first. It has no evidence, and a bias in x of the order of
-    h.
+    with any optimiser in place of the first line. It gives no evidence, and has a bias in x of
+    order h.
 
     Attributes:
-        batch_size: rows of a mini-batch, one for all particles of a step; None for all data.
+        batch_size: rows of the mini-batch that all particles of a step share; None for all data.
 
     Source: Kuntz, Lim, Johansen (2023), Proceedings of Machine Learning Research 206, Algorithm 1.
     """
@@ -46,7 +45,7 @@ class PGD(ParticleMethod):
         return PGDState(theta, self.optimizer.init(theta), *problem.look(theta, positions, key))
 
     def update(self, problem: Problem, key: Array, state: PGDState) -> tuple[PGDState, StepTaken]:
-        """A step of θ and of the particles, at one gradient a particle."""
+        """A step of θ and of the particles, at one gradient per particle."""
         key_step, key_theta, key_batch = jax.random.split(key, 3)
         gradient = problem.mean(state.by_theta, even_log_weights(state.at))
         theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
@@ -55,12 +54,12 @@ class PGD(ParticleMethod):
         return PGDState(theta, optimizer_state, *problem.look(theta, reached, key_batch)), unknown()
 
     def perturbed(self, key: Array, theta: Any, count: int) -> Any:
-        """θ as it is; what others make of PGD is noise here."""
+        """θ unchanged; subclasses add noise."""
         return theta
 
 
 def with_noise(key: Array, theta: Any, variance: Array | float) -> Any:
-    """θ with Gaussian noise of a variance in each number."""
+    """θ plus Gaussian noise of the given variance in each number."""
     leaves, structure = jax.tree.flatten(theta)
     keys = jax.random.split(key, len(leaves))
     noisy = [

@@ -1,4 +1,4 @@
-"""The slow-fast Langevin algorithm: θ moves slowly, with noise, and the latent variables fast."""
+"""The slow-fast Langevin algorithm: θ moves slowly, with noise, the latent variables fast."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +12,21 @@ from evidentia.latent.pgd import PGD, with_noise
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SFLA(PGD):
-    """The slow-fast Langevin algorithm: Langevin dynamics of θ and of the latent variables, these
-    faster by a factor 1/ε.
+    """The slow-fast Langevin algorithm: Langevin dynamics of θ and, 1/ε times as fast, of x.
 
         θ ← θ + h ∇_θ log p_θ(x, data) + √(2h/β) ξ,
         x ← x + (h/ε) ∇_x log p_θ(x, data) + √(2h/ε) ξ,
 
-    with β the `inverse_temperature`. As ε falls, θ follows the gradient of log Z with the noise
-    that belongs to its law exp(β log Z(θ)). It needs one particle; with more, their mean gradient
-    moves θ. `step_size` is h/ε, that of the latent variables.
+    with β the `inverse_temperature`. As ε falls, θ follows the gradient of log Z, with the noise
+    that gives it the law exp(β log Z(θ)). One particle is enough; with more, their mean gradient
+    moves θ. `step_size` is h/ε, the step size of the latent variables.
 
     Attributes:
-        time_scale: ε, how much slower θ is.
-        inverse_temperature: β; the law of θ narrows about the maximisers as it grows.
+        time_scale: ε, the step size of θ relative to that of the latent variables.
+        inverse_temperature: β; the law of θ concentrates at the maximisers as it grows.
 
     Raises:
-        ConfigurationError: a field that is out of range.
+        ConfigurationError: a field is out of range.
 
     Source: Akyildiz, Ottobre, Souttar (2024), A multiscale perspective on maximum marginal
     likelihood estimation, arXiv:2406.04187.
@@ -40,7 +39,7 @@ class SFLA(PGD):
     def __post_init__(self):
         if self.optimizer is not None:
             raise ConfigurationError(
-                "optimizer: the noise of SFLA belongs to plain gradient steps; give time_scale."
+                "optimizer must be None: SFLA adds its noise to plain gradient steps; give time_scale."
             )
         for name in ("time_scale", "inverse_temperature"):
             if not getattr(self, name) > 0:

@@ -1,4 +1,4 @@
-"""SOUL: stochastic optimisation by an unadjusted Langevin chain, run anew for every step of θ."""
+"""SOUL: stochastic optimisation by an unadjusted Langevin chain for every step of θ."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,9 +14,7 @@ from evidentia.latent.problem import Positions, Problem
 
 
 class SOULState(NamedTuple):
-    """θ, and the chain of the last step: all its places, the last of which the next chain goes on
-    from.
-    """
+    """θ, and all positions of the last chain; the next chain starts from the last one."""
 
     theta: Any
     optimizer_state: Any
@@ -27,18 +25,17 @@ class SOULState(NamedTuple):
 class SOUL(ParticleMethod):
     """Stochastic optimisation via unadjusted Langevin.
 
-    For every step of θ one chain makes N = `num_particles` steps under the present θ, one after
-    the other, from where it was,
+    For every step of θ, one chain makes N = `num_particles` steps under the current θ, starting
+    where it ended before,
 
         x ← x + h ∇_x log p_θ(x, data) + √(2h) ξ,
         θ ← θ + (h/N) Σ ∇_θ log p_θ(x, data) over the chain,
 
-    with any optimiser in place of the second. Of `particles0` the first begins the chain. The
-    particles of the result are the last chain, which are not independent.
+    with any optimiser in place of the second line. The chain starts at the first of `particles0`.
+    The particles of the result are the last chain, so they are not independent.
 
     Attributes:
-        batch_size: rows of a mini-batch, another one for each step of the chain; None for all
-            data.
+        batch_size: rows of a mini-batch, redrawn for each step of the chain; None for all data.
 
     Source: De Bortoli, Durmus, Pereyra, Fernandez Vidal (2021), Statistics and Computing 31, 29,
         Algorithm 1.
@@ -47,12 +44,12 @@ class SOUL(ParticleMethod):
     batch_size: int | None = None
 
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> SOULState:
-        """The chain stands still at the first particle."""
+        """The state with the whole chain at the first particle."""
         places = jnp.broadcast_to(positions[0], (self.num_particles, positions.shape[1]))
         return SOULState(theta, self.optimizer.init(theta), problem.look(theta, places, key)[0])
 
     def update(self, problem: Problem, key: Array, state: SOULState) -> tuple[SOULState, StepTaken]:
-        """A chain, and a step of θ along its mean gradient."""
+        """A chain, then a step of θ along its mean gradient."""
 
         def look(position, key):
             at, by_theta = problem.look(state.theta, position[None], key)

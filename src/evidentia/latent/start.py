@@ -1,6 +1,4 @@
-"""Where particles begin: draws of the prior, or of the posterior given θ₀ with the log evidence
-there.
-"""
+"""Initial particles: from the prior, or from the posterior given θ₀ with its log evidence."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,11 +17,11 @@ from evidentia.latent.problem import Positions, Problem
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 
 NUM_DRAWS = 5000  # of importance sampling
-MIN_ESS = 50.0  # effective draws, below which neither the log evidence nor the particles are worth much
+MIN_ESS = 50.0  # effective draws needed for a useful log evidence and useful particles
 
 
 class Start(NamedTuple):
-    """Flat particles, one in its own structure, and log Z(θ₀) in nats, NaN where it is not known."""
+    """Flat particles, one with its structure, and log Z(θ₀) in nats, NaN if unknown."""
 
     positions: Positions
     example: Any
@@ -38,12 +36,11 @@ def from_prior(model: LatentModel, theta: Any, data: Any, count: int, key: Array
 
 
 def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Array) -> Start:
-    """Draws of the posterior given θ and the log evidence there, by importance sampling about the
-    mode.
+    """Posterior draws given θ, with the log evidence, by importance sampling about the mode.
 
-    A Student t with the curvature at the mode is the proposal, of `NUM_DRAWS` draws.
+    The proposal is a Student t with the curvature at the mode, with `NUM_DRAWS` draws.
 
-    Raises EstimationError if no mode is found, or if the draws are worth too little.
+    Raises EstimationError if no mode is found, or if the effective sample size is too small.
     """
     key_prior, key_draws, key_resample = jax.random.split(key, 3)
     start = from_prior(model, theta, data, 1, key_prior)
@@ -57,11 +54,11 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
 
     mode = minimize(depth, np.asarray(start.positions[0], np.float64), jac=True, method="L-BFGS-B").x
     precision = -np.asarray(_hessian(problem, theta, jnp.asarray(mode, jnp.float32)), np.float64)
-    advice = "Give particles0, draws of the posterior given theta0, and log_evidence0 where it is known."
+    advice = "Give particles0, draws of the posterior given theta0, and log_evidence0 if known."
     if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
         raise EstimationError(
             f"no mode of the latent variables given theta0 was found: where the search ended, the log joint density is not "
-            f"curved downwards in all directions. {advice}"
+            f"strictly concave. {advice}"
         )
     gaussian = LocalGaussian(mode, precision, 0.0)
     draws = draw_student_t(
@@ -71,8 +68,8 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     log_weights = np.nan_to_num(np.asarray(values, np.float64), nan=-np.inf) - log_student_t(gaussian, draws)
     if weights.ess(log_weights) < MIN_ESS:
         raise EstimationError(
-            f"importance sampling about the mode of the latent variables given theta0 is worth {weights.ess(log_weights):.0f} of "
-            f"{NUM_DRAWS} draws: too few to begin with. {advice}"
+            f"importance sampling about the mode of the latent variables given theta0 has an effective sample size of {weights.ess(log_weights):.0f} "
+            f"of {NUM_DRAWS} draws, which is too few. {advice}"
         )
     parents = np.asarray(weights.resample(key_resample, log_weights, count))
     positions = jnp.asarray(draws[parents], jnp.float32)
@@ -80,7 +77,7 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
 
 
 def _log_joint(problem: Problem, theta):
-    return partial(problem.log_joint, theta, key=jax.random.key(0))  # the key of a mini-batch
+    return partial(problem.log_joint, theta, key=jax.random.key(0))  # only mini-batches use the key
 
 
 @jax.jit

@@ -1,6 +1,4 @@
-"""A model bound to the shapes of its data: densities of an unconstrained vector, as methods see a
-model.
-"""
+"""A model bound to the shapes of its data: log densities of one unconstrained vector."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,18 +18,17 @@ Observations = Any  # a pytree of arrays with observations on the leading axis
 LogLikelihood = Callable[[Params, Observations], Float[Array, " batch"]]
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
-LEAST_DRAWS = 1024  # of the prior, whatever number is asked for
+LEAST_DRAWS = 1024  # smallest number of prior draws that is generated
 
 
 class Densities(NamedTuple):
-    """A model's functions of one unconstrained vector, as they are traced.
+    """A model's functions of one unconstrained vector, as JAX traces them.
 
     Attributes:
         prior: the program that samples the prior.
         sites: its latent sites.
         pointwise: the log-likelihood of each row as a function of the constrained parameters.
-        rows: what the prior is called with: a few rows, of which it may use the shapes, or
-            nothing.
+        rows: the prior's arguments: a few rows, used only for their shapes, or nothing.
     """
 
     prior: Program
@@ -46,9 +43,9 @@ class Densities(NamedTuple):
     def place(
         self, position: Position, rows: Mapping[str, Any] | None = None
     ) -> tuple[Params, dict[str, Float[Array, ""]]]:
-        """The constrained parameters at a position, and the log prior density of each.
+        """Constrained parameters at a position, and the log prior density of each.
 
-        Another result with other `rows` shows a prior that depends on the data.
+        If other `rows` change the result, the prior depends on the data.
         """
         return program.place(self.prior, self.sites, self.rows if rows is None else rows, position)
 
@@ -59,24 +56,23 @@ class Densities(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BoundModel:
-    """A model together with the shapes of its data: densities on an unconstrained vector, in nats.
+    """A model with the shapes of its data: log densities of an unconstrained vector, in nats.
 
-    With θ = T(u) the parameters that a user knows at the position u,
+    With θ = T(u) the constrained parameters at the position u,
 
-        log_prior(u) = log p(θ) + log |det ∂T/∂u|,      log_likelihood(u, batch)_i = log p(y_i |
-        θ).
+        log_prior(u) = log p(θ) + log |det ∂T/∂u|,
+        log_likelihood(u, batch)_i = log p(y_i | θ).
 
-    Made by `Model.bind`. It is a static argument of compiled functions. Two bound models are equal
-    if they compute the same (`identity`), so that a model which is built anew from the same parts
+    `Model.bind` makes it. It is a static argument of compiled functions. Two bound models are
+    equal if they compute the same (`identity`), so a model that is rebuilt from the same parts
     compiles nothing.
 
     Attributes:
         name: the model's name.
         densities: the functions that are traced.
-        exchangeable: names of parameters whose leading axis counts interchangeable components.
-        sample_posterior: the model's, or None: exact draws of the constrained parameters given
-            data.
-        identity: of what the model computes (`probe`).
+        exchangeable: names of parameters whose leading axis indexes interchangeable components.
+        sample_posterior: exact draws of the constrained parameters given data, or None.
+        identity: a hash of what the model computes (`probe`).
     """
 
     name: str
@@ -98,8 +94,8 @@ class BoundModel:
     def sample_prior(self, key: Array, num_particles: int) -> Float[Array, "particles parameters"]:
         """Draws from the prior, unconstrained.
 
-        They are the first of a power of two: one compiled program, of a second, serves all the
-            usual numbers.
+        They are the first of a power of two (at least `LEAST_DRAWS`), so that one compiled
+        program, which takes a second to compile, serves all usual numbers.
         """
         drawn = max(LEAST_DRAWS, 2 ** (num_particles - 1).bit_length())
         draws = self._sample_prior(key, drawn)
@@ -110,20 +106,17 @@ class BoundModel:
         return self.draw_prior(key, count)
 
     def draw_prior(self, key: Array, count: int) -> Float[Array, "draws parameters"]:
-        """As `sample_prior`, exactly `count`: for use inside a compiled program."""
+        """As `sample_prior`, with exactly `count` draws, for use inside a compiled program."""
         return jax.vmap(self.densities.draw)(jax.random.split(key, count))
 
-    # Traced once for each shape: NumPyro's own work in Python is most of what tracing a gradient
-    # would take.
+    # Traced once per shape: NumPyro's Python code takes most of the time to trace a gradient.
     @partial(jax.jit, static_argnames="self")
     def place(self, position: Position) -> tuple[Params, dict[str, Float[Array, ""]]]:
-        """The constrained parameters at a position, and the log prior density of each, of which
-        `log_prior` is the sum.
-        """
+        """Constrained parameters at a position, and the terms of `log_prior` by parameter name."""
         return self.densities.place(position)
 
     def log_prior(self, position: Position) -> Float[Array, ""]:
-        """Log prior density of the unconstrained vector, in nats: it integrates to one over it."""
+        """Normalized log prior density of the unconstrained vector, in nats."""
         return sum(self.place(position)[1].values(), start=jnp.zeros((), position.dtype))
 
     def log_priors(self, positions: Float[Array, "particles parameters"]) -> Float[np.ndarray, " particles"]:
@@ -141,21 +134,17 @@ class BoundModel:
 
     @partial(jax.jit, static_argnames="self")
     def constrain(self, positions: Float[Array, "particles parameters"]) -> Params:
-        """The parameters that a user knows, by name, each with particles on its leading axis."""
+        """Constrained parameters by name, each with particles on its leading axis."""
         return jax.vmap(lambda position: self.place(position)[0])(positions)
 
     @partial(jax.jit, static_argnames="self")
     def unconstrain(self, params: Params) -> Position:
-        """The unconstrained vector of one set of parameters, as `constrain` gives them without the
-        leading axis.
-        """
+        """The unconstrained vector of one set of constrained parameters (no particle axis)."""
         prior, sites, _, rows = self.densities
         return program.unplace(prior, sites, rows, params)
 
     def log_prior_of(self, params: Params) -> Float[Array, ""]:
-        """Log prior density of one set of constrained parameters, with respect to them: without a
-        Jacobian.
-        """
+        """Log prior density of one set of constrained parameters, without a Jacobian."""
         prior, sites, _, rows = self.densities
         return program.log_density(prior, sites, rows, params)
 

@@ -1,6 +1,6 @@
 """Checks of a model on a few rows, before a method relies on it.
 
-Shapes and types are checked by tracing, with two numbers of rows; the rest at random positions.
+Shapes and types are checked by tracing with two numbers of rows; values, at random positions.
 """
 
 from collections.abc import Mapping
@@ -17,31 +17,25 @@ from evidentia.model.probe import Values
 
 
 def some_rows(batch: Observations, count: int) -> Observations:
-    """`count` rows spread evenly over a batch, as NumPy arrays; rows repeat where the batch has
-    fewer.
-    """
+    """`count` rows spread evenly over a batch, as NumPy arrays; small batches repeat rows."""
 
     def take(leaf):
         rows = leaf.shape[0]
         index = np.arange(count) % rows if rows < count else np.linspace(0, rows - 1, count).astype(int)
-        return np.asarray(leaf[index])  # on the device first: a JAX array of all rows is not copied
+        return np.asarray(leaf[index])  # indexed on the device, so that only these rows are copied
 
     return jax.tree.map(take, batch)
 
 
 def probing_batches(rows: Observations) -> Observations:
-    """Three batches: the rows, the rows with every second one replaced, and made-up rows; for
-    `check_values`.
-    """
+    """Batches for `check_values`: the rows, with every second one replaced, and made-up rows."""
     made_up = _made_up(rows)
     every_second = jax.tree.map(_replace_every_second, rows, made_up)
     return jax.tree.map(lambda *leaves: np.stack(leaves), rows, every_second, made_up)
 
 
 def check_result(densities: Densities, rows: Observations) -> None:
-    """Raise ModelError unless the log-likelihood of `rows` can be traced and is one real number
-    per row.
-    """
+    """Raise ModelError unless `log_likelihood` traces and returns one real number per row."""
     result = _trace(densities, rows)
     count = jax.tree.leaves(rows)[0].shape[0]
     if not isinstance(result, jax.ShapeDtypeStruct):
@@ -56,12 +50,11 @@ def check_result(densities: Densities, rows: Observations) -> None:
 
 
 def check_values(values: Values) -> None:
-    """Raise ModelError if, for the `probing_batches`, one of these holds:
+    """Raise ModelError if the values for the `probing_batches` show one of these faults:
 
     - the prior density of a site is not finite, or depends on the data;
     - the log-likelihood of a row changes with the other rows of its batch;
-    - the log-likelihood does not depend on the parameters, neither for real rows nor for made-up
-      ones.
+    - the log-likelihood does not depend on the parameters, for neither real nor made-up rows.
     """
     _check_prior(values.prior, values.prior_of_batches)
     log_likelihoods, of_every_second, of_made_up = values.log_likelihoods
@@ -69,12 +62,12 @@ def check_values(values: Values) -> None:
     kept, kept_among_others = log_likelihoods[:, ::2], of_every_second[:, ::2]
     if not np.allclose(kept, kept_among_others, rtol=0, atol=1e-3 * size, equal_nan=True):
         raise ModelError(
-            "the log-likelihood of an observation changes with the other rows of its batch. Each row must stand by "
-            "itself: standardise the data before, not inside the model."
+            "the log-likelihood of an observation changes with the other rows of its batch. It must depend on its own "
+            "row alone: standardise the data beforehand, not inside the model."
         )
     if _is_constant(log_likelihoods) and _is_constant(of_made_up):
         raise ModelError(
-            "the log-likelihood is constant: it is the same whatever the parameters are. It must depend on them "
+            "the log-likelihood is constant. It must depend on the parameters "
             f"({', '.join(values.prior[0])})."
         )
 
@@ -82,7 +75,7 @@ def check_values(values: Values) -> None:
 def check_parameters_used(densities: Densities, rows: Observations) -> None:
     """Raise ModelError for a parameter that cannot influence the log-likelihood.
 
-    Found by walking back from the result through the traced program: no number is computed.
+    The traced program is searched backwards from its result; nothing is evaluated.
     """
     params = {name: jax.ShapeDtypeStruct(site.shape, jnp.float32) for name, site in densities.sites.items()}
     jaxpr = jax.make_jaxpr(densities.pointwise)(params, rows).jaxpr
@@ -90,7 +83,7 @@ def check_parameters_used(densities: Densities, rows: Observations) -> None:
     for equation in reversed(jaxpr.eqns):
         if any(id(variable) in used for variable in equation.outvars):
             used.update(id(variable) for variable in equation.invars)
-    inputs = dict(zip(sorted(params), jaxpr.invars, strict=False))  # the leaves of a dict come sorted by name
+    inputs = dict(zip(sorted(params), jaxpr.invars, strict=False))  # dict leaves are sorted by name
     if unused := [name for name in params if id(inputs[name]) not in used]:
         raise ModelError(
             f"prior has {', '.join(map(repr, unused))}, which log_likelihood does not use. Remove it from the prior, or "
@@ -108,7 +101,7 @@ def _trace(densities: Densities, rows: Observations) -> Any:
         known = ", ".join(densities.sites)
         columns = ", ".join(map(str, rows)) if isinstance(rows, Mapping) else "not a mapping"
         raise ModelError(
-            f"log_likelihood asks for {error.__cause__}, which is neither a parameter in the prior ({known}) nor in "
+            f"log_likelihood uses {error.__cause__}, which is neither a parameter in the prior ({known}) nor in "
             f"data ({columns})."
         ) from error.__cause__
 
@@ -125,18 +118,16 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
             if not np.allclose(mine, other, rtol=1e-4, atol=1e-4):
                 raise ModelError(
                     f"the prior of {name!r} depends on the data. A prior must be fixed before the data are seen: use "
-                    "constants, computed outside the model."
+                    "constants computed outside the model."
                 )
 
 
 def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
-    """Raise ModelError unless `exchangeable` names parameters of which two components can be
-    swapped.
-    """
+    """Raise ModelError unless two components of the `exchangeable` parameters can be swapped."""
     names, shapes = bound.exchangeable, bound.parameter_shapes
     if unknown := [name for name in names if name not in shapes]:
         raise ModelError(
-            f"exchangeable names {unknown[0]!r}, which is no parameter; the model has {', '.join(shapes)}."
+            f"exchangeable names {unknown[0]!r}, which is not a parameter; the model has {', '.join(shapes)}."
         )
     counts = {name: shapes[name][0] if shapes[name] else 0 for name in names}
     if len(set(counts.values())) > 1 or min(counts.values()) < 1:
@@ -153,22 +144,20 @@ def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
             if not np.allclose(value, other, rtol=1e-3, atol=1e-3, equal_nan=True):
                 raise ModelError(
                     f"exchangeable=({', '.join(map(repr, names))}): swapping two components changes the {what} from "
-                    f"{float(value):.6g} to {float(other):.6g}. Name all parameters that components have, and no other."
+                    f"{float(value):.6g} to {float(other):.6g}. Name all parameters of the components, and no others."
                 )
 
 
 @partial(jax.jit, static_argnames="bound")
 def _evaluate_swapped(bound, position, swap, rows):
-    """Log prior density and log-likelihood with the components as they are, and in another order."""
+    """Log prior density and log-likelihood before and after a swap of components."""
     params = bound.place(position)[0]
     swapped = {**params, **{name: params[name][swap] for name in bound.exchangeable}}
     return [(bound.log_prior_of(p), jnp.sum(bound.densities.pointwise(p, rows))) for p in (params, swapped)]
 
 
 def _made_up(rows: Observations) -> Observations:
-    """Rows that inform about the parameters of almost any model: uniform numbers in (0, 1), or
-    zeros and ones.
-    """
+    """Made-up rows, informative in almost any model: uniform in (0, 1), or zeros and ones."""
     generator = np.random.default_rng(0)
 
     def fill(leaf):

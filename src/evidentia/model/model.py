@@ -20,39 +20,39 @@ class Model:
     """A prior and a pointwise log-likelihood.
 
     Attributes:
-        prior: NumPyro distributions by name. In place of a distribution there may be a function of
-            the parameters before it (a dict) that returns one. For a model made by `from_numpyro`
-            it is the NumPyro function.
-        log_likelihood: `(params, batch) -> (batch,)`, one number per observation in nats, in
-            `jax.numpy`. `params` maps the names in `prior` to constrained values; `batch` holds
-            some rows of the data, in the data's structure.
-        name: shown in results.
-        exchangeable: names of parameters whose leading axis counts components that may be put into
-            any order without changing the model, such as a mixture's weights, means and variances.
-        check_data: raises DataError for data (as NumPy arrays) that the model cannot use, such as
+        prior: NumPyro distributions by name. An entry may instead be a function of the preceding
+            parameters (a dict) that returns a distribution. For a model made by `from_numpyro` it
+            is the NumPyro function.
+        log_likelihood: `(params, batch) -> (batch,)`: one number per observation in nats, computed
+            with `jax.numpy`. `params` maps the names in `prior` to constrained values; `batch`
+            holds some rows of the data, in the data's structure.
+        name: the name shown in results.
+        exchangeable: names of parameters whose leading axis indexes components that can be
+            permuted without changing the model, such as a mixture's weights, means and variances.
+        check_data: raises DataError for data (NumPy arrays) that the model cannot use, such as
             labels out of range.
-        simulate: `data, params = simulate(num_observations, seed)`, with parameters drawn from the
-            prior.
-        exact_log_evidence: the exact log evidence of data in nats, where it is known.
-        sample_posterior: `params = sample_posterior(data, num_draws, seed)`, exact independent
-            draws from the posterior given data (as NumPy arrays), where that can be done:
-            constrained values by name, each with draws on its leading axis. Estimators that need
-            draws from the posterior take these instead of a Markov chain.
+        simulate: `data, params = simulate(num_observations, seed)`, params drawn from the prior.
+        exact_log_evidence: the exact log evidence of data in nats, if known.
+        sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent
+            posterior draws given data (NumPy arrays), if available, as constrained values by name
+            with draws on the leading axis. Estimators that need posterior draws use these, not a
+            Markov chain.
 
-    The functions of a model are traced once for each shape of data, as by `jax.jit`: what they
-    close over must not change afterwards. A model that is built anew is traced anew, but compiles
-    nothing if it computes the same.
+    The functions are traced once for each shape of data, as by `jax.jit`: values in their closures
+    must not change afterwards. A rebuilt model is traced again, but compiles nothing if it
+    computes the same.
 
     Raises:
-        ModelError: the prior is not made of NumPyro distributions, or the log-likelihood is not a
-            function.
+        ModelError: the prior does not consist of NumPyro distributions, or the log-likelihood is
+            not a function.
 
     Example:
         >>> import jax.numpy as jnp
         >>> import numpyro.distributions as dist
         >>> def log_likelihood(params, batch):
         ...     return dist.Normal(params["mean"], params["scale"]).log_prob(batch["y"])
-        >>> Model({"mean": dist.Normal(0, 1), "scale": dist.HalfNormal(1)}, log_likelihood, name="normal")
+        >>> Model({"mean": dist.Normal(0, 1), "scale": dist.HalfNormal(1)},
+        ...       log_likelihood, name="normal")
         Model('normal')
     """
 
@@ -81,12 +81,12 @@ class Model:
         """A model from a NumPyro function, called as `function(**batch)`.
 
         Its latent sites are the parameters, its observed sites the likelihood. Latent sites must
-        be continuous, with shapes that do not follow the number of rows; the log-probability of an
-        observed site must be one number per row.
+        be continuous, with shapes independent of the number of rows; each observed site must have
+        one log-probability per row.
 
         Raises:
-            ModelError: here, if it is not a function; at the first use, for a site of another
-                kind, with its name.
+            ModelError: `function` is not a function; or, at the first use, a site is not
+                supported, with its name.
 
         Example:
             >>> import numpyro, numpyro.distributions as dist
@@ -97,18 +97,18 @@ class Model:
             Model('coin')
         """
         if not callable(function):
-            raise ModelError(f"function must be one with numpyro.sample statements; got {function!r}.")
+            raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         default = getattr(function, "__name__", type(function).__name__)
         return cls(function, program.pointwise(function), name=name or default, exchangeable=exchangeable)
 
     def bind(self, batch: Observations) -> BoundModel:
-        """This model for data of these shapes; `batch` is the data or a few rows of it.
+        """This model bound to the shapes of `batch`, which is the data or a few rows of it.
 
         The same model and shapes (apart from the number of rows) give the same object.
 
         Raises:
-            ModelError: what is wrong with the prior or the log-likelihood, and what is needed
-                instead.
+            ModelError: the prior or the log-likelihood cannot be used; the message says what is
+                needed.
         """
         leaves, structure = jax.tree.flatten(batch)
         key = structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
@@ -121,7 +121,7 @@ class Model:
 
     @property
     def _is_numpyro(self) -> bool:
-        is_distribution = isinstance(self.prior, dist.Distribution)  # which can be called too
+        is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
         return callable(self.prior) and not is_distribution
 
     @property

@@ -1,8 +1,8 @@
-"""What a model computes: its values are checked, and the text of its program identifies it.
+"""Values of a model, for its checks, and a hash of its program, which identifies it.
 
 Models are equal if their programs are: the same densities, gradients and prior draws, constants
-included, however they are written. So a model that is built anew compiles nothing, and a function
-that closes over another value is another model.
+included, however they are written. A rebuilt model therefore compiles nothing, and a function that
+closes over another value makes another model.
 """
 
 import hashlib
@@ -17,16 +17,16 @@ from jaxtyping import Float
 from evidentia.model.bound import Densities, Observations
 
 NUM_POSITIONS = 16
-SCALE = 0.25  # of the positions: at 1, Cholesky factors of 20 dimensions lose their determinants to rounding
+SCALE = 0.25  # of the positions: at 1, rounding destroys determinants of 20-dimensional Cholesky factors
 
 
 class Values(NamedTuple):
     """A model's values at random positions, for several batches: (batches, positions, …) each.
 
     Attributes:
-        prior: constrained parameters, and log prior density of each, by name.
-        prior_of_batches: the same with the prior called with the batch.
-        log_likelihoods: of each row.
+        prior: constrained parameters and the log prior density of each, by name.
+        prior_of_batches: the same, with the prior called with each batch.
+        log_likelihoods: the log-likelihood of each row.
     """
 
     prior: Any
@@ -51,7 +51,7 @@ def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, 
         over_positions = jax.vmap(one, in_axes=(0, None))
         return jax.vmap(over_positions, in_axes=(None, 0))(positions, batches)
 
-    def the_rest(key, position, batch):  # for its text, without being run
+    def the_rest(key, position, batch):  # lowered for its text, never run
         def log_posterior(position):
             params, log_densities = densities.place(position)
             return sum(log_densities.values()) + jnp.sum(densities.pointwise(params, batch))
@@ -61,7 +61,7 @@ def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, 
     lowered = jax.jit(values).lower(positions, batches)
     key = jax.eval_shape(lambda: jax.random.key(0))
     rest = jax.jit(the_rest).lower(key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
-    # What the texts do not hold: the names of parameters and data.
+    # The texts do not contain the names of parameters and data.
     names = tuple(densities.sites.items()), exchangeable, jax.tree.structure(batches), bool(densities.rows)
     text = f"{lowered.as_text()}{rest.as_text()}{names}"
     identity = hashlib.sha256(text.encode()).hexdigest()
@@ -70,7 +70,7 @@ def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, 
 
 
 class _Lowered(NamedTuple):
-    """A program that is known by its identity alone."""
+    """A lowered program, compared by its identity alone."""
 
     identity: str
     program: Any

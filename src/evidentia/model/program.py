@@ -1,13 +1,12 @@
-"""NumPyro programs as densities on unconstrained values. The only way from NumPyro to a density.
+"""NumPyro programs as densities of unconstrained values: the only path from NumPyro to a density.
 
-A *program* is a function of named arrays that contains NumPyro statements: a user's model, or the
-function that `program_of` makes of a mapping of distributions. A *site* is a random variable of
-it. With T NumPyro's bijector from the real numbers to the support of a site,
+A *program* is a function of named arrays with NumPyro statements: a user's model, or the function
+that `program_of` makes from a mapping of distributions. A *site* is one of its random variables.
+With T NumPyro's bijector from the real numbers to the support of a site,
 
     θ = T(u),       log p(u) = log p(θ) + log |det ∂T/∂u|.
 
-`Site` says which part of one flat vector belongs to a latent site; the vector holds the sites in
-the order in which the program samples them.
+`Site` gives a latent site's slice of one flat vector, which holds the sites in sampling order.
 """
 
 import operator
@@ -33,9 +32,7 @@ LARGEST_LOG = 87.0  # exp(87) and exp(-87) are about the largest and the smalles
 
 
 class Site(NamedTuple):
-    """A latent site: its shape as the user sees it, and its shape and slice in the unconstrained
-    vector.
-    """
+    """A latent site: its constrained and unconstrained shapes and its slice of the vector."""
 
     shape: tuple[int, ...]
     unconstrained_shape: tuple[int, ...]
@@ -43,11 +40,11 @@ class Site(NamedTuple):
     stop: int
 
     def take(self, position: Position) -> Array:
-        """The part of the unconstrained vector that belongs to this site."""
+        """This site's part of the unconstrained vector, in its own shape."""
         return position[self.start : self.stop].reshape(self.unconstrained_shape)
 
 
-# --- Any program -----------------------------------------------------------------------------------------------------
+# --- Any program ---------------------------------------------------------------------------------
 
 
 def trace_at(
@@ -73,33 +70,29 @@ def trace_at(
 
 
 def bijector(message: Mapping[str, Any]) -> Any:
-    """T of a `sample` or `param` statement. Raises ModelError if its support cannot be mapped from
-    the real numbers.
-    """
+    """T of a `sample` or `param` statement. Raises ModelError if its support has no bijector."""
     is_sample = message["type"] == "sample"
     support = message["fn"].support if is_sample else message["kwargs"].get("constraint", constraints.real)
     try:
         return biject_to(support)
     except NotImplementedError as error:
         raise ModelError(
-            f"site {message['name']!r} must be continuous; its support is {support}, which NumPyro cannot map from the "
+            f"site {message['name']!r} must be continuous; its support is {support}, to which NumPyro cannot map the "
             "real numbers. Sum it out of the model, or choose another parametrisation."
         ) from error
 
 
 def log_prob(message: Mapping[str, Any]) -> Array:
-    """Log-probability of a sample statement's value, scaled as `numpyro.handlers.scale` says."""
+    """Log-probability of a sample statement's value, scaled by `numpyro.handlers.scale`."""
     value = message["fn"].log_prob(message["value"])
     return value if message["scale"] is None else message["scale"] * value
 
 
-# --- A prior on one flat vector --------------------------------------------------------------------------------------
+# --- A prior on one flat vector ------------------------------------------------------------------
 
 
 def program_of(prior: Prior) -> Program:
-    """The program that samples a prior given as a mapping; a function in it gets the parameters
-    before it.
-    """
+    """The program that samples `prior`, whose functions receive the preceding parameters."""
 
     def program(**rows):
         params: Params = {}
@@ -122,33 +115,27 @@ def draw(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], k
 def place(
     program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], position: Position
 ) -> tuple[Params, dict[str, Float[Array, ""]]]:
-    """The constrained parameters at a position, and each site's log prior density there (of the
-    unconstrained value).
-    """
+    """Constrained parameters, and each site's log prior density of the unconstrained value."""
     trace, log_dets = trace_at(program, {name: site.take(position) for name, site in sites.items()}, rows)
     params = {name: trace[name]["value"] for name in sites}
     return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in sites}
 
 
 def unplace(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params) -> Position:
-    """The unconstrained vector of constrained parameters; values at the edge of their support
-    become ±87.
-    """
+    """The unconstrained vector of constrained parameters; the edge of a support becomes ±87."""
     return _flat(_trace_of(program, rows, params), sites, params)
 
 
 def log_density(
     program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params
 ) -> Float[Array, ""]:
-    """Log prior density of constrained parameters, with respect to them: without a Jacobian."""
+    """Log prior density of constrained parameters, without a Jacobian."""
     trace = _trace_of(program, rows, params)
     return sum((jnp.sum(log_prob(trace[name])) for name in sites), start=jnp.zeros(()))
 
 
 def pointwise(function: Program) -> Callable[[Params, Any], Float[Array, " batch"]]:
-    """The log-likelihood of each row: the sum of the log-probabilities of the function's observed
-    sites.
-    """
+    """Log-likelihood of each row: the sum of the log-probabilities of the observed sites."""
 
     def log_likelihood(params, batch):
         sites = _trace_of(function, batch, params).values()
@@ -172,7 +159,7 @@ def _distribution(name: str, value: Any, params: Params) -> dist.Distribution:
     if not isinstance(value, dist.Distribution):
         known = ", ".join(params) or "none"
         value = attempt(
-            f"prior[{name!r}] (a function of the parameters before it: {known})", lambda: value(params)
+            f"prior[{name!r}] (a function of the preceding parameters: {known})", lambda: value(params)
         )
         if not isinstance(value, dist.Distribution):
             raise ModelError(

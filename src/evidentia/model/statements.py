@@ -1,6 +1,4 @@
-"""What is static about a program: its sites and their shapes, and the checks that these allow. No
-number is computed.
-"""
+"""The sites of a program and their shapes, with the checks that need no numbers."""
 
 import inspect
 import math
@@ -31,10 +29,10 @@ class Statement(NamedTuple):
 
 
 def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
-    """The sample statements of a program called with `rows`, by name, found by tracing it.
+    """The sample statements of a program called with `rows`, by name; the program is only traced.
 
     Raises:
-        ModelError: a statement that evidentia cannot use, or an error of the program itself.
+        ModelError: evidentia cannot use a statement, or the program itself fails.
     """
     statements: dict[str, Statement] = {}
 
@@ -49,9 +47,7 @@ def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
 
 
 def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
-    """The latent sites in the order of the unconstrained vector. Raises ModelError if there are
-    none.
-    """
+    """Latent sites in the order of the unconstrained vector. Raises ModelError if empty."""
     sites: dict[str, Site] = {}
     start = 0
     for name, statement in statements.items():
@@ -65,9 +61,7 @@ def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
 
 
 def check_prior(prior: Any) -> None:
-    """Raise ModelError unless `prior` maps names to NumPyro distributions, or to functions that
-    return one.
-    """
+    """Raise ModelError unless `prior` maps names to distributions or functions returning them."""
     if not isinstance(prior, Mapping) or not prior:
         raise ModelError(f"prior must map parameter names to NumPyro distributions; got {prior!r}.")
     for name, value in prior.items():
@@ -76,7 +70,7 @@ def check_prior(prior: Any) -> None:
         if not isinstance(value, dist.Distribution) and (isinstance(value, type) or not callable(value)):
             raise ModelError(
                 f"prior[{name!r}] must be a NumPyro distribution such as dist.Normal(0, 1), or a function of the "
-                f"parameters before it that returns one; got {value!r}."
+                f"preceding parameters that returns one; got {value!r}."
             )
 
 
@@ -102,7 +96,7 @@ def check_splits_by_row(
     """Raise ModelError unless a NumPyro model splits by observation.
 
     `first` and `second` are its statements for `few` and `more` rows: a shape that differs between
-    them follows the number of rows.
+    them depends on the number of rows.
     """
     counts = [len(next(iter(rows.values()))) for rows in (few, more)]
     if first.keys() != second.keys():
@@ -116,9 +110,9 @@ def check_splits_by_row(
             _check_observed(name, second[name], counts[1])
         elif first[name].shape != second[name].shape:
             raise ModelError(
-                f"site {name!r} is latent and its shape follows the number of observations: {first[name].shape} for "
-                f"{counts[0]}, {second[name].shape} for {counts[1]}. Integrate it out of the model; or, if it is meant "
-                f"to be observed, put its values into data (which holds {', '.join(few)})."
+                f"site {name!r} is latent and its shape depends on the number of observations: {first[name].shape} for "
+                f"{counts[0]}, {second[name].shape} for {counts[1]}. Integrate it out of the model; or, if it should "
+                f"be observed, put its values into data (which holds {', '.join(few)})."
             )
     if not any(statement.observed for statement in first.values()):
         raise ModelError(
@@ -136,13 +130,13 @@ def _statement(message: Any) -> Statement:
 
 
 class _Checked(Messenger):
-    """Looks at every statement of a program before it is executed, and changes nothing."""
+    """Checks every statement of a program before it is executed, and changes nothing."""
 
     def process_message(self, msg: Any) -> None:
         if msg["type"] in ("param", "mutable", "control_flow", "prng_key"):
             raise ModelError(
                 f"the model uses numpyro's {msg['type']} ({msg.get('name')!r}); only sample, deterministic, factor and "
-                "plate statements are possible."
+                "plate statements are supported."
             )
         if msg["type"] == "plate":
             _check_plate(msg)
@@ -154,8 +148,8 @@ def _check_plate(message: Any) -> None:
     size, subsample_size = message["args"]
     if subsample_size is not None and subsample_size != size:
         raise ModelError(
-            f"plate {message['name']!r} takes {subsample_size} of {size} rows: a subsample is not the model. Drop "
-            "subsample_size; evidentia draws the mini-batches itself."
+            f"plate {message['name']!r} takes {subsample_size} of {size} rows; the model must use all of them. Drop "
+            "subsample_size: evidentia draws the mini-batches itself."
         )
 
 
@@ -164,12 +158,12 @@ def _check_latent(message: Any) -> None:
     kind = type(_base(distribution)).__name__
     if kind in ("ImproperUniform", "Delta"):
         raise ModelError(
-            f"site {name!r} has the prior {kind}, which is not a probability density: the evidence needs a proper one."
+            f"site {name!r} has the prior {kind}, which is not a probability density: the evidence needs a proper prior."
         )
     if distribution.is_discrete:
         raise ModelError(
             f"site {name!r} is a discrete latent ({kind}); parameters must be continuous. Sum it out of the "
-            "likelihood; or, if it is meant to be observed, put its values into data."
+            "likelihood; or, if it should be observed, put its values into data."
         )
     bijector(message)
 

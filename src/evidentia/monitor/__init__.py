@@ -1,1 +1,1 @@
-"""Watching a stream: change detection, model averaging and prediction."""
+"""Monitoring of a stream: change detection, model averaging and prediction."""

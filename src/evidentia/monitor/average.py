@@ -1,6 +1,4 @@
-"""Averaging models online: their probabilities as the data come in, and what they predict
-together.
-"""
+"""Online model averaging: model probabilities and the models' combined predictions."""
 
 from __future__ import annotations
 
@@ -20,17 +18,17 @@ from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
 
 
 class AverageUpdate(NamedTuple):
-    """What a batch brought.
+    """The result of one batch.
 
     Attributes:
-        num_observations: rows seen, with this batch.
-        batch_size: rows of this batch.
+        num_observations: rows seen, including this batch.
+        batch_size: rows in this batch.
         log_predictive: log Σ πₖ pₖ(batch) of the average, with the probabilities πₖ from before
             the batch, in nats.
         log_evidence: the sum of these over all batches: the cumulative log predictive density of
             the average, in nats.
-        probabilities: of the models by name, after the batch.
-        updates: what each model's `update` returned, by name.
+        probabilities: probability of each model after the batch, by name.
+        updates: the result of each model's `update`, by name.
     """
 
     num_observations: int
@@ -42,7 +40,7 @@ class AverageUpdate(NamedTuple):
 
 
 class AverageState(NamedTuple):
-    """The numbers of an average, for a checkpoint; the models are saved by themselves.
+    """The numbers of an average, for a checkpoint; the models are saved separately.
 
     Attributes:
         log_evidence: cumulative log predictive density of the average, in nats.
@@ -56,43 +54,44 @@ class AverageState(NamedTuple):
 
 
 class ModelAverage:
-    """Several models on one stream: probabilities, and the combined prediction.
+    """Several models on one stream: their probabilities and their combined prediction.
 
-    With prior probabilities πₖ and `forgetting` α, a batch of b rows takes the weights
+    With prior probabilities πₖ and `forgetting` α, a batch of b rows updates the weights to
 
         log wₖ ← α^b log wₖ + log pₖ(batch | rows before),     πₖ(after) ∝ πₖ wₖ.
 
-    With α = 1 that is Bayes' rule: πₖ(after) are the posterior probabilities, those of
-    `evidentia.compare`. With α < 1 the evidence of a row counts for less the longer ago it was,
-    with a memory of about 1 / (1 - α) rows, so that the average follows a stream in which the best
-    model changes (dynamic model averaging); without data the probabilities go back to the prior. α
-    counts per row, however rows are cut into batches; within a batch nothing is forgotten, so
-    batches should be short against the memory.
+    With α = 1 this is Bayes' rule: πₖ(after) are the posterior probabilities, as in
+    `evidentia.compare`. With α < 1 the evidence of older rows counts less, with a memory of about
+    1 / (1 - α) rows, so the average follows a stream in which the best model changes (dynamic
+    model averaging); without data the probabilities return to the prior. α applies per row,
+    however rows are split into batches. Nothing is forgotten within a batch, so batches should be
+    short compared with the memory.
 
     Attributes:
         onlines: the models by name.
         prior: their prior probabilities by name.
         forgetting: α.
-        log_evidence: cumulative log predictive density of the average since it was made, in nats.
+        log_evidence: cumulative log predictive density of the average so far, in nats.
 
     Args:
-        onlines: an `evidentia.Online`, or anything `OnlineLike`, by name. They may have seen rows,
-            all the same number: their evidence then counts in full.
-        prior: probabilities by name, divided by their sum; equal if not given.
+        onlines: an `evidentia.Online`, or any `OnlineLike`, by name. They may already have seen
+            rows, all the same number; their evidence then counts in full.
+        prior: probabilities by name, normalised to sum to one; equal if not given.
         forgetting: α in (0, 1].
 
     Raises:
-        ConfigurationError: no models, different numbers of observations, a prior or `forgetting`
-            out of range.
+        ConfigurationError: no models, different numbers of observations, or a prior or
+            `forgetting` out of range.
 
     Example:
-        >>> averaged = ev.ModelAverage({"linear": ev.Online(linear), "softmax": ev.Online(softmax)})  # doctest: +SKIP
+        >>> averaged = ev.ModelAverage(  # doctest: +SKIP
+        ...     {"linear": ev.Online(linear), "softmax": ev.Online(softmax)}
+        ... )
         >>> averaged.update(batch).probabilities  # doctest: +SKIP
         {'linear': 0.93, 'softmax': 0.07}
 
-    Source: Raftery, Kárný, Ettler (2010), Technometrics 52(1), Eq. 7 and 8; there the weights are
-    flattened towards equal ones, here towards the prior, which is the same for equal prior
-    probabilities.
+    Source: Raftery, Kárný, Ettler (2010), Technometrics 52(1), Eq. 7 and 8. They flatten the
+    weights towards equal ones, we towards the prior; the two agree for equal prior probabilities.
     """
 
     def __init__(
@@ -127,37 +126,33 @@ class ModelAverage:
 
     @property
     def state(self) -> AverageState:
-        """The numbers. With the models and the settings they are all that `resume` needs."""
+        """The average's own numbers; `resume` needs these, the models and the settings."""
         return AverageState(self.log_evidence, self._log_weights, self._variances)
 
     def resume(self, state: AverageState) -> ModelAverage:
-        """Take over the numbers of an average that was saved, whose models and settings this was
-        made with; returns itself.
+        """Restore the numbers of a saved average with the same models and settings; return self.
 
         Raises:
-            ConfigurationError: if they are of another number of models.
+            ConfigurationError: the state has another number of models.
         """
         if len(state.log_weights) != len(self.onlines):
             raise ConfigurationError(
-                f"state must be of {len(self.onlines)} models; got one of {len(state.log_weights)}."
+                f"state must be for {len(self.onlines)} models; got one for {len(state.log_weights)}."
             )
         self.log_evidence, self._log_weights, self._variances = state
         return self
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """The models' probabilities given the rows seen, by name; `probability_errors` has their
-        Monte Carlo errors.
-        """
+        """Probabilities of the models given the rows seen, by name."""
         return dict(zip(self.onlines, self._probabilities()[0].tolist(), strict=True))
 
     @property
     def probability_errors(self) -> dict[str, float]:
-        """Standard errors of `probabilities` from those of the log evidences, to first order, as
-        in `evidentia.compare`.
+        """Monte Carlo errors of `probabilities` to first order, as in `evidentia.compare`.
 
-        With forgetting, the variance of a log weight is α^(2b) of the one before plus that of the
-        batch's log predictive density. NaN where a model does not know its error.
+        With forgetting, the variance of a log weight is multiplied by α^(2b), and that of the
+        batch's log predictive density is added. NaN if a model's error is unknown.
         """
         return dict(zip(self.onlines, self._probabilities()[1].tolist(), strict=True))
 
@@ -169,16 +164,16 @@ class ModelAverage:
         return f"ModelAverage({shares}; {self.num_observations:,} observations)"
 
     def update(self, batch: Any) -> AverageUpdate:
-        """Every model takes a batch in, and the probabilities follow.
+        """Update every model with a batch, and then the probabilities.
 
         Returns:
-            What it brought.
+            The result of the batch.
 
         Raises:
-            EvidentiaError: as a model's `update` does.
-            ConfigurationError: if the models have not seen the same rows.
+            EvidentiaError: raised by a model's `update`.
+            ConfigurationError: the models have not seen the same rows.
 
-        After an error every `Online` is as it was before the batch.
+        After an error, every `Online` is as it was before the batch.
         """
         self._check_same_rows()
         with all_or_none(self.onlines.values()):
@@ -188,7 +183,7 @@ class ModelAverage:
         log_predictives = np.array([update.log_predictive for update in updates.values()], np.float64)
         combined = weights.log_sum_exp(self._log_shares(shrink) + log_predictives)
         self.log_evidence += combined
-        if self.forgetting == 1:  # not the sum: a model may have improved its estimate for earlier rows
+        if self.forgetting == 1:  # not a running sum: a model may have revised its estimate for earlier rows
             self._log_weights = np.array([update.log_evidence for update in updates.values()])
             self._variances = np.array([update.standard_error for update in updates.values()]) ** 2
         else:
@@ -200,7 +195,7 @@ class ModelAverage:
         )
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
-        """log Σ πₖ pₖ(row | rows seen) of each row by itself, in nats; takes nothing in.
+        """log Σ πₖ pₖ(row | rows seen) of each row by itself, in nats; updates no model.
 
         The probabilities are those that `update` would use for this batch.
         """
@@ -216,23 +211,23 @@ class ModelAverage:
         num_draws: int = 1000,
         seed: int = 0,
     ) -> Prediction:
-        """Predictions of all models together, by their probabilities and their weighted particles.
+        """Predict with all models, weighted by model probability and particle weight.
 
         Args:
-            functions: what to predict: a JAX function of one particle's parameters,
+            functions: the quantity to predict: a JAX function of one particle's parameters,
                 `function(params)`, such as the expected y at new x; or `function(key, params)`,
-                which draws, such as y itself. One function for all models, or one per model by
-                name. It is vectorised over the particles.
-            num_draws: how many draws.
-            seed: of the draws.
+                which draws a random value, such as y itself. One function for all models, or one
+                per model by name. It is vectorised over the particles.
+            num_draws: number of draws.
+            seed: seed of the draws.
 
         Returns:
-            Draws, their models, and the mean: of `function(params)` over all particles; of
-            `function(key, params)` over the draws.
+            Draws, the model of each draw, and the mean, which is over all particles for
+            `function(params)` and over the draws for `function(key, params)`.
 
         Raises:
-            ConfigurationError: names that do not fit, a function of other arguments, results of
-                different shapes.
+            ConfigurationError: names that do not match the models, functions with other
+                arguments, or results of different shapes.
 
         Example:
             >>> def price(params):  # doctest: +SKIP

@@ -1,6 +1,4 @@
-"""Change detection: alarms, with a bounded rate of false ones, when beginning anew predicts better
-than going on.
-"""
+"""Change detection with a bounded false-alarm rate: does a restarted model predict better?"""
 
 from __future__ import annotations
 
@@ -17,25 +15,25 @@ from evidentia.monitor.e_detector import Change, EDetector, EDetectorState
 from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
 
 ON_CHANGE = (None, "restart", "forget")
-STEPS_KEPT = 100  # batches whose annealing steps are compared
-LEAST_STEPS = 5  # of them, before a spike is called one
+STEPS_KEPT = 100  # batches whose annealing steps are kept for comparison
+LEAST_STEPS = 5  # batches needed before a spike can be reported
 
 
 class ChangeReport(NamedTuple):
-    """What a batch brought.
+    """The result of one batch.
 
     Attributes:
-        update: what `online.update` returned.
-        alarm: the change that was found, or None.
-        num_observations: rows of the whole stream, with this batch.
+        update: the result of `online.update`.
+        alarm: the detected change, or None.
+        num_observations: rows of the whole stream, including this batch.
         log_e_value: log Mₙ, the evidence for a change; -inf before there is a candidate. An alarm
-            at log(1 / rate).
-        num_candidates: models that run beside the one that goes on.
-        annealing_ratio: annealing steps of the batch over the median of earlier ones in the
-            segment; NaN while there are fewer than five.
-        annealing_spike: whether they are far more than the earlier ones: above the median by over
-            five times their scatter (median absolute deviation, scaled as a standard deviation, at
-            least one step). A second sign of a change, without a guarantee.
+            is raised at log(1 / rate).
+        num_candidates: number of candidate models beside the current one.
+        annealing_ratio: annealing steps of the batch over the median of earlier batches in the
+            segment; NaN while there are fewer than five of them.
+        annealing_spike: whether they exceed that median by more than five times their scatter
+            (median absolute deviation, scaled to a standard deviation, at least one step). A
+            second sign of a change, without a guarantee.
     """
 
     update: UpdateLike
@@ -48,12 +46,12 @@ class ChangeReport(NamedTuple):
 
 
 class ChangeState(NamedTuple):
-    """The numbers of a detector, for a checkpoint; the models are saved by themselves.
+    """The numbers of a detector, for a checkpoint; the models are saved separately.
 
     Attributes:
-        detector: of the e-detector.
-        annealing_steps: int64, of up to a hundred batches of the segment, without its first.
-        num_started: candidates begun so far, which decides the seed of the next.
+        detector: state of the e-detector.
+        annealing_steps: int64, of up to a hundred batches of the segment, excluding its first.
+        num_started: candidates started so far, which determines the seed of the next.
     """
 
     detector: EDetectorState
@@ -62,43 +60,41 @@ class ChangeState(NamedTuple):
 
 
 class ChangeDetector:
-    """Watch a stream for changes.
+    """Detect changes in a stream.
 
-    The model that goes on is compared, on every batch, with copies of it that began anew at
-    earlier batches: the Bayes factors of "it changed with batch j" against "it did not", added up
-    over j, are an e-detector (`EDetector`, which has the equation). While rows follow what the
-    model that goes on predicts, the mean number of batches up to a false alarm is at least 1 /
-    false_alarm_rate. That is exact on average over the prior. For fixed parameters, and for models
-    that are wrong, read `docs/change-and-averaging.md`: rows that no parameters of the model
-    describe, such as outliers under a Gaussian, can raise more alarms; `tempering` helps there.
+    For every batch, the current model is compared with copies of it that were restarted from the
+    prior at earlier batches. The Bayes factors of "it changed at batch j" against "it did not",
+    summed over j, are an e-detector (see `EDetector` for the equation). While the rows follow the
+    current model's predictions, the mean number of batches before a false alarm is at least 1 /
+    false_alarm_rate. This is exact on average over the prior. For fixed parameters and for wrong
+    models, see `docs/change-and-averaging.md`: rows that no parameters of the model describe, such
+    as outliers under a Gaussian, can raise more alarms; `tempering` then helps.
 
-    After an alarm the model of the new segment, which began with the row of the change, is the one
-    that the next batches are compared with, so that each change is found once. `on_change` says
-    what becomes of `online`:
+    After an alarm, the model of the new segment, started at the row of the change, becomes the
+    current model, so each change is found once. `on_change` decides what happens to `online`:
 
-    - None: it goes on with all rows; the detector runs the segment's model beside it;
-    - "forget": it forgets the rows before the change: the segment's model takes its place;
-    - "restart": it begins anew from the prior with the next batch, and the new segment with it.
+    - None: it continues with all rows, and the detector runs the segment's model beside it;
+    - "forget": it is replaced by the segment's model, which has not seen the rows before;
+    - "restart": it restarts from the prior at the next batch, where the new segment begins too.
 
-    Costs: every batch is taken in by `online` and by up to `max_candidates` others, one of which
-        begins from the prior.
+    Every batch updates `online` and up to `max_candidates` others, one of which starts from the
+    prior.
 
     Attributes:
-        online: the model, as `on_change` says.
-        segment: the model of the rows since the last change; the same as `online` but after an
-            alarm with on_change=None.
-        candidates: the models that began anew, the oldest first.
+        online: the model, kept or replaced after an alarm according to `on_change`.
+        segment: the model of the rows since the last change; the same as `online` except after
+            an alarm with on_change=None.
+        candidates: the restarted models, oldest first.
         state: the numbers, for a checkpoint; see `resume`.
 
     Args:
-        online: an `evidentia.Online`, or anything `OnlineLike`. It may have seen rows.
+        online: an `evidentia.Online`, or any `OnlineLike`. It may already have seen rows.
         false_alarm_rate: per batch, between 0 and 1.
         on_change: None, "restart" or "forget".
-        max_candidates: how many models run beside the one that goes on.
-        restart_every: begin a new candidate only every so many batches: cheaper, and later alarms.
-        tempering: power in (0, 1] of the likelihood ratios; below 1 for models that are surer than
-            they should be.
-        seed: of the candidates.
+        max_candidates: maximum number of models beside the current one.
+        restart_every: batches between new candidates; more is cheaper, with later alarms.
+        tempering: power in (0, 1] of the likelihood ratios; below 1 for overconfident models.
+        seed: seed of the candidates.
 
     Raises:
         ConfigurationError: an argument out of range.
@@ -148,9 +144,7 @@ class ChangeDetector:
 
     @property
     def state(self) -> ChangeState:
-        """The detector's numbers. With `online`, `segment` and `candidates` they are all that
-        `resume` needs.
-        """
+        """The detector's own numbers; `resume` needs these and the models."""
         return ChangeState(self._state, self._steps, self._num_started)
 
     def resume(
@@ -159,15 +153,15 @@ class ChangeDetector:
         segment: OnlineLike | None = None,
         candidates: Sequence[OnlineLike] = (),
     ) -> ChangeDetector:
-        """Take over the numbers and models of a detector that was saved; returns itself.
+        """Restore the numbers and models of a saved detector; return self.
 
         Args:
-            state: of the saved detector, whose settings and `online` this one was made with.
+            state: of the saved detector, which had the same settings and `online`.
             segment: its `segment`; None if that was `online`.
             candidates: its `candidates`.
 
         Raises:
-            ConfigurationError: if the number of candidates does not fit.
+            ConfigurationError: the number of candidates does not match the state.
         """
         if len(candidates) != len(state.detector.starts):
             raise ConfigurationError(
@@ -179,16 +173,15 @@ class ChangeDetector:
         return self
 
     def update(self, batch: Any) -> ChangeReport:
-        """Take in a batch.
+        """Process a batch.
 
         Returns:
-            What it brought; `report.alarm` is a `Change` or None.
+            The result of the batch; `report.alarm` is a `Change` or None.
 
         Raises:
-            EvidentiaError: as the model's `update` does for `online`. A candidate that cannot go
-                on is dropped.
+            EvidentiaError: raised by the `update` of `online`. A candidate that fails is dropped.
 
-        After an error the detector and its models are as they were before the batch.
+        After an error, the detector and its models are as they were before the batch.
         """
         before = self.state, self.online, self.segment, self.candidates
         try:
@@ -241,7 +234,7 @@ class ChangeDetector:
 
     def _annealing(self, update: UpdateLike) -> tuple[float, bool]:
         steps, earlier = update.num_annealing_steps, self._steps
-        if update.num_observations > update.batch_size:  # not the way from the prior
+        if update.num_observations > update.batch_size:  # excludes annealing from the prior
             self._steps = np.append(earlier, np.int64(steps))[-STEPS_KEPT:]
         if len(earlier) < LEAST_STEPS:
             return math.nan, False
@@ -253,10 +246,10 @@ class ChangeDetector:
 def _log_predictive(model: OnlineLike, batch: Any) -> float:
     try:
         return model.update(batch).log_predictive
-    except EstimationError:  # of a candidate: without its term the e-detector is only smaller
+    except EstimationError:  # drops the candidate, which only makes the e-detector smaller
         return -math.inf
 
 
 def _known(standard_error: float) -> float:
-    """A Monte Carlo error; 0 where it is not known."""
+    """The Monte Carlo error, or 0 if it is unknown."""
     return 0.0 if math.isnan(standard_error) else standard_error

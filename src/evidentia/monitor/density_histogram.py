@@ -1,6 +1,4 @@
-"""A model of how probable rows are: a histogram of log predictive densities, for alarms that no
-wrong model raises.
-"""
+"""A histogram of log predictive densities, for valid alarms even if the model is wrong."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from evidentia.monitor.protocols import OnlineLike
 
 
 class HistogramUpdate(NamedTuple):
-    """What `DensityHistogram.update` returns: the fields of `OnlineUpdate`, of the histogram; all
-    exact.
-    """
+    """The result of `DensityHistogram.update`: the fields of `OnlineUpdate`, all exact."""
 
     num_observations: int
     batch_size: int
@@ -32,30 +28,29 @@ class HistogramUpdate(NamedTuple):
 
 
 class DensityHistogram:
-    """How probable a fixed model finds the rows, as a histogram, to be watched by a
-    `ChangeDetector`.
+    """A histogram of the log densities of a fixed model, for use with a `ChangeDetector`.
 
-    `fit` splits a first batch. From one half the model learns, and then no more; the log densities
-    that it gives to the m rows of the other half cut the line into m + 1 spacings, neighbours
-    joined to bins of aₖ spacings. If that half and all later rows are exchangeable, the next row
-    falls into each spacing with the same probability, whatever the distribution of the rows and
-    however wrong the model: bin k has the probability
+    `fit` splits a first batch in two. The model learns from one half and is then fixed. Its log
+    densities at the m rows of the other half divide the line into m + 1 spacings, which are merged
+    into bins of aₖ adjacent spacings. If that half and all later rows are exchangeable, the next
+    row falls into each spacing with equal probability, for any distribution of the rows and
+    however wrong the model is: bin k has the probability
 
         p₀(k) = (aₖ + nₖ) / (m + 1 + n)
 
-    after n later rows, nₖ of them in it. That is exact, so up to the first alarm E[number of
-    batches] ≥ 1 / rate holds for every distribution. Copies that begin anew have a Dirichlet(½, …,
-    ½) prior instead, and cost nothing: a batch is one pass of the fixed model over its rows. After
-    an alarm, `fit` again: the new segment would be such a copy, without the exact guarantee, and
-    blind to differences among rows that the fixed model finds improbable. The price: it sees only
-    what changes how probable rows are.
+    after n later rows, nₖ of them in bin k. This is exact, so E[number of batches] ≥ 1 / rate up
+    to the first alarm holds for every distribution. Restarted copies have a Dirichlet(½, …, ½)
+    prior instead and add no cost: a batch takes one pass of the fixed model over its rows. Only
+    changes in how probable the rows are can be detected. After an alarm, call `fit` again: the new
+    segment would be a restarted copy, without the exact guarantee and blind to differences among
+    rows that the fixed model finds improbable.
 
     Attributes:
         scorer: the fixed model.
         edges: increasing log densities between bins, in nats.
-        prior: the Dirichlet's parameters: spacings of each bin, or ½ each.
+        prior: parameters of the Dirichlet: the spacings in each bin, or ½ each.
         counts: later rows in each bin.
-        num_fitted: rows of the batch that it was fitted to.
+        num_fitted: rows of the batch given to `fit`.
 
     Example:
         >>> histogram = ev.DensityHistogram.fit(ev.Online(model), batches[0])  # doctest: +SKIP
@@ -79,24 +74,23 @@ class DensityHistogram:
         self.prior = np.full(len(edges) + 1, 0.5) if prior is None else np.asarray(prior, np.float64)
         self.counts: Int[ndarray, " bins"] = np.zeros(len(edges) + 1, np.int64)
         self.log_evidence, self.standard_error = 0.0, 0.0
-        # A batch's content and its counts, shared by all copies; and the counts that this one took
-        # in last.
+        # The last batch's content and counts, shared by all copies; the counts last added here.
         self._shared: list[Any] = [None, None]
         self._taken: Int[ndarray, " bins"] | None = None
         self._generator = np.random.default_rng(seed)
 
     @classmethod
     def fit(cls, online: OnlineLike, batch: Any, num_bins: int = 20, seed: int = 0) -> DensityHistogram:
-        """Learn from every second row of a batch, and place the bins by the others.
+        """Fit the model to every second row of a batch, and place the bins with the others.
 
         Args:
-            online: the model; a copy learns, it is left alone.
+            online: the model; a copy is fitted, and `online` is unchanged.
             batch: rows from before any change: an array, a tuple or a mapping of arrays.
-            num_bins: how many bins, at least two and at most the rows that place them.
+            num_bins: number of bins, at least two and at most the rows that place them.
             seed: of the copy, and of the noise of 10⁻⁹ nats that separates equal densities.
 
         Raises:
-            ConfigurationError: too few rows for so many bins.
+            ConfigurationError: too few rows for the number of bins.
         """
         check_count("num_bins", num_bins, 2)
         learning, placing = (jax.tree.map(lambda leaf: leaf[start::2], batch) for start in (0, 1))  # noqa: B023
@@ -106,20 +100,20 @@ class DensityHistogram:
         scores = np.sort(histogram._scores(placing))
         if len(scores) < num_bins:
             raise ConfigurationError(
-                f"batch must have at least {2 * num_bins} rows for {num_bins} bins; half of its rows are {len(scores)}."
+                f"batch must have at least {2 * num_bins} rows for {num_bins} bins; half of the batch has {len(scores)}."
             )
         places = np.unique(np.linspace(0, len(scores), num_bins + 1).astype(int)[1:-1])
-        # Between the edges at the sorted scores i and j lie j - i spacings.
+        # There are j - i spacings between the edges at the sorted scores i and j.
         prior = np.diff(np.concatenate([[0], places, [len(scores) + 1]]))
         return cls(scorer, scores[places - 1], prior, len(jax.tree.leaves(batch)[0]), seed)
 
     @property
     def num_observations(self) -> int:
-        """Rows taken in, with those of the batch that it was fitted to."""
+        """Rows seen, including those of the batch given to `fit`."""
         return self.num_fitted + int(self.counts.sum())
 
     def update(self, batch: Any) -> HistogramUpdate:
-        """Take in a batch."""
+        """Add a batch to the counts."""
         counts = self._counts_of(batch)
         after = self.counts + counts
         log_predictive = _log_normaliser(self.prior + after) - _log_normaliser(self.prior + self.counts)
@@ -128,18 +122,18 @@ class DensityHistogram:
         return HistogramUpdate(self.num_observations, int(counts.sum()), log_predictive, self.log_evidence)
 
     def restarted(self, seed: int = 0) -> DensityHistogram:
-        """The same fixed model and bins, with no rows, and probabilities that can be any."""
+        """A copy with the same fixed model and bins, a Dirichlet(½, …, ½) prior and no rows."""
         copy = DensityHistogram(self.scorer, self.edges, seed=self.seed)
         copy._shared, copy._generator = self._shared, self._generator
         return copy
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """What the batches so far have left, a value that no update changes. See `restore`."""
+        """A snapshot after the batches so far, which updates do not modify; see `restore`."""
         return self.counts, self.log_evidence, self._taken
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Go back to a `state` that this object had, as if the batches after it had never come."""
+        """Return to an earlier `state` of this object, undoing the batches since."""
         self.counts, self.log_evidence, self._taken = state
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
@@ -153,7 +147,7 @@ class DensityHistogram:
 
     @property
     def log_weights(self) -> Float[ndarray, " particles"]:
-        """Of the single particle: zero."""
+        """Log weight of the single particle: zero."""
         return np.zeros(1)
 
     @property
@@ -165,11 +159,9 @@ class DensityHistogram:
         return densities + 1e-9 * self._generator.random(len(densities))
 
     def _counts_of(self, batch: Any) -> Int[ndarray, " bins"]:
-        """Rows of a batch in each bin, the same for all copies: one pass of the scorer, and equal
-        densities parted alike.
-        """
-        # By content: an array may have been filled anew since. What this one has taken in comes
-        # again as a new batch.
+        """Count the rows of a batch in each bin; all copies share one pass and tie-breaking."""
+        # Compare content, as an array may have been refilled. If these counts were already added
+        # here, this is a new batch with the same content.
         content = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(batch)]
         if self._shared[0] != content or self._shared[1] is self._taken:
             bins = np.searchsorted(self.edges, self._scores(batch))
@@ -179,5 +171,5 @@ class DensityHistogram:
 
 
 def _log_normaliser(parameters: Float[ndarray, " bins"]) -> float:
-    """Of a Dirichlet density: the difference of two is the log probability of a sequence of bins."""
+    """Of a Dirichlet density; a difference of two is the log probability of a sequence of bins."""
     return float(gammaln(parameters).sum() - gammaln(parameters.sum()))

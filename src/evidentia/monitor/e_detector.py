@@ -1,15 +1,13 @@
-"""The arithmetic of change detection: an e-detector of Bayes factors, fed with log predictive
-densities by hand.
+"""The arithmetic of change detection: an e-detector computed from log predictive densities.
 
-For every batch n, let p₀(n) be what the model that goes on predicted for it, and pⱼ(n) what the
-same model predicted that began anew from its prior at batch j ≤ n. The Shiryaev-Roberts e-detector
-is
+For every batch n, let p₀(n) be the predictive density under the current model, and pⱼ(n) that
+under a copy restarted from the prior at batch j ≤ n. The Shiryaev-Roberts e-detector is
 
     Mₙ = Σ_{j ≤ n} Π_{i=j}^{n} pⱼ(i) / p₀(i),        alarm as soon as Mₙ ≥ 1 / rate.
 
-Where the rows follow the prediction of the model that goes on, each ratio has the conditional mean
-one (at most), so that Mₙ - n is a supermartingale and E[number of batches up to an alarm] ≥ 1 /
-rate. Terms left out only make Mₙ smaller: any choice of candidates j keeps the guarantee.
+If the rows follow the current model's predictions, each ratio has conditional mean one (at most),
+so Mₙ - n is a supermartingale and E[number of batches up to an alarm] ≥ 1 / rate. Omitted terms
+only make Mₙ smaller, so any choice of candidates j keeps the guarantee.
 
 Source: Shin, Ramdas, Rinaldo (2022), "E-detectors: a nonparametric framework for sequential change
 detection", Definition 2.2 and Proposition 2.4; Shiryaev (1963); Roberts (1966).
@@ -31,19 +29,18 @@ CREDIBILITY = 0.95  # posterior probability of the interval that a Change report
 
 
 class EDetectorState(NamedTuple):
-    """What the next batch needs: plain numbers, and one entry per candidate, the oldest first.
+    """What the next batch needs: plain numbers, and one entry per candidate, oldest first.
 
     Attributes:
-        num_batches: batches that the model which goes on has taken in.
+        num_batches: batches seen by the current model.
         num_observations: rows of all batches so far.
-        segment_start: the first row of the segment: from there on nothing has changed, as far as
-            is known.
-        starts: int64, each candidate's first row.
-        log_bayes_factors: float64, nats: the candidate against going on, over the rows from its
-            start.
-        log_e_values: float64: the logarithms of the terms of Mₙ.
-        variances: float64, nats²: Monte Carlo variance of the log predictive densities of going
-            on, from the start.
+        segment_start: first row of the segment, since which no change has been detected.
+        starts: int64, first row of each candidate.
+        log_bayes_factors: float64, nats: candidate against current model, over the rows from the
+            candidate's start.
+        log_e_values: float64, logarithms of the terms of Mₙ.
+        variances: float64, nats²: Monte Carlo variance of the current model's log predictive
+            densities, from the candidate's start.
     """
 
     num_batches: int
@@ -56,18 +53,17 @@ class EDetectorState(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change that was found.
+    """A detected change.
 
     Attributes:
-        row: the row, counted from zero over the whole stream, with which the most probable new
-            segment begins.
-        interval: first and last row between which the new segment begins with a posterior
-            probability of 0.95 or more, given that there was one change; as wide as the candidates
-            are apart, at least.
-        log_bayes_factor: by how much the log evidence of the rows from `row` on falls if the model
-            goes on instead of beginning anew, in nats.
-        standard_error: its Monte Carlo error, in nats; NaN if not known.
-        num_observations: rows seen when the alarm was given.
+        row: first row of the most probable new segment, counted from zero over the whole stream.
+        interval: first and last row of an interval that contains the start of the new segment with
+            a posterior probability of 0.95 or more, given that there was one change; at least as
+            wide as the distance between candidates.
+        log_bayes_factor: log evidence of the rows from `row` on under the restarted model minus
+            that under the current model, in nats.
+        standard_error: Monte Carlo error of `log_bayes_factor`, in nats; NaN if unknown.
+        num_observations: rows seen at the alarm.
         log_e_value: log Mₙ at the alarm.
     """
 
@@ -80,15 +76,13 @@ class Change(NamedTuple):
 
 
 class EDetectorInfo(NamedTuple):
-    """What a batch brought.
+    """The result of one batch.
 
     Attributes:
         log_e_value: log Mₙ; -inf before there is a candidate.
         alarm: the change, or None.
-        candidate: which candidate is the most probable, as an index into `restarted`; None without
-            an alarm.
-        kept: the candidates that the state still has, as indices into `restarted`, the oldest
-            first.
+        candidate: the most probable candidate as an index into `restarted`; None without alarm.
+        kept: the candidates still in the state, as indices into `restarted`, oldest first.
     """
 
     log_e_value: float
@@ -99,29 +93,29 @@ class EDetectorInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class EDetector:
-    """Alarms from log predictive densities with a bounded rate of false ones; pure `init` and
-    `update`.
+    """Alarms from log predictive densities with a bounded false-alarm rate; pure methods.
 
     Attributes:
         false_alarm_rate: per batch; while nothing changes, the mean number of batches up to an
             alarm is at least 1 / false_alarm_rate.
-        max_candidates: how many models run beside the one that goes on. Candidates' ages thin out
-            geometrically; the one with the largest term is always kept. With one, each batch is
-            judged by itself.
-        restart_every: a new candidate every so many batches; it then counts that many times, which
-            keeps the guarantee.
-        tempering: the power β in (0, 1] to which the ratios are raised, for models that are surer
-            than they should be. The guarantee holds for each, as E₀[(p/p₀)^β] ≤ 1; alarms need 1/β
-            times the evidence.
+        max_candidates: maximum number of models beside the current one. Candidates are thinned
+            geometrically by age, and the one with the largest term is always kept. With one, each
+            batch is judged by itself.
+        restart_every: batches between new candidates; each candidate counts that many times,
+            which keeps the guarantee.
+        tempering: power β in (0, 1] of the ratios, for overconfident models. The guarantee holds
+            for every β, as E₀[(p/p₀)^β] ≤ 1; alarms need 1/β times the evidence.
 
     Raises:
-        ConfigurationError: a field out of range.
+        ConfigurationError: a field is out of range.
 
     Example:
         >>> detector = EDetector(false_alarm_rate=0.01)
         >>> state = detector.init()
         >>> state, info = detector.update(state, num_rows=100, continued=-140.0, restarted=[])
-        >>> state, info = detector.update(state, num_rows=100, continued=-190.0, restarted=[-145.0])
+        >>> state, info = detector.update(
+        ...     state, num_rows=100, continued=-190.0, restarted=[-145.0]
+        ... )
         >>> info.alarm.row, info.alarm.interval, info.alarm.log_bayes_factor
         (100, (1, 199), 45.0)
 
@@ -149,8 +143,9 @@ class EDetector:
         return -math.log(self.false_alarm_rate)
 
     def init(self, num_observations: int = 0, *, segment_start: int = 0) -> EDetectorState:
-        """No candidates. `num_observations` rows were seen before; the segment began with row
-        `segment_start`.
+        """The initial state, without candidates.
+
+        `num_observations` rows were seen before; the segment began at row `segment_start`.
         """
         none = np.empty(0)
         num_batches = int(num_observations > segment_start)
@@ -159,8 +154,9 @@ class EDetector:
         )
 
     def opens_candidate(self, state: EDetectorState) -> bool:
-        """Whether the next batch begins a new candidate; not the first of a segment, where it
-        would be the same model.
+        """Whether the next batch starts a new candidate.
+
+        Not at the first batch of a segment, where it would equal the current model.
         """
         return state.num_batches > 0 and state.num_batches % self.restart_every == 0
 
@@ -172,25 +168,25 @@ class EDetector:
         restarted: Sequence[float],
         continued_variance: float = 0.0,
     ) -> tuple[EDetectorState, EDetectorInfo]:
-        """Take in what was predicted for a batch.
+        """Process the log predictive densities of one batch.
 
         Args:
             state: from `init` or the last `update`.
             num_rows: rows of the batch.
-            continued: log predictive density of the batch by the model that goes on, in nats.
-            restarted: the same by each candidate of `state`, in its order, and by a new one (its
-                log evidence) at the end if `opens_candidate(state)`; -inf drops a candidate.
-            continued_variance: Monte Carlo variance of `continued`, nats². An estimate with that
-                error is too low often enough to raise the mean of 1/p₀ by its exponential, so it
-                is taken off the logarithm of every term.
+            continued: log predictive density of the batch under the current model, in nats.
+            restarted: the same under each candidate of `state`, in order, then under a new one
+                (its log evidence) if `opens_candidate(state)`; -inf drops a candidate.
+            continued_variance: Monte Carlo variance of `continued`, nats². Such an error
+                multiplies the mean of 1/p₀ by the exponential of its variance, which is therefore
+                subtracted from the logarithm of every term.
 
         Returns:
-            The new state, and what the batch brought. After an alarm the new state has no
-            candidates, and its segment begins with the row of the change: from now on the
-            candidate `info.candidate` is the model that goes on.
+            The new state and the result of the batch. After an alarm the new state has no
+            candidates, its segment begins at the row of the change, and the candidate
+            `info.candidate` becomes the current model.
 
         Raises:
-            ConfigurationError: numbers that do not fit.
+            ConfigurationError: an argument is out of range, or `restarted` has the wrong length.
         """
         opens = self.opens_candidate(state)
         gains = self._gains(state, opens, num_rows, continued, restarted)
@@ -204,7 +200,7 @@ class EDetector:
             log_e_values=state.log_e_values + increments,
             variances=state.variances + continued_variance,
         )
-        log_e_value = float(np.logaddexp.reduce(state.log_e_values))  # -inf of none
+        log_e_value = float(np.logaddexp.reduce(state.log_e_values))  # -inf without candidates
         if log_e_value >= self.log_threshold:
             change, candidate = _change(state, log_e_value)
             after = self.init(state.num_observations, segment_start=change.row)
@@ -226,18 +222,16 @@ class EDetector:
             raise ConfigurationError(
                 f"log predictive densities must not be NaN; got continued={continued}, restarted={list(restarted)}."
             )
-        # A candidate that thinks a batch impossible says nothing for a change, also where the
-        # other thinks so too.
+        # A candidate of density zero is dropped, even if the current model's density is zero too.
         possible = densities > -np.inf
         return np.where(possible, np.where(possible, densities, 0.0) - continued, -np.inf)
 
     def _kept(self, state: EDetectorState) -> tuple[int, ...]:
         kept = [int(i) for i in np.flatnonzero(state.log_e_values > -np.inf)]
-        while len(kept) >= self.max_candidates:  # one place is for the candidate to come
+        while len(kept) >= self.max_candidates:  # leaves room for the next candidate
             starts = state.starts[kept]
             edges = np.concatenate([[state.segment_start], starts, [state.num_observations]])
-            # Room between the neighbours over the age: about equal for all where ages thin out
-            # geometrically.
+            # Distance between the neighbours over the age: constant for geometrically spaced ages.
             room = (edges[2:] - edges[:-2]) / (state.num_observations - starts)
             if len(kept) > 1:
                 room[np.argmax(state.log_e_values[kept])] = np.inf
@@ -255,18 +249,19 @@ def _with_new_candidate(state: EDetectorState, log_weight: float) -> EDetectorSt
 
 
 def _change(state: EDetectorState, log_e_value: float) -> tuple[Change, int]:
-    """The most probable candidate. Each stands for the rows since the one before it, all equally
-    probable beforehand.
+    """The most probable candidate and its index.
+
+    Each candidate represents the rows since the previous one, all equally probable a priori.
     """
     edges = np.concatenate([[state.segment_start], state.starts])
-    # Infinite where going on thought a batch impossible.
+    # Infinite where the current model's density of a batch is zero.
     factors = np.nan_to_num(state.log_bayes_factors, posinf=1e300, neginf=-np.inf)
     posterior = np.exp(weights.normalise(factors + np.log(np.diff(edges))))
     best = int(np.argmax(posterior))
     order = np.argsort(-posterior, kind="stable")
     credible = order[: 1 + int(np.searchsorted(np.cumsum(posterior[order]), CREDIBILITY))]
-    # A change between two candidates' starts may make either of them the best: the interval
-    # reaches to the next ones.
+    # A change between the starts of two candidates may favor either of them, so the interval
+    # extends to the neighbours.
     first = int(edges[credible.min()]) + 1
     following = np.append(state.starts[1:], state.num_observations)
     change = Change(

@@ -1,4 +1,4 @@
-"""What several models predict together, from their probabilities and their weighted particles."""
+"""Combined predictions of several models, from their probabilities and weighted particles."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ Function = Callable[..., Any]
 
 
 class Prediction(NamedTuple):
-    """What the models predict together.
+    """The combined prediction of several models.
 
     Attributes:
-        mean: of the function over models and particles, weighted by both.
-        draws: (draws, ...): one value of the function per draw of a model and of one of its
-            particles.
+        mean: mean of the function over models and particles, weighted by both.
+        draws: (draws, ...): one value of the function per draw of a model and a particle of it.
         models: the model of each draw.
     """
 
@@ -39,12 +38,11 @@ def predict(
     num_draws: int,
     seed: int,
 ) -> Prediction:
-    """Draws of models by their probabilities, of particles by their weights, and the mean; see
-    `ModelAverage.predict`.
+    """Draw models by probability and particles by weight; see `ModelAverage.predict`.
 
     Raises:
-        ConfigurationError: names that do not fit, a function of other arguments, results of
-            different shapes.
+        ConfigurationError: names that do not match the models, functions with other arguments, or
+            results of different shapes.
     """
     check_count("num_draws", num_draws, 1)
     by_name, draws_itself = _checked(functions, list(onlines))
@@ -75,7 +73,7 @@ def predict(
 
 
 def _checked(functions: Any, names: list[str]) -> tuple[Mapping[str, Function], bool]:
-    """One function per model, and whether they take a key."""
+    """One function per model, and whether the functions take a key."""
     if callable(functions):
         functions = dict.fromkeys(names, functions)
     if not isinstance(functions, Mapping) or set(functions) != set(names):

@@ -1,6 +1,4 @@
-"""What detection of changes and averaging use of `Online`: anything that has it will do, such as
-an exact model.
-"""
+"""The interface of `Online` that change detection and averaging use; exact models have it too."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ from numpy import ndarray
 
 
 class UpdateLike(Protocol):
-    """What `Online.update` returns, as far as it is used here; log evidences in nats."""
+    """The fields of the result of `Online.update` that are used here; log evidences in nats."""
 
     @property
     def num_observations(self) -> int:
-        """Rows seen so far, with the batch."""
+        """Rows seen so far, including the batch."""
         ...
 
     @property
@@ -32,29 +30,27 @@ class UpdateLike(Protocol):
 
     @property
     def log_predictive_standard_error(self) -> float:
-        """Of `log_predictive`; NaN if not known."""
+        """Standard error of `log_predictive`; NaN if unknown."""
         ...
 
     @property
     def log_evidence(self) -> float:
-        """Of everything seen."""
+        """Log evidence of all rows seen."""
         ...
 
     @property
     def standard_error(self) -> float:
-        """Of `log_evidence`."""
+        """Standard error of `log_evidence`."""
         ...
 
     @property
     def num_annealing_steps(self) -> int:
-        """That the batch took."""
+        """Annealing steps of the batch."""
         ...
 
 
 class OnlineLike(Protocol):
-    """What detection and averaging use of `evidentia.Online`: anything that has it will do, such
-    as an exact model.
-    """
+    """The part of `evidentia.Online` used here; any object that has it, such as an exact model."""
 
     @property
     def num_observations(self) -> int:
@@ -63,24 +59,24 @@ class OnlineLike(Protocol):
 
     @property
     def log_evidence(self) -> float:
-        """Of everything seen, in nats."""
+        """Log evidence of all rows seen, in nats."""
         ...
 
     @property
     def standard_error(self) -> float:
-        """Of `log_evidence`, in nats."""
+        """Standard error of `log_evidence`, in nats."""
         ...
 
     def update(self, batch: Any) -> UpdateLike:
-        """Take in a batch."""
+        """Update with a batch."""
         ...
 
     def restarted(self, seed: int) -> OnlineLike:
-        """The same model and method, with no rows."""
+        """The same model and method, without rows."""
         ...
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
-        """log p(row | rows seen) of each row, in nats; takes nothing in."""
+        """log p(row | rows seen) of each row, in nats; changes nothing."""
         ...
 
     @property
@@ -96,9 +92,9 @@ class OnlineLike(Protocol):
 
 @contextmanager
 def all_or_none(models: Iterable[OnlineLike]) -> Iterator[None]:
-    """Where a batch fails on the way, or is interrupted, the models that took it in have it not.
+    """Restore all models if a batch fails or is interrupted in one of them.
 
-    Of models that have no `state` to `restore`, as `Online` has, nothing is put back.
+    Models without `state` and `restore`, unlike `Online`, are left as they are.
     """
     before = [(model, getattr(model, "state", None)) for model in models if hasattr(model, "restore")]
     try:

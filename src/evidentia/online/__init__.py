@@ -1,1 +1,1 @@
-"""The evidence of a stream: its state, what is kept of the rows, and `Online`."""
+"""The evidence of a stream: its state, the record of past rows, and `Online`."""

@@ -1,9 +1,9 @@
-"""The fingerprint of a model in a checkpoint: functions are not written to files, but another
-model must be rejected.
+"""The fingerprint of a model in a checkpoint, used to reject a different model.
 
-The log prior density and the log-likelihood of a few rows, at a few particles, are computed again
-and compared. So a model that is the same but written in another way passes, on another machine or
-version of JAX too; one with another prior, another constant or other columns does not.
+Functions are not written to files. Instead, the log prior density and the log-likelihood of a few
+rows at a few particles are computed again and compared. The same model written in another way
+passes, also on another machine or version of JAX; one with another prior, another constant or
+other columns does not.
 """
 
 from functools import partial
@@ -29,13 +29,11 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gradients import ControlVariateMemory
 
 NUM_PARTICLES, NUM_ROWS = 8, 16
-TOLERANCE = 1e-3  # relative: other machines and versions round differently
+TOLERANCE = 1e-3  # relative; machines and versions round differently
 
 
 class Fingerprint(NamedTuple):
-    """A model's name, the shapes of its parameters, and its log densities (nats) at particles of
-    the checkpoint.
-    """
+    """A model's name, parameter shapes and log densities (nats) at the checkpoint's particles."""
 
     name: str
     parameter_shapes: dict[str, tuple[int, ...]]
@@ -43,7 +41,7 @@ class Fingerprint(NamedTuple):
     log_likelihood: Float[np.ndarray, "particles rows"]
 
 
-# The classes that a checkpoint of `Online` may name.
+# The classes that a checkpoint of `Online` may contain.
 RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
@@ -67,9 +65,7 @@ def fingerprint(model: BoundModel, state: OnlineState) -> Fingerprint:
 
 
 def bind_as_saved(saved: Fingerprint, model: Model, state: OnlineState) -> BoundModel:
-    """The model bound to the state's rows. Raises CheckpointError unless it is the model that was
-    saved with the state.
-    """
+    """Bind the model to the state's rows. Raises CheckpointError unless it is the saved model."""
     needed = f"model must be the one that the checkpoint was made with, {saved.name}"
     try:
         bound = model.bind(_example_rows(state))

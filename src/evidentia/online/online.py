@@ -1,6 +1,4 @@
-"""`Online`: the evidence of a stream, batch by batch, in constant memory and time. A thin shell
-around `online.state`.
-"""
+"""`Online`: evidence of a stream in constant memory and time, a shell around `online.state`."""
 
 from functools import partial
 from pathlib import Path
@@ -31,27 +29,26 @@ from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.result import Evidence, make_evidence
 
 BLOCK = 4096  # rows whose predictive densities are computed at once
-MIN_RESERVOIR = 500  # rows: with fewer, the sample does not show the shape of the likelihood
+MIN_RESERVOIR = 500  # rows; a smaller sample does not show the shape of the likelihood
 
 
 class Online:
-    """The log evidence of a stream, after every batch, in memory and time that do not grow with
-    what came before.
+    """The log evidence of a stream after every batch, in constant memory and time per batch.
 
-    Past rows are kept in a uniform reservoir only. While it holds every row the estimate is that
-    of data in memory; from then on running sums over the whole stream make up for the rows left
+    Past rows are kept only in a uniform reservoir. While it holds every row, the estimate is that
+    of data in memory; after that, running sums over the whole stream account for the rows left
     out, to third order about the posterior (`online.past`).
 
     Args:
         model: a prior and a pointwise log-likelihood.
-        method: the configuration of `SGAIS`, the method that never looks at all rows again;
-            `SGAIS()` if not given.
+        method: a configuration of `SGAIS`, the method that never revisits all rows; by default
+            `SGAIS()`.
         seed: the same seed and batches give the same numbers on the same machine.
-        reservoir_size: rows kept, at least 500. More rows make the error of the sample smaller: by
-            default it is far below the standard error of the particles.
+        reservoir_size: number of rows kept, at least 500. More rows reduce the sampling error,
+            which by default is far below the standard error of the particles.
 
     Raises:
-        ModelError, ConfigurationError: what cannot be used, and what is needed instead.
+        ModelError, ConfigurationError: an argument is invalid.
 
     Example:
         >>> online = ev.Online(model, seed=0)  # doctest: +SKIP
@@ -60,7 +57,7 @@ class Online:
         ...     print(update.num_observations, update.log_evidence, update.log_predictive)
 
     Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1 (the evidence, batch
-        by batch).
+    by batch).
     """
 
     def __init__(
@@ -73,8 +70,8 @@ class Online:
         method = SGAIS() if method is None else method
         if not isinstance(method, SGAIS):
             raise ConfigurationError(
-                f"method must be a configuration of SGAIS, which never looks at all rows again; got {method!r}. Other "
-                "methods take data in memory: see estimate."
+                f"method must be a configuration of SGAIS, which never revisits all rows; got {method!r}. Other methods "
+                "need data in memory: see estimate."
             )
         check_seed(seed)
         check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
@@ -83,12 +80,12 @@ class Online:
         self._state: OnlineState | None = None
 
     def update(self, batch: Any) -> OnlineUpdate:
-        """Take in a batch of rows, one or more, in the structure that `estimate` takes data in.
+        """Process a batch of one or more rows, in the same structure as the data of `estimate`.
 
         Raises:
-            DataError: an empty batch, values that are no finite numbers, other columns or types
-                than those of the first batch.
-            EstimationError: the log-likelihood is NaN at a particle, or -inf at all.
+            DataError: the batch is empty, has values that are not finite numbers, or differs from
+                the first batch in columns or types.
+            EstimationError: the log-likelihood is NaN at a particle, or -inf at all particles.
 
         After an error the state is as it was before the batch.
         """
@@ -102,8 +99,7 @@ class Online:
         return update
 
     def redraw(self) -> None:
-        """Draw the particles anew by importance sampling from the past, if that is more certain
-        than the path.
+        """Redraw the particles by importance sampling from the past if that lowers the variance.
 
         With the method's `refresh` this happens at round numbers of rows (100, 200, 500, 1,000,
         2,000, …); call it at the end of a stream. Raises ConfigurationError before the first
@@ -113,11 +109,10 @@ class Online:
         self._state = states.redraw(bound, self.method, state)
 
     def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
-        """log p(row | rows seen) of each row of a batch by itself, in nats, float64; the batch is
-        not taken in.
+        """log p(row | rows seen) of each row of a batch, in nats, float64.
 
-        Raises DataError for a batch that cannot be used, and ConfigurationError before the first
-        batch.
+        The batch is not processed. Raises DataError for an invalid batch, and ConfigurationError
+        before the first batch.
         """
         arrays, (bound, state) = self._checked(batch), self._started()
         population = state.path.population
@@ -129,18 +124,17 @@ class Online:
         return np.concatenate(found).astype(np.float64)[: num_rows(arrays)]
 
     def evidence(self) -> Evidence:
-        """The result so far, as `estimate` returns it; its trajectory has the updates at round
-        numbers of rows and the last.
+        """The result so far, as `estimate` returns it.
 
-        Raises ConfigurationError before the first batch. Each of its `signs` is a
-        DiagnosticWarning.
+        Each of its `signs` is issued as a DiagnosticWarning. Its trajectory has the updates at
+        round numbers of rows and the last one. Raises ConfigurationError before the first batch.
         """
         found = self.result()
         warn(found.signs.values(), DiagnosticWarning)
         return found
 
     def result(self) -> Evidence:
-        """As `evidence`, without warnings."""
+        """The result of `evidence`, without warnings."""
         bound, state = self._started()
         population = state.path.population
         return make_evidence(
@@ -162,12 +156,12 @@ class Online:
 
     @property
     def log_evidence(self) -> float:
-        """Of all rows seen, in nats; zero before the first batch."""
+        """Log evidence of all rows seen, in nats; zero before the first batch."""
         return 0.0 if self._state is None else states.estimate(self.method, self._state).log_evidence
 
     @property
     def standard_error(self) -> float:
-        """Of `log_evidence`, in nats."""
+        """Standard error of `log_evidence`, in nats."""
         return 0.0 if self._state is None else states.estimate(self.method, self._state).standard_error
 
     @property
@@ -198,32 +192,29 @@ class Online:
 
     @classmethod
     def load(cls, folder: str | Path, model: Model) -> "Online":
-        """The saved object, given the model that it was saved with: functions are not written to
-        files.
+        """Load a saved object, given the same model, since functions are not written to files.
 
         Raises CheckpointError if there is no checkpoint, the file is damaged, or the model is
-        another one.
+        different.
         """
         content, _ = read(folder, RECORDS)
         if "method" not in content:
             raise CheckpointError(
-                f"folder must be one that Online.save wrote; {folder} is of something else."
+                f"folder must be one that Online.save wrote; {folder} holds something else."
             )
         return cls.unpacked(content, model)
 
     @property
     def state(self) -> OnlineState | None:
-        """The state after the batches so far, an immutable value; None before the first batch. See
-        `restore`.
-        """
+        """The immutable state so far, for `restore`; None before the first batch."""
         return self._state
 
     def restore(self, state: OnlineState | None) -> None:
-        """Return to an earlier `state` of this object, as if the batches after it had never come."""
+        """Return to an earlier `state` of this object and discard the batches after it."""
         self._state = state
 
     def packed(self) -> dict[str, Any]:
-        """This object without the model's functions, for a checkpoint of your own."""
+        """This object without the model's functions, for a custom checkpoint."""
         names = "method", "seed", "reservoir_size"
         kept = {name: getattr(self, name) for name in names}
         known = None
@@ -233,7 +224,7 @@ class Online:
 
     @classmethod
     def unpacked(cls, content: dict[str, Any], model: Model) -> "Online":
-        """The object that `packed` described. Raises CheckpointError if the model is another one."""
+        """Rebuild a packed object. Raises CheckpointError if the model is different."""
         online = cls(model, content["method"], seed=content["seed"], reservoir_size=content["reservoir_size"])
         state: OnlineState | None = content["state"]
         if state is not None:
@@ -242,7 +233,7 @@ class Online:
         return online
 
     def restarted(self, seed: int | None = None) -> "Online":
-        """The same model and method, before any batch."""
+        """A new object with the same model and method, before any batch."""
         return Online(
             self.model,
             self.method,
@@ -255,11 +246,11 @@ class Online:
 
     def _started(self) -> tuple[BoundModel, OnlineState]:
         if self._state is None or self._bound is None:
-            raise ConfigurationError("no batch has been taken in yet: call update first.")
+            raise ConfigurationError("no batch has been processed yet: call update first.")
         return self._bound, self._state
 
     def _checked(self, batch: Any) -> Any:
-        """A batch as arrays like those of the first one."""
+        """Convert a batch to arrays like those of the first one."""
         arrays = as_arrays(batch, name="batch", min_rows=1)
         if self.model.check_data is not None:
             self.model.check_data(arrays)

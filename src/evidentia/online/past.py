@@ -1,17 +1,16 @@
-"""What an online estimate keeps of the rows of a stream: a reservoir, and sums that make up for
-the rows left out.
+"""The past rows of a stream: a reservoir, and sums that account for the rows left out.
 
-While the reservoir holds every row nothing is missing. From then on the log-likelihood of all n
+While the reservoir holds every row, nothing is missing. After that, the log-likelihood of all n
 rows is
 
     L(θ) ≈ (n/R) Σ_{i in reservoir} ℓ_i(θ) + Q(θ),        Q = T - (n/R) S,
 
 where T is the second-order expansion, about a centre c, of the log-likelihood of all rows, and S
 that of the rows in the reservoir. T is a running sum over the stream, exact as long as the centre
-stays; S follows the rows that enter and leave. So the value, the gradient and the curvature at c
-are those of all rows, and the sample only stands for terms of third order in θ - c. When the
-centre moves to follow the posterior, L stays the same function; its error there is that of a
-sample mean of third-order terms, whose standard error is kept.
+is fixed; S follows the rows that enter and leave. So the value, the gradient and the curvature at
+c are those of all rows, and the sample only estimates terms of third order in θ - c. When the
+centre moves to follow the posterior, L remains the same function; its error there is that of a
+sample mean of third-order terms, whose standard error is recorded.
 
 Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (control
 variates about a centre); Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical
@@ -37,16 +36,17 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window, fold_rows, without_missing
 
-MOVED = 4.0  # squared distance of the posterior's mean from the centre, for each parameter, at which the centre follows
+MOVED = (
+    4.0  # squared distance per parameter, of the posterior mean from the centre, at which the centre moves
+)
 
 
 class Sums(NamedTuple):
-    """Expansions about the same centre, in float64 on the host: of all rows, and of those in the
-    reservoir.
+    """Float64 expansions on the host about one centre: of all rows, and of those in the reservoir.
 
     The centre was chosen when `centred_at` rows had been seen and the posterior had this `mean`.
-    `standard_error` (nats) is that of the log-likelihood of all rows near the centre, from all its
-    moves.
+    `standard_error` (nats) is that of the log-likelihood of all rows near the centre, over all
+    moves of the centre.
     """
 
     whole: Expansion
@@ -64,7 +64,7 @@ class StreamPast(NamedTuple):
 
     @property
     def window(self) -> Window:
-        """A window that stands for all rows seen."""
+        """A window that represents all rows seen."""
         arrays, kept = self.reservoir.arrays, self.reservoir.num_kept
         if self.sums is None:
             return Window(arrays, 0, kept)
@@ -73,15 +73,14 @@ class StreamPast(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """Of the window's log-likelihood near the centre, in nats; zero while all rows are kept."""
+        """Error of the log-likelihood near the centre, in nats; zero if all rows are kept."""
         return 0.0 if self.sums is None else self.sums.standard_error
 
 
 class Arriving(NamedTuple):
-    """The past of a stream, and a batch of which the first rows are taken in (`chunks.Past`).
+    """The past of a stream, and a partly processed batch (`chunks.Past`).
 
-    `standard_error` is that of the past after the last chunk, before any recentring for drawing
-    anew.
+    `standard_error` is that of the past after the last chunk, before any recentring for a redraw.
     """
 
     past: StreamPast
@@ -91,11 +90,11 @@ class Arriving(NamedTuple):
 
     @property
     def window(self) -> Window:
-        """A window that stands for all rows seen."""
+        """A window that represents all rows seen."""
         return self.past.window
 
     def stage(self, stop: int) -> tuple["Arriving", Window]:
-        """The next rows of the batch beside the reservoir, as many as there are and fit in."""
+        """Stage the next rows of the batch behind the reservoir, as many as fit."""
         reservoir, first = self.past.reservoir, self.num_taken
         size = min(
             stop - reservoir.num_observations, reservoirs.room(reservoir), num_rows(self.batch) - first
@@ -105,17 +104,17 @@ class Arriving(NamedTuple):
         return self._replace(past=self.past._replace(reservoir=reservoir)), window
 
     def absorb(self, model: BoundModel, chunk: Window, population: Population) -> "Arriving":
-        """The past with the staged chunk."""
+        """The past including the staged chunk."""
         past = absorb(model, self.past, chunk, population)
         return Arriving(past, self.batch, self.num_taken + chunk.size, past.standard_error)
 
     def recentred(self, model: BoundModel, population: Population) -> "Arriving":
-        """With the centre at the posterior's mode."""
+        """The past with its centre at the posterior mode."""
         return self._replace(past=recentred(model, self.past, population))
 
 
 def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Population) -> StreamPast:
-    """The past with a staged chunk, given particles of the posterior of both."""
+    """The past including a staged chunk, given particles of the posterior of both."""
     reservoir = past.reservoir
     size = chunk.size
     after = reservoir._replace(num_observations=reservoir.num_observations + size)
@@ -138,13 +137,12 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
 
 
 def recentred(model: BoundModel, past: StreamPast, population: Population) -> StreamPast:
-    """The past with its centre at the mode near the posterior's mean, if it has one."""
+    """The past with its centre at the mode near the posterior mean, if there is one."""
     return past if past.sums is None else _centred(model, past, weighted_particles(model, population).mean)
 
 
 def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> StreamPast:
-    # A posterior that is curved like a banana has its mean off the ridge, where an expansion is
-    # worth little.
+    # The mean of a banana-shaped posterior is off the ridge, where an expansion is of little use.
     mode = newton(model, past.window, mean)
     return about(model, past, mean if mode is None else mode.mode, mean)
 
@@ -161,7 +159,7 @@ def about(
     successive moves count as independent.
     """
     window, sums, num_observations = past.window, past.sums, past.reservoir.num_observations
-    # Positions are float32: differences from a float32 centre lose nothing.
+    # Positions are float32: differences from a float32 centre lose no precision.
     centre = np.asarray(np.asarray(centre, np.float32), np.float64)
     plain = without_missing(window)
     kept = plain.expand(model, centre)
@@ -176,18 +174,14 @@ def about(
 
 
 def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
-    """Whether there are twice the rows since the centre was chosen, or the posterior has moved
-    away from it.
-    """
+    """Whether the rows have doubled since the centre was chosen, or the posterior has moved."""
     step = mean - sums.mean
     distance = -step @ sums.whole.hessian @ step
     return num_observations >= 2 * sums.centred_at or not distance < MOVED * len(step)
 
 
 def _remainder_variance(model: BoundModel, old: np.ndarray, new: np.ndarray, window: Window) -> float:
-    """Variance over rows of the remainder, at the new centre, of a row's expansion about the old
-    one, in nats².
-    """
+    """Variance over rows, in nats², of the remainder at `new` of expansions about `old`."""
     with jax.enable_x64(True):
         wide = np.asarray(old, np.float64), np.asarray(new, np.float64)
         first, second = (float(moment) / window.size for moment in _remainder_moments(model, *wide, window))
@@ -201,8 +195,7 @@ def _remainder_moments(
     """Sums of the remainders and of their squares."""
 
     def along(batch):
-        # ℓ(c + tδ) at t = 0 with its first two derivatives in t, which give the expansion at c +
-        # δ.
+        # ℓ(c + tδ) and its first two derivatives in t at t = 0 give the expansion at c + δ.
         def value(t):
             return model.log_likelihood(old + t * (new - old), batch)
 

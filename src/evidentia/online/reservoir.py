@@ -1,7 +1,7 @@
-"""A uniform sample of fixed size of all rows of a stream so far, on the device.
+"""A uniform sample, of fixed size, of all rows of a stream so far, on the device.
 
-Until the reservoir is full it holds every row. From then on the n-th row of the stream enters with
-probability R/n and replaces one drawn uniformly, so that at any time each row seen is in it with
+Until the reservoir is full it holds every row. After that, the n-th row of the stream enters with
+probability R/n and replaces a row drawn uniformly, so that at any time each row seen is in it with
 the same probability.
 
 Source: Vitter (1985), ACM Transactions on Mathematical Software 11, 37, Algorithm R.
@@ -17,16 +17,15 @@ from jaxtyping import Int
 from evidentia.data.arrays import with_rows
 from evidentia.posterior.rows import Window
 
-STAGE = 8192  # rows of a chunk, at most: room behind the reservoir's own rows for a chunk on its way in
+STAGE = 8192  # maximum number of rows in a chunk: the space behind the sample for a staged chunk
 
 
 class Reservoir(NamedTuple):
-    """`capacity` rows of `arrays` for the sample, then room for a chunk, then as much for rows put
-    side by side.
+    """`capacity` rows of `arrays` for the sample, then space for a chunk, then as much for copies.
 
-    All chunks lie in the same arrays, so that no program compiles anew for one of another length.
-    The random choices are those of `seed` and the number of rows seen: the same stream fills the
-    same reservoir.
+    All chunks share these arrays, so that a chunk of another length compiles no new program. The
+    random choices depend on `seed` and the number of rows seen: the same stream fills the same
+    reservoir.
     """
 
     arrays: Any
@@ -41,43 +40,37 @@ class Reservoir(NamedTuple):
 
     @property
     def spare(self) -> int:
-        """The first place for rows put side by side."""
+        """The first place for copies of rows, side by side."""
         return self.capacity + STAGE
 
     @property
     def is_full(self) -> bool:
-        """Whether the next row would have to replace another."""
+        """Whether the next row would replace another."""
         return self.num_observations >= self.capacity
 
 
 class Exchange(NamedTuple):
-    """Rows of a chunk that enter the reservoir, counted from its first row, and their places
-    there.
-    """
+    """Indices in a chunk of the rows that enter the reservoir, and their places there."""
 
     entering: Int[np.ndarray, " rows"]
     slots: Int[np.ndarray, " rows"]
 
 
 def empty(example: Any, capacity: int, seed: int = 0) -> Reservoir:
-    """A reservoir for rows like those of `example`, a pytree of arrays, whose first row fills the
-    free places.
-    """
+    """A reservoir for rows like those of the pytree `example`, filled with its first row."""
     length = capacity + 2 * STAGE
     arrays = jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf[:1], length)), example)
     return Reservoir(arrays, capacity, seed)
 
 
 def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
-    """A chunk, a pytree of NumPy arrays, on the device, and its window, which follows the sample
-    in the same arrays.
+    """Copy a chunk, a pytree of NumPy arrays, behind the sample; also return its window.
 
-    It is not yet part of the sample.
+    The chunk is not yet part of the sample.
     """
     size = jax.tree.leaves(chunk)[0].shape[0]
     first = reservoir.capacity if reservoir.is_full else reservoir.num_observations
-    # Padded to a power of two, so that few programs are compiled. The padding is overwritten by
-    # the next chunk.
+    # Pad to a power of two to limit compilation. The next chunk overwrites the padding.
     length = min(STAGE, 1 << max(0, size - 1).bit_length())
     padded = jax.tree.map(lambda leaf: with_rows(leaf, length), chunk)
     arrays = _write(reservoir.arrays, padded, first)
@@ -86,17 +79,13 @@ def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
 
 
 def room(reservoir: Reservoir) -> int:
-    """The most rows of the next chunk: it does not reach beyond the row with which the reservoir
-    is full.
-    """
+    """Maximum number of rows in the next chunk, which must end where the reservoir gets full."""
     left = reservoir.capacity - reservoir.num_observations
     return min(left, STAGE) if left > 0 else STAGE
 
 
 def draw_exchange(reservoir: Reservoir, size: int) -> Exchange:
-    """Which of the next `size` rows enter a full reservoir, and where; of several for one place
-    the last stays.
-    """
+    """Draw which of the next `size` rows enter a full reservoir, and where; the last one stays."""
     generator = np.random.default_rng([reservoir.seed, reservoir.num_observations])
     numbers = reservoir.num_observations + 1 + np.arange(size)
     slots = generator.integers(0, numbers)
@@ -115,7 +104,7 @@ def side_by_side(reservoir: Reservoir, index: Int[np.ndarray, " rows"]) -> Windo
 
 
 def exchanged(reservoir: Reservoir, exchange: Exchange) -> Reservoir:
-    """The reservoir after the chosen rows of a staged chunk have taken their places."""
+    """The reservoir after the chosen rows of a staged chunk have entered."""
     source = reservoir.capacity + exchange.entering
     return reservoir._replace(arrays=_copy(reservoir.arrays, *_aligned(source, exchange.slots)))
 

@@ -1,9 +1,8 @@
-"""The state of an online estimate, and how a batch changes it: pure functions, which `Online`
-wraps.
+"""The state of an online estimate and its update by a batch: pure functions, wrapped by `Online`.
 
-A batch is cut into chunks. Each is staged beside the reservoir, taken in along the annealed path,
-and absorbed into the past (`chunks.advance`). At round numbers of rows the particles are drawn
-anew from the past, without the errors of the path.
+A batch is cut into chunks. Each is staged behind the reservoir, processed along the annealed path,
+and absorbed into the past (`chunks.advance`). At round numbers of rows the particles are redrawn
+from the past, without the errors of the path.
 """
 
 import math
@@ -25,22 +24,22 @@ from evidentia.online import reservoir as reservoirs
 from evidentia.online.past import Arriving, StreamPast
 from evidentia.result import Trajectory
 
-RECENT = 64  # annealing steps that diagnostics are taken from
+RECENT = 64  # annealing steps used for diagnostics
 
 
 class OnlineUpdate(NamedTuple):
     """The result of one batch.
 
     Attributes:
-        num_observations: rows seen so far, with this batch.
-        batch_size: rows of this batch.
-        log_predictive: log p(batch | rows before), in nats.
-        log_evidence: of all rows seen, in nats.
-        standard_error: of `log_evidence`, in nats.
-        num_annealing_steps: for this batch; many where the data have changed.
-        seconds: for this batch.
-        log_predictive_standard_error: of `log_predictive`, in nats, by which the variance of the
-            path grew. Drawing the particles anew after the batch reduces the error of
+        num_observations: rows seen so far, including this batch.
+        batch_size: rows in this batch.
+        log_predictive: log p(batch | earlier rows), in nats.
+        log_evidence: log evidence of all rows seen, in nats.
+        standard_error: standard error of `log_evidence`, in nats.
+        num_annealing_steps: annealing steps for this batch; many if the data have changed.
+        seconds: time for this batch.
+        log_predictive_standard_error: standard error of `log_predictive`, in nats, from the growth
+            of the path's variance. Redrawing the particles after the batch reduces the error of
             `log_evidence`, but not this one.
     """
 
@@ -55,7 +54,7 @@ class OnlineUpdate(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """An entry of the trajectory; annealing steps and seconds are counted from the first row."""
+    """A trajectory entry; annealing steps and seconds are counted from the first row."""
 
     num_observations: int
     log_evidence: float
@@ -65,15 +64,15 @@ class Mark(NamedTuple):
 
 
 class OnlineState(NamedTuple):
-    """All that the next update needs, and the history that `Online.evidence` shows.
+    """The state that the next update needs, and the history that `Online.evidence` shows.
 
     Attributes:
         path: the particles.
         past: the rows seen.
-        steps: the last annealing steps, of `num_steps`.
+        steps: the last of the `num_steps` annealing steps.
         num_steps: annealing steps so far.
-        marks: entries of the trajectory at round numbers of rows.
-        seconds: for all batches.
+        marks: trajectory entries at round numbers of rows.
+        seconds: time for all batches.
     """
 
     path: PathState
@@ -85,7 +84,7 @@ class OnlineState(NamedTuple):
 
 
 def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_size: int) -> OnlineState:
-    """The state before the first batch, which has columns like those of `arrays`."""
+    """The state before the first batch, whose columns are like those of `arrays`."""
     path = method.init(model, jax.random.key(seed))
     return OnlineState(path, StreamPast(reservoirs.empty(arrays, reservoir_size, seed)))
 
@@ -93,7 +92,7 @@ def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_siz
 def take_in_batch(
     model: BoundModel, method: SGAIS, state: OnlineState, arrays: Any
 ) -> tuple[OnlineState, OnlineUpdate]:
-    """State and result after a batch of any size."""
+    """Process a batch of any size; return the state and the result."""
     started, size = time.perf_counter(), num_rows(arrays)
     path, arriving = state.path, Arriving(state.past, arrays, standard_error=state.past.standard_error)
     end, steps = path.num_observations + size, []
@@ -104,7 +103,7 @@ def take_in_batch(
         path, arriving, info = chunks.advance(method, model, path, arriving, end, redrawing)
         path = path._replace(
             proposal=None
-        )  # it serves rows in memory, which can be looked at before the path
+        )  # only for rows in memory, which can be evaluated ahead of the path
         log_predictive += info.path.log_evidence - before.log_evidence
         variance += info.path.variance + arriving.standard_error**2 - before.variance - error_before**2
         steps.extend(info.steps)
@@ -127,14 +126,15 @@ def take_in_batch(
 
 
 def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
-    """The state with particles drawn anew from the past, if that is more certain than the path."""
+    """Redraw the particles from the past if that lowers the variance."""
     path, arriving, _ = chunks.redraw(method, model, state.path, Arriving(state.past, None))
     return state._replace(path=path._replace(proposal=None), past=arriving.past)
 
 
 def estimate(method: SGAIS, state: OnlineState) -> Estimate:
-    """The estimate for all rows seen; the error of the past counts in full, as weights and moves
-    depend on it.
+    """The estimate for all rows seen.
+
+    The error of the past counts in full, as weights and moves depend on it.
     """
     of_path = method.estimate(state.path)
     variance = of_path.variance + state.past.standard_error**2
@@ -142,7 +142,7 @@ def estimate(method: SGAIS, state: OnlineState) -> Estimate:
 
 
 def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
-    """The estimate at round numbers of rows, and at the last row."""
+    """The estimates at round numbers of rows and at the last row."""
     last = _mark(method, state)
     marks = [*(mark for mark in state.marks if mark.num_observations < last.num_observations), last]
     columns = {name: np.array([getattr(mark, name) for mark in marks]) for name in Mark._fields}
@@ -151,7 +151,7 @@ def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
 
 
 def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
-    """Diagnostics of the last annealing steps, and of the past."""
+    """Diagnostics of the last annealing steps and of the past."""
     spread = diagnostics.height_spread(model, state.past.window, state.path.population)
     measured = diagnostics.measure(state.steps, spread)
     measured["reservoir_standard_error"] = state.past.standard_error

@@ -1,3 +1,1 @@
-"""What is computed of a model and rows: sums over rows, the tempered posterior, gradients,
-expansions, modes, symmetry.
-"""
+"""Sums over rows, the tempered posterior, gradients, expansions, modes and symmetry."""

@@ -1,13 +1,11 @@
-"""Second-order Taylor expansions of a sum of log-likelihoods, which stand in for rows that are not
-looked at again.
-"""
+"""Second-order Taylor expansions of log-likelihood sums, in place of rows not visited again."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-Number = Any  # an array of NumPy in float64 on the host, or of JAX inside a compiled program
+Number = Any  # a float64 NumPy array on the host, or a JAX array inside a compiled program
 
 
 class Expansion(NamedTuple):
@@ -19,9 +17,7 @@ class Expansion(NamedTuple):
     hessian: Float[Number, "parameters parameters"]
 
     def rise(self, position: Float[Number, "*particles parameters"]) -> Float[Number, " *particles"]:
-        """The value at positions minus the value at the centre, which is large and would cost
-        digits in float32.
-        """
+        """The value minus that at the centre, which is large and would cost digits in float32."""
         step = position - self.centre
         return step @ self.gradient + 0.5 * ((step @ self.hessian) * step).sum(-1)
 
@@ -36,10 +32,10 @@ class Expansion(NamedTuple):
         return Expansion(centre, self.value + self.rise(centre), self.slope(centre), self.hessian)
 
     def plus(self, other: "Expansion", weight: Float[Number, ""] | float = 1.0) -> "Expansion":
-        """`self + weight * other`, two expansions about the same centre."""
+        """`self + weight * other`, for two expansions about the same centre."""
         sums = (mine + weight * its for mine, its in zip(self[1:], other[1:], strict=True))
         return Expansion(self.centre, *sums)
 
     def narrowed(self) -> "Expansion":
-        """The same in float32, for the device."""
+        """The same expansion in float32, for the device."""
         return Expansion(*(np.asarray(part, np.float32) for part in self))

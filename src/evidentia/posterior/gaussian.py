@@ -1,8 +1,7 @@
-"""A Gaussian about a mode of the posterior, and the Student t of the same shape, from which
-proposals are drawn.
+"""A Gaussian about a mode of the posterior, and a Student t of the same shape, for proposals.
 
-All in float64 on the host: a direction that only the prior informs has a precision of one beside
-10⁹ for others at 10⁶ rows.
+Everything is in float64 on the host: at 10⁶ rows, a direction that only the prior informs has
+precision one, others 10⁹.
 """
 
 import math
@@ -15,10 +14,9 @@ Draws = Float[np.ndarray, "draws parameters"]
 
 
 class LocalGaussian(NamedTuple):
-    """Mode, precision (the negative Hessian of the log-posterior at the mode) and log mass, in
-    nats.
+    """Mode, precision (the negative Hessian of the log-posterior there) and log mass, in nats.
 
-    The log mass is the log of the integral of likelihood times prior, if they were the Gaussian.
+    The log mass is the log of the integral of likelihood times prior in this approximation.
     """
 
     mode: Float[np.ndarray, " parameters"]
@@ -26,7 +24,7 @@ class LocalGaussian(NamedTuple):
     log_mass: float
 
     def draw(self, generator: np.random.Generator, count: int) -> Draws:
-        """Independent draws of the Gaussian."""
+        """Independent draws from the Gaussian."""
         return self.mode + _steps(generator, self, count)
 
 
@@ -35,9 +33,7 @@ def local_gaussian(
     log_posterior: float,
     precision: Float[np.ndarray, "parameters parameters"],
 ) -> LocalGaussian | None:
-    """The Gaussian that has the height and curvature of likelihood times prior at the mode; None
-    if it is not definite.
-    """
+    """Gaussian with the posterior's height and curvature at the mode; None if not definite."""
     if not is_definite(precision):
         return None
     log_determinant = np.linalg.slogdet(precision)[1]
@@ -46,20 +42,19 @@ def local_gaussian(
 
 
 def degrees_of_freedom(num_parameters: int) -> int:
-    """Degrees of freedom of the Student t: on a Gaussian posterior its draws are worth 0.99 of
-    their number at 1 parameter, 0.95 at 44.
+    """Degrees of freedom of the Student t, growing with the number of parameters.
 
-    With more parameters the tails must be lighter: heavy ones would put most draws too far out.
+    Heavy tails in many dimensions would put most draws too far out. On a Gaussian posterior, the
+    draws are worth 0.99 of their number with 1 parameter and 0.95 with 44.
     """
     return 10 + 2 * num_parameters
 
 
 def draw_student_t(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
-    """Draws from the multivariate Student t centred at the mode, with the inverse precision as its
-    scale.
+    """Draws from the multivariate Student t about the mode, scaled by the inverse precision.
 
-    Its tails are heavier than a Gaussian's, so that importance weights stay bounded on posteriors
-    with heavier ones.
+    Its tails are heavier than a Gaussian's, so importance weights stay bounded on heavy-tailed
+    posteriors.
     """
     freedom = degrees_of_freedom(len(gaussian.mode))
     stretch = np.sqrt(generator.chisquare(freedom, count) / freedom)
@@ -67,7 +62,7 @@ def draw_student_t(generator: np.random.Generator, gaussian: LocalGaussian, coun
 
 
 def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray, " draws"]:
-    """Log density of `draw_student_t` at positions."""
+    """Log density at positions of the distribution of `draw_student_t`."""
     size = len(gaussian.mode)
     freedom, root = degrees_of_freedom(size), np.linalg.cholesky(gaussian.precision)
     distance = np.sum(((positions - gaussian.mode) @ root) ** 2, axis=1)

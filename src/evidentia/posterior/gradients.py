@@ -1,12 +1,11 @@
 """Estimators of the gradient of the log-posterior: full batch, mini-batch, control variate.
 
-The density that a move leaves invariant is the tempered posterior of the data seen so far
-(`target`). An estimator is a small frozen configuration with three methods:
+A move leaves the tempered posterior of the data seen so far invariant (`target`). An estimator is
+a small frozen configuration with three methods:
 
-    prepare     on the host, before a move: brings its memory up to date with the past
-        (`Prepared`);
-    function    inside a compiled move: the function (key, positions) -> gradients;
-    adapt       on the host, after a move: takes the measured noise into account.
+    prepare     on the host, before a move: updates its memory with the past (`Prepared`);
+    function    inside a compiled move: returns the function (key, positions) -> gradients;
+    adapt       on the host, after a move: adapts to the measured noise.
 """
 
 from dataclasses import dataclass, replace
@@ -24,12 +23,10 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.rows import Positions, Window
 from evidentia.posterior.target import Target, expand_target, gradient_sum, posterior, prior_gradient
 
-ALLOWED_NOISE = (
-    0.1  # variance of a gradient's noise, in units of the gradient's own variance over the posterior
-)
-STEP = 8  # factor by which mini-batches grow and shrink: few sizes, as each is a program of its own
-QUIET_NOISE = ALLOWED_NOISE / STEP**2  # with a mini-batch a step smaller, still a step below what is allowed
-NOW = 0  # as `recentre_at`: the centre is chosen anew before the next move
+ALLOWED_NOISE = 0.1  # noise variance of a gradient, relative to the gradient's own posterior variance
+STEP = 8  # factor by which mini-batches grow and shrink: few sizes, as each needs its own program
+QUIET_NOISE = ALLOWED_NOISE / STEP**2  # even after shrinking, noise is a STEP below the allowed
+NOW = 0  # value of `recentre_at` that requests a new centre before the next move
 
 Centre = Float[np.ndarray, " parameters"]
 
@@ -38,11 +35,11 @@ class Prepared(NamedTuple):
     """What a move uses.
 
     Attributes:
-        estimator: perhaps a cheaper or a safer one than the one configured.
-        memory: what the estimator remembers until the next move.
-        target: the same density, perhaps with another boundary between past and chunk.
-        expansion: of the target's log-likelihood, in float64 on the host, for estimators that have
-            one.
+        estimator: the configured estimator, or a cheaper or safer one.
+        memory: the estimator's state until the next move.
+        target: the same density, possibly with another boundary between past and chunk.
+        expansion: expansion of the target's log-likelihood in float64 on the host, for estimators
+            that have one.
     """
 
     estimator: Any
@@ -77,13 +74,12 @@ class FullBatch:
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """The published estimator: (n / B) times the gradient of a mini-batch drawn from the past,
-    plus the whole chunk.
+    """The published estimator: (n / B) times a mini-batch gradient of the past, plus the chunk's.
 
         ∇ log p(θ) + (n/B) Σ_{b in B} ∇ℓ_b(θ) + λ Σ_{i in chunk} ∇ℓ_i(θ)
 
-    Each particle has a mini-batch of its own, drawn with replacement at each step. Unbiased, with
-    a variance of (n²/B) Var ∇ℓ that drowns the injected noise when n is large.
+    Each particle draws its own mini-batch, with replacement, at each step. The estimator is
+    unbiased, with a variance of (n²/B) Var ∇ℓ that exceeds the injected noise when n is large.
 
     Raises:
         ConfigurationError: `batch_size` is not a positive integer.
@@ -116,8 +112,7 @@ class MiniBatch:
             of_past = of_past * (past.weight * past.size / self.batch_size)
             if past.missing is not None:
                 of_past = of_past + past.missing.slope(positions)
-            # While the past is empty, the rows drawn are not data: not even a NaN of theirs may
-            # remain.
+            # While the past is empty, the rows drawn are not data: even their NaNs are dropped.
             of_past = jnp.where(past.size > 0, of_past, 0.0)
             of_chunk = target.temperature * gradient_sum(model, positions, target.chunk)
             return prior_gradient(model, positions) + of_past + of_chunk
@@ -125,17 +120,17 @@ class MiniBatch:
         return gradient
 
     def adapt(self, memory: Any, noise: float) -> Any:
-        """Nothing to adapt: the batch size is what the user chose."""
+        """Nothing to adapt: the user chose the batch size."""
         return memory
 
 
 class ControlVariateMemory(NamedTuple):
-    """What `ControlVariate` remembers between moves.
+    """State of `ControlVariate` between moves.
 
     Attributes:
         past: the expansion of the first `num_rows` rows.
-        num_rows: how many rows that is.
-        recentre_at: the number of rows from which on the centre is chosen anew.
+        num_rows: the number of rows in the expansion.
+        recentre_at: the number of rows at which a new centre is chosen.
         batch_size: rows in a mini-batch.
         age: moves about this centre so far.
     """
@@ -149,8 +144,7 @@ class ControlVariateMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlVariate:
-    """Second-order control variates: an expansion over all rows, plus a mini-batch of its
-    remainders.
+    """Second-order control variates: an expansion over all rows, plus a mini-batch of remainders.
 
     With g and H the gradient and Hessian at the centre c of all rows seen (the chunk's weighted by
     λ), and g_b, H_b those of one row,
@@ -158,16 +152,16 @@ class ControlVariate:
         ∇ log p(θ) + g + H (θ - c) + (n/B) Σ_{b in B} [∇ℓ_b(θ) - g_b - H_b (θ - c)]
 
     is unbiased, and its noise is of second order in θ - c: it vanishes for Gaussian likelihoods
-    and falls as the posterior narrows. One mini-batch serves all particles of a step: each
+    and decreases as the posterior narrows. All particles share one mini-batch per step: each
     particle's law is unchanged and the work becomes matrix products. The centre is the particles'
-    mean; it is chosen anew when the number of rows has doubled, and when the noise has grown
-    because the posterior moved away.
+    mean. It is updated when the number of rows has doubled, and when the noise has grown because
+    the posterior moved away.
 
-    Up to `exact_rows` rows the exact gradient is as cheap and is taken instead. `batch_size` is
-    where the mini-batch starts: where the measured noise about a new centre is more than a tenth
-    of the gradient's own variance, the mini-batch grows, up to the exact gradient; where the noise
-    is far below that, it shrinks again. The exact gradient has no noise to measure, and is given
-    up for a mini-batch when the number of rows has doubled.
+    Up to `exact_rows` rows the exact gradient is as cheap and is used instead. `batch_size` is the
+    initial size of the mini-batch. It grows, up to the exact gradient, if the measured noise about
+    a new centre is more than a tenth of the gradient's own variance, and shrinks again if the
+    noise is far below that. The exact gradient has no noise to measure, and gives way to a
+    mini-batch when the number of rows has doubled.
 
     Raises:
         ConfigurationError: `batch_size` is not a positive integer.
@@ -189,11 +183,9 @@ class ControlVariate:
     def prepare(
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre: Centre
     ) -> Prepared:
-        """Bring the expansion up to date; the exact gradient where it is cheaper than a useful
-        mini-batch.
-        """
+        """Update the expansion; use the exact gradient where it is cheaper than a mini-batch."""
         if target.temperature == 1.0 and target.window.missing is None:
-            target = posterior(target.window)  # a chunk that counts fully is part of the past
+            target = posterior(target.window)  # a chunk at full weight is part of the past
         past = target.past
         if past.size == 0 or past.size + target.chunk.size <= self.exact_rows:
             expansion = expand_target(model, past.expand(model, centre), target)
@@ -206,7 +198,7 @@ class ControlVariate:
     def _up_to_date(
         self, model: BoundModel, memory: ControlVariateMemory | None, past: Window, centre: Centre
     ) -> ControlVariateMemory:
-        """The memory with an expansion of the whole past."""
+        """The memory with an updated expansion of the whole past."""
         seen = past.num_observations
 
         def recentred(batch_size: int, recentre_at: int = 2 * seen) -> ControlVariateMemory:
@@ -215,14 +207,12 @@ class ControlVariate:
         if memory is None:
             return recentred(self.batch_size)
         if past.missing is not None:
-            # Such a window does not only grow: its rows change, and its expansion is computed for
-            # every move.
+            # The rows of such a window change, so its expansion is computed for every move.
             if not _is_exact_cheaper(memory, past):
                 return recentred(memory.batch_size)
             if seen < memory.recentre_at:
                 return recentred(memory.batch_size, memory.recentre_at)
-            # The posterior has narrowed since the mini-batch was too noisy, and the remainders
-            # with it.
+            # Since the mini-batch was too noisy, the posterior and the remainders have shrunk.
             return recentred(self._smaller(memory.batch_size))
         if memory.recentre_at == NOW:
             return recentred(memory.batch_size)
@@ -260,11 +250,9 @@ class ControlVariate:
         return gradient
 
     def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
-        """Choose the centre anew where the noise is large, and a larger mini-batch where it is
-        large about a new centre.
+        """Request a new centre if the noise is large, or a larger mini-batch if the centre is new.
 
-        A smaller one where it is tiny. The exact gradient, whose noise is zero, says nothing about
-        mini-batches.
+        Tiny noise shrinks the mini-batch. The exact gradient, whose noise is zero, changes nothing.
         """
         if memory is None or noise == 0.0:
             return memory
@@ -283,8 +271,6 @@ def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:
 
 
 def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Observations:
-    """Rows drawn with replacement: a pytree whose leaves have `shape` in place of the leading
-    axis.
-    """
+    """Rows drawn with replacement: a pytree with `shape` in place of the leading axis."""
     index = jax.random.randint(key, shape, rows.start, rows.stop)
     return jax.tree.map(lambda leaf: leaf[index], rows.arrays)

@@ -1,12 +1,12 @@
-"""The modes of a posterior: the only search for them, from any starting points.
+"""Search for the modes of a posterior, from any starting points.
 
-Far from a mode L-BFGS climbs towards it (`climb`); near it Newton's method finds it, with the
-precision there (`newton`). Draws of the prior are mostly far from the posterior of many rows, and
-10⁶ rows are too many to look at often: `find_modes` searches with some of the rows, from draws of
-the prior that these make likely, and moves the modes that it finds to all rows.
+Far from a mode, L-BFGS climbs towards it (`climb`); near it, Newton's method finds it and its
+precision (`newton`). Prior draws are mostly far from the posterior of many rows, and 10⁶ rows are
+too many to visit often. `find_modes` therefore searches with some of the rows, from prior draws
+that these make likely, and then refines the modes with all rows.
 
-Derivatives are computed in float64: at 10⁶ rows a float32 Hessian drowns directions that only the
-    prior informs.
+Derivatives are computed in float64: at 10⁶ rows a float32 Hessian loses directions that only the
+prior informs.
 
 Source: Nocedal and Wright (2006), Numerical Optimization, sections 3.1 and 3.3 (sufficient
 increase, line search); Dauphin et al. (2014), Advances in Neural Information Processing Systems
@@ -30,24 +30,23 @@ from evidentia.posterior.symmetry import relabel
 from evidentia.posterior.target import expand_prior
 
 MAX_STEPS = 50  # of Newton's method
-MAX_HALVINGS = 10  # of one step
-TOLERANCE = 0.01  # squared distance to the mode at which it stops, in posterior standard deviations
-FINE_TOLERANCE = 1e-6  # of the modes that `find_modes` returns
+MAX_HALVINGS = 10  # per step
+TOLERANCE = 0.01  # squared distance to the mode where it stops, in posterior standard deviations
+FINE_TOLERANCE = 1e-6  # for the modes that `find_modes` returns
 MAX_CLIMB = 300  # steps of L-BFGS
-NUM_DRAWS = 1024  # draws of the prior, of which
-NUM_STARTS = 10  # are the starting points of the search
-FEW_ROWS = 2000  # rows of the search
-MIN_LOG_MASS = -12.0  # of a mode relative to the largest, in nats: smaller ones are left out
+NUM_DRAWS = 1024  # prior draws
+NUM_STARTS = 10  # starting points of the search, chosen from these draws
+FEW_ROWS = 2000  # rows used in the search
+MIN_LOG_MASS = -12.0  # relative to the largest mode, in nats; smaller modes are left out
 
 Vector = Float[np.ndarray, " parameters"]
 
 
 def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian, ...]:
-    """The modes of the posterior of `rows`, the largest first, each once; empty if none with
-    definite curvature was found.
+    """Distinct posterior modes with definite curvature, largest first; empty if none is found.
 
-    With interchangeable components, each mode is in one order of many, and its log mass is that of
-    this order alone.
+    With interchangeable components, each mode is given in one of many orders, and its log mass is
+    that of this order alone.
     """
     few = rows.sample(FEW_ROWS)
     found: list[LocalGaussian] = []
@@ -64,10 +63,9 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
 
 
 def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[LocalGaussian, ...]:
-    """Each mode once, the largest first, without the smallest (`MIN_LOG_MASS`).
+    """Each mode once, largest first, without the smallest (`MIN_LOG_MASS`).
 
-    Two modes are the same within a standard deviation, with interchangeable components in any
-    order.
+    Two modes are the same within a standard deviation, in any order of interchangeable components.
     """
     modes: list[LocalGaussian] = []
     for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
@@ -78,9 +76,7 @@ def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[
 
 
 def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
-    """Whether a position is within a standard deviation of a mode, with components in the nearest
-    order.
-    """
+    """Whether a position is within a standard deviation of a mode, in the nearest order."""
     if model.exchangeable:
         both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
         position = np.asarray(relabel(model, both, np.array([1.0, 0.0]))[1], np.float64)
@@ -89,10 +85,9 @@ def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
 
 
 def likely_draws(model: BoundModel, rows: Rows, key: Array) -> Float[np.ndarray, "starts parameters"]:
-    """Distinct draws of the prior, chosen with probabilities that follow a power of their
-    likelihood.
+    """Distinct prior draws, chosen with probabilities proportional to a power of their likelihood.
 
-    The power leaves an effective sample size of twice their number.
+    The power leaves an effective sample size of twice the number of draws chosen.
     """
     key_draw, key_choose = jax.random.split(key)
     positions = model.sample_prior(key_draw, NUM_DRAWS)
@@ -103,16 +98,16 @@ def likely_draws(model: BoundModel, rows: Rows, key: Array) -> Float[np.ndarray,
         return np.empty((0, positions.shape[1]))
     temperature = weights.next_temperature(np.zeros(NUM_DRAWS), log_likelihoods, 0.0, 2.0 * NUM_STARTS)
     log_shares = temperature * log_likelihoods
-    # Without replacement, in proportion to their shares: the largest after Gumbel noise.
+    # Sampling without replacement with these shares: the largest after Gumbel noise.
     order = np.argsort(-(log_shares + np.asarray(jax.random.gumbel(key_choose, (NUM_DRAWS,)))))
     return np.asarray(positions, np.float64)[order[: min(NUM_STARTS, possible)]]
 
 
 def climb(model: BoundModel, rows: Rows, start: Vector) -> Vector:
-    """A position near a mode, uphill on the log-posterior from any position where it is finite.
+    """A position near a mode, reached from any position with a finite log-posterior.
 
-    Far from a mode Newton's steps fail where the log-posterior is not concave or a likelihood
-    overflows: of twelve starts of a Poisson regression one arrives; with L-BFGS all do.
+    Far from a mode, Newton's steps fail where the log-posterior is not concave or a likelihood
+    overflows: of twelve starts of a Poisson regression, one converges; with L-BFGS all do.
     """
     from scipy.optimize import minimize  # slow to import, and only some searches need it
 
@@ -121,7 +116,7 @@ def climb(model: BoundModel, rows: Rows, start: Vector) -> Vector:
         is_finite = np.isfinite(point.log_posterior) and np.isfinite(point.gradient).all()
         return (-point.log_posterior, -point.gradient) if is_finite else (1e300, np.zeros_like(position))
 
-    options = {"maxiter": MAX_CLIMB, "ftol": 1e-6}  # of the log-posterior: Newton's method does the rest
+    options = {"maxiter": MAX_CLIMB, "ftol": 1e-6}  # of the log-posterior; Newton's method does the rest
     return minimize(depth, np.asarray(start, np.float64), jac=True, method="L-BFGS-B", options=options).x
 
 
@@ -134,12 +129,11 @@ def newton(
 ) -> LocalGaussian | None:
     """The mode near `start`; None if it is not found or the curvature there is not definite.
 
-    Steps that do not lead uphill are halved until they do. Where the Hessian is indefinite, its
-    eigenvalues count with their absolute values, so that a step leads away from a saddle. An
-    approximate `precision` (that of fewer rows, scaled) saves Hessians: it is kept for as long as
-    each step shortens the distance by three quarters. The squared distance to the mode, in
-    posterior standard deviations, is below the `tolerance` at the end, and the log mass has half
-    that error at most.
+    Steps that do not lead uphill are halved until they do. Where the Hessian is indefinite,
+    absolute eigenvalues are used, so that a step leads away from a saddle. An approximate
+    `precision` (that of fewer rows, scaled) saves Hessians: it is kept while each step shortens
+    the distance by three quarters. At the end, the squared distance to the mode, in posterior
+    standard deviations, is below `tolerance`, and the log mass has at most half that error.
     """
     metric, is_current = precision, False
     here = _look(model, rows, np.asarray(start, np.float64))
@@ -191,9 +185,7 @@ def _look(model: BoundModel, rows: Rows, position: Vector) -> _Point:
 
 
 def _uphill(model: BoundModel, rows: Rows, here: _Point, step: Vector, distance: float) -> _Point | None:
-    """The point after the step, or after the first of its halves that leads uphill by enough; None
-    after many.
-    """
+    """The first point uphill enough, after the step or its halvings; None if there is none."""
     rounding = 1e-10 * abs(here.log_posterior)
     for share in 0.5 ** np.arange(MAX_HALVINGS):
         there = _look(model, rows, here.position + share * step)
@@ -210,7 +202,7 @@ def _with_all_rows(
 
 
 def _absolute(matrix: np.ndarray) -> np.ndarray:
-    """The matrix with its eigenvalues' absolute values; near zero a millionth of the largest."""
+    """The matrix with absolute eigenvalues, at least a millionth of the largest."""
     if is_definite(matrix):
         return matrix
     values, vectors = np.linalg.eigh(matrix)

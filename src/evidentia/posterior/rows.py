@@ -1,13 +1,11 @@
-"""Rows: what may be asked of observations, wherever they are, and a window of them on the device.
+"""Rows: a protocol for observations, wherever they are, and a window of them on the device.
 
-`Rows` is the protocol that everything above this room relies on: how many, a few of them to hold
-locally, their log-likelihood at positions, and its derivatives at one position. `Window`
-implements it for arrays on the device. A window can stand for more rows than it holds, as the past
-of a stream does.
+All higher layers rely on the protocol `Rows`: the number of rows, a small local sample,
+log-likelihoods at positions, and derivatives at one position. `Window` implements it for arrays on
+the device. A window can represent more rows than it holds, such as the past of a stream.
 
-Every sum over the rows of a window goes through `fold_rows`, which walks them block by block
-inside one compiled program: a window of any length runs without compiling anew, and no array of
-size particles × rows is ever held.
+Every sum over the rows of a window uses `fold_rows`, which loops over blocks inside one compiled
+program: windows of any length share a program, and no array of size particles × rows is ever held.
 """
 
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
-FEW = 100_000  # rows times parameters up to which a Hessian takes no time
+FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 BLOCK_SIZE = 512  # rows per block: large enough for matrix products, small enough to stay in the cache
 
 Carry = TypeVar("Carry")
@@ -37,16 +35,15 @@ class Rows(Protocol):
 
     @property
     def num_observations(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         ...
 
     def sample(self, count: int) -> "Window":
-        """At most `count` of them, spread evenly, on the device."""
+        """At most `count` rows, spread evenly, on the device."""
         ...
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
-        """Log-likelihood of all rows at every particle, in nats, as float64 deviations from a
-        common offset.
+        """Log-likelihood of all rows at every particle, in nats: float64 deviations and an offset.
 
         Particle i has the log-likelihood `deviations[i] + offset`; the deviation is -inf where a
         row has -inf, and NaN where a row has NaN or +inf.
@@ -56,22 +53,19 @@ class Rows(Protocol):
     def expand(
         self, model: BoundModel, centre: Float[np.ndarray, " parameters"], hessian: bool = True
     ) -> Expansion:
-        """Log-likelihood of all rows at one position with its gradient and Hessian, in float64 on
-        the host.
+        """Log-likelihood of all rows at one position, with gradient and Hessian, in host float64.
 
-        Without `hessian` the Hessian may be zero, and the look takes the time of a few
-        likelihoods.
+        Without `hessian` the Hessian may be zero, and the cost is that of a few likelihoods.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Window:
-    """The observations `start <= row < stop` of `arrays`, a pytree whose leaves share their
-    leading axis.
+    """The observations `start <= row < stop` of `arrays`, a pytree with a shared leading axis.
 
-    With `missing` the R rows stand for n: each counts `weight` = n/R times, and `missing` expands
-        what is then still missing,
+    With `missing`, the R rows represent n: each counts `weight` = n/R times, and `missing` expands
+    the remainder,
 
         Σ_{i ≤ n} ℓ_i(θ) = (n/R) Σ_{i in window} ℓ_i(θ) + Q(θ).
 
@@ -80,7 +74,7 @@ class Window:
     estimator, here with the same sample at every position).
 
     Attributes:
-        first_row: the number of the first row in messages, where that is not `start`.
+        first_row: the number of the first row in messages, if not `start`.
     """
 
     arrays: Observations
@@ -97,41 +91,39 @@ class Window:
 
     @property
     def num_observations(self) -> int:
-        """The number of rows that it stands for."""
+        """The number of rows that the window represents."""
         return round(self.weight * self.size)
 
     @property
     def span(self) -> str:
-        """The rows in words."""
+        """The row numbers, for messages."""
         first = self.start if self.first_row is None else self.first_row
         return f"rows {first} to {first + self.size - 1}"
 
     def part(self, start: int, stop: int) -> "Window":
-        """The rows from `start` to `stop`, counted from the first of the window, as a plain
-        window.
-        """
+        """A plain window of the rows from `start` to `stop`, relative to this window."""
         return Window(self.arrays, self.start + start, self.start + stop)
 
     def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
-        """How much each row counts, by its place in the arrays; zero outside the window."""
+        """The weight of each row, by its index in the arrays; zero outside the window."""
         inside = (index >= self.start) & (index < self.stop)
         return jnp.where(inside, self.weight, 0.0)
 
     def sample(self, count: int) -> "Window":
-        """At most `count` of the rows, spread evenly; the plain window itself if it has no more."""
+        """At most `count` rows, spread evenly; all rows as a plain window if there are no more."""
         if self.size <= count:
             return Window(self.arrays, self.start, self.stop)
         index = np.linspace(self.start, self.stop - 1, count).astype(int)
         return Window(jax.tree.map(lambda leaf: leaf[index], self.arrays), 0, count)
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
-        """As `Rows.log_likelihoods`, without the loss of digits that float32 would bring.
+        """As `Rows.log_likelihoods`, without the loss of digits of plain float32 sums.
 
-        The log-likelihood of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats; and
-        rounding of single rows adds up where data take few values, such as counts. So each row's
-        average over the particles is subtracted, and the small deviations are summed in float32.
-        The offset makes a few of the particles right on average, whose sums are computed in
-        float64 too.
+        The log-likelihood of 10⁶ rows is about -10⁶, where float32 has steps of 0.06 nats; and the
+        rounding errors of single rows add up where data take few values, such as counts. So each
+        row's average over the particles is subtracted, and the small deviations are summed in
+        float32. The offset makes a few particles, whose sums are also computed in float64, right
+        on average.
         """
         deviations = np.asarray(_deviations(model, positions, self), np.float64)
         few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
@@ -142,9 +134,7 @@ class Window:
     def exact_log_likelihoods(
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
     ) -> LogLikelihoods:
-        """Log-likelihood of all rows at a few particles, in float64: the context leaves JAX's own
-        setting alone.
-        """
+        """Log-likelihood of all rows at a few particles, in float64 under any setting of JAX."""
         with jax.enable_x64(True):
             return np.asarray(_exact_sums(model, np.asarray(positions, np.float64), self))
 
@@ -162,7 +152,7 @@ class Window:
 
 jax.tree_util.register_pytree_node(
     Window,
-    # `first_row` is for messages only: it outgrows 32 bits, and programs need not know it.
+    # `first_row` is for messages only: it can exceed 32 bits, and programs do not need it.
     lambda window: (
         (window.arrays, window.start, window.stop, window.weight, window.missing),
         None,
@@ -172,24 +162,22 @@ jax.tree_util.register_pytree_node(
 
 
 def without_missing(window: Window) -> Window:
-    """The window with each of its rows counting once."""
+    """The window with each of its rows counted once."""
     return replace(window, weight=1.0, missing=None)
 
 
 def fold_rows(
     function: Callable[[Carry, Observations, Float[Array, " block"]], Carry], initial: Carry, rows: Any
 ) -> Carry:
-    """Fold `function(carry, block, weights)` over the rows of a window or a tempered target, block
-    by block.
+    """Fold `function(carry, block, weights)` over the rows of a window or target, block by block.
 
-    `weights` says how much each row of the block counts: zero for rows outside.
+    `weights` holds the weight of each row of the block, zero for rows outside.
     """
     capacity, size = _capacity(rows.arrays), block_size(rows.arrays)
 
     def body(index, carry):
         first = rows.start + index * size
-        # At the end of the arrays the slice moves back; rows that it shows for a second time have
-        # weight zero.
+        # At the end of the arrays the slice is shifted back; rows seen twice get weight zero.
         shifted = jnp.minimum(first, capacity - size)
         block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), rows.arrays)
         row = shifted + jnp.arange(size)
@@ -200,7 +188,7 @@ def fold_rows(
 
 
 def block_size(arrays: Observations) -> int:
-    """Rows in a block of `fold_rows`."""
+    """Rows per block of `fold_rows`."""
     return min(BLOCK_SIZE, _capacity(arrays))
 
 
@@ -210,9 +198,7 @@ def weighted_sum(
     block: Observations,
     weights: Float[Array, " block"],
 ) -> Float[Array, ""]:
-    """Weighted sum of the log-likelihoods of a block's rows at one particle, in the precision of
-    its position.
-    """
+    """Weighted log-likelihood of a block's rows at a particle, in its position's precision."""
     values: Array = model.log_likelihood(position, _in_precision_of(position, block))
     return jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
 
@@ -222,7 +208,7 @@ def _capacity(arrays: Observations) -> int:
 
 
 def _in_precision_of(position: Array, block: Observations) -> Observations:
-    # In 64 bits integers are widened too: what is computed from 32 bits stays there.
+    # In 64 bits integers are widened too, since results computed from 32 bits stay in 32 bits.
     if position.dtype != jnp.float64:
         return block
     wide = {"f": jnp.float64, "i": jnp.int64}
@@ -240,7 +226,7 @@ def _deviations(model: BoundModel, positions: Positions, window: Window) -> Arra
         return deviations + jnp.where(weights > 0, weights * values, 0.0).sum(1)
 
     deviations = fold_rows(add, jnp.zeros_like(positions[:, 0]), window)
-    # Constants do not matter here: the offset makes up for them.
+    # Constants do not matter here: the offset absorbs them.
     return deviations if window.missing is None else deviations + window.missing.rise(positions)
 
 

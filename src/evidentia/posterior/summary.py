@@ -1,6 +1,4 @@
-"""Summaries of weighted particles: means, standard deviations and quantiles of every scalar
-parameter.
-"""
+"""Means, standard deviations and quantiles of weighted particles, for each scalar parameter."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,9 +9,7 @@ from numpy import ndarray
 
 
 class ParameterSummary(NamedTuple):
-    """One scalar parameter: its name with indices, posterior mean, standard deviation and
-    quantiles.
-    """
+    """One scalar parameter: indexed name, posterior mean, standard deviation and quantiles."""
 
     name: str
     mean: float
@@ -31,7 +27,7 @@ def summarise(
     Args:
         posterior: arrays (particles, ...) by parameter name.
         log_weights: normalised log weights.
-        probabilities: which quantiles.
+        probabilities: the probabilities of the quantiles.
 
     Returns:
         One summary per scalar, in the order of the arrays; `weights[2, 0]` names an entry of an
@@ -59,10 +55,9 @@ def quantiles(
     weights: Float[ndarray, " particles"],
     probabilities: Sequence[float],
 ) -> Float[ndarray, "probabilities columns"]:
-    """Quantiles of weighted values, column by column: the inverse of the weighted distribution
-    function.
+    """Quantiles of weighted values, by column: the inverse of the weighted distribution function.
 
-    Between two particles it is linear; with equal weights it is Hazen's rule (`np.quantile(...,
+    It is linear between two particles; with equal weights it is Hazen's rule (`np.quantile(...,
     method="hazen")`).
     """
     order = np.argsort(values, axis=0)

@@ -1,9 +1,9 @@
-"""Interchangeable components: a mixture with its components in another order is the same model.
+"""Interchangeable components: a mixture with permuted components is the same model.
 
-The posterior of K such components has K! copies of each mode. Two things follow. Each particle may
-be relabelled, by an order of its own, without changing the posterior that they represent (Stephens
-2000): that brings the copies together, so that mean, covariance and one expansion are meaningful.
-And a proposal about one mode must count all K! copies:
+The posterior of K such components has K! copies of each mode. Two things follow. Each particle can
+be relabelled with its own permutation without changing the posterior that the particles represent
+(Stephens 2000). This brings the copies together, so that mean, covariance and one expansion are
+meaningful. And a proposal about one mode must count all K! copies:
 
     q(θ) = (1/K!) Σ_σ q₁(σθ) |∂σθ/∂θ|,        |∂σθ/∂θ| = p(θ)/p(σθ),
 
@@ -27,12 +27,12 @@ from jaxtyping import Array, Float, Int
 
 from evidentia.model.bound import BoundModel
 
-MAX_SWEEPS = 10  # of relabelling towards the mean after the last sweep
-FULL_SUM = 5  # components up to which all orders are summed; beyond, the identity and the swaps of two
+MAX_SWEEPS = 10  # of relabelling towards the mean of the previous sweep
+FULL_SUM = 5  # components up to which all orders are summed; above, the identity and swaps of two
 
 
 def num_orders(model: BoundModel) -> int:
-    """K! for K interchangeable components: the copies of each mode; one without such components."""
+    """K! for K interchangeable components, the copies of each mode; one if there are none."""
     if not model.exchangeable:
         return 1
     return math.factorial(model.parameter_shapes[model.exchangeable[0]][0])
@@ -44,9 +44,7 @@ def reorder(
     positions: Float[Array, "particles parameters"],
     orders: Int[Array, "particles components"],
 ) -> Float[Array, "particles parameters"]:
-    """Every particle with its components in an order of its own: component k is the one at
-    `order[k]` before.
-    """
+    """Every particle with its components permuted: component k is the former `order[k]`."""
 
     def one(position, order):
         params = {name: value[0] for name, value in model.constrain(position[None]).items()}
@@ -57,9 +55,7 @@ def reorder(
 
 
 class Order(NamedTuple):
-    """The mean and variance of each component's coordinates over the particles, and which
-    coordinates are logarithms.
-    """
+    """Mean and variance of each component's coordinates; which coordinates are logarithms."""
 
     mean: Float[np.ndarray, "components coordinates"]
     variance: Float[np.ndarray, "components coordinates"]
@@ -71,9 +67,7 @@ def relabel(
     positions: Float[Array, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
 ) -> Float[Array, "particles parameters"]:
-    """Particles with their components in the order that is nearest to the mean of all, under a
-    Gaussian for each component.
-    """
+    """Permute each particle's components to match the mean, under a Gaussian per component."""
     return put_in_order(model, positions, weights)[0]
 
 
@@ -82,7 +76,7 @@ def put_in_order(
     positions: Float[Array, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
 ) -> tuple[Float[Array, "particles parameters"], Order]:
-    """Relabelled particles, and the order that they are in."""
+    """Relabelled particles, and their order."""
     from scipy.optimize import linear_sum_assignment  # slow to import, and only mixtures need it
 
     is_log = _positive(model, positions)
@@ -97,8 +91,7 @@ def put_in_order(
             break
         orders = found
     is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
-    # Particles that keep their order keep their digits: the way through the constraint and back
-    # costs a few.
+    # Particles that keep their order are not touched: the constraint and its inverse cost digits.
     reordered: Array = reorder(model, positions, jnp.asarray(orders))
     moved = jnp.where(is_moved[:, None], reordered, positions)
     return moved, Order(mean, variance, is_log)
@@ -107,14 +100,12 @@ def put_in_order(
 def within(
     model: BoundModel, order: Order, log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]]
 ) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
-    """The density where components are in order, and zero elsewhere; the gradient is that of the
-    density itself.
+    """The density where components are in order, else zero; the gradient is that of the density.
 
-    Particles in order are moved by a kernel that has one scale for each component. The kernel
-    leaves the posterior invariant, but leaves the posterior of ordered components invariant only
-    if particles stay in order: relabelling after a move changes the scales between the move and
-    its reverse, which breaks detailed balance. With a few overlapping components that cost 0.3
-    nats.
+    A kernel with one scale per component moves the ordered particles. It leaves the posterior
+    invariant, but the posterior of ordered components only if particles stay in order: relabelling
+    after a move changes the scales between the move and its reverse, which breaks detailed
+    balance. With a few overlapping components this cost 0.3 nats.
     """
     permutations = jnp.asarray(_orders(len(order.mean)))
     places = jnp.arange(len(order.mean))
@@ -122,7 +113,7 @@ def within(
     def restricted(position):
         components = _components(model, position[None], order.is_log)
         cost = _costs(components, jnp.asarray(order.mean), jnp.asarray(order.variance), jnp)[0]
-        sums = cost[places, permutations].sum(-1)  # the identity is the first
+        sums = cost[places, permutations].sum(-1)  # the identity comes first
         outside = sums[0] > sums.min() + 1e-4 * jnp.abs(sums.min())
         return log_density(position) + jax.lax.stop_gradient(jnp.where(outside, -jnp.inf, 0.0))
 
@@ -130,9 +121,7 @@ def within(
 
 
 def _costs(components, mean, variance, numpy):
-    """For each particle (new place, old place): the distance of a component from the mean of the
-    new place.
-    """
+    """Distances of components to the means, for each particle as (new place, old place)."""
     distances = (components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None]
     return numpy.sum(distances + numpy.log(variance)[None, :, None], axis=-1)
 
@@ -142,9 +131,7 @@ def symmetrised(
     log_density: Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]],
     positions: Float[Array, "draws parameters"],
 ) -> Float[np.ndarray, " draws"]:
-    """Log of the average of a density over all orders of interchangeable components; without such,
-    of the density.
-    """
+    """Log of the average of a density over all orders of interchangeable components, if any."""
     if not model.exchangeable:
         return log_density(np.asarray(positions, np.float64))
     orders = _orders(model.parameter_shapes[model.exchangeable[0]][0])
@@ -156,7 +143,7 @@ def symmetrised(
 
 @partial(jax.jit, static_argnames="model")
 def _copies(model, positions, orders):
-    """Every position in every order, and the log Jacobian of the reordering."""
+    """Every position in every order, and the log Jacobian of each reordering."""
     log_prior = jax.vmap(model.log_prior)
 
     def one(order):
@@ -179,7 +166,7 @@ def _orders(num_components: int) -> list[tuple[int, ...]]:
 
 
 def _positive(model: BoundModel, positions) -> tuple[bool, ...]:
-    """Which of the interchangeable parameters are positive, and so compared by their logarithms."""
+    """Which interchangeable parameters are positive, and thus compared by their logarithms."""
     params = model.constrain(positions)
     return tuple(bool(np.all(np.asarray(params[name]) >= 0)) for name in model.exchangeable)
 
@@ -187,7 +174,7 @@ def _positive(model: BoundModel, positions) -> tuple[bool, ...]:
 def _components(
     model: BoundModel, positions, is_log: tuple[bool, ...]
 ) -> Float[Array, "particles components coordinates"]:
-    """The interchangeable parameters, one row for each component; positive ones as logarithms."""
+    """Interchangeable parameters, one row per component; positive ones as logarithms."""
     params = model.constrain(positions)
     columns = []
     for name, logarithm in zip(model.exchangeable, is_log, strict=True):

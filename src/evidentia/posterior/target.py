@@ -2,8 +2,8 @@
 
     log π_λ(θ) = log p(θ) + Σ_{past} ℓ_i(θ) + λ Σ_{chunk} ℓ_i(θ),       ℓ_i(θ) = log p(y_i | θ),
 
-with θ on the unconstrained scale. Everything here visits every row, block by block; estimates from
-a few of them are in `gradients`.
+with θ on the unconstrained scale. Everything here visits every row, block by block; `gradients`
+has estimates from a few rows.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,9 @@ from evidentia.posterior.rows import Positions, Window, fold_rows, weighted_sum
 
 
 class Target(NamedTuple):
-    """The tempered posterior of a window: rows before `boundary` are the past and count fully, the
-    others λ times.
+    """The tempered posterior of a window.
+
+    Rows before `boundary` are the past and count fully; the others count λ times.
     """
 
     window: Window
@@ -47,7 +48,7 @@ class Target(NamedTuple):
 
     @property
     def past(self) -> Window:
-        """The rows that count fully, with what they stand for."""
+        """The rows that count fully, with the rows that they represent."""
         return replace(self.window, stop=self.boundary)
 
     @property
@@ -57,11 +58,11 @@ class Target(NamedTuple):
 
     @property
     def num_observations(self) -> float:
-        """The number of rows of past and chunk."""
+        """The number of rows in past and chunk."""
         return self.past.num_observations + self.chunk.num_observations
 
     def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
-        """How much each row counts, by its place in the arrays."""
+        """The weight of each row, by its index in the arrays."""
         weights = jnp.where(index < self.boundary, self.window.weight, self.temperature)
         return jnp.where((index >= self.start) & (index < self.stop), weights, 0.0)
 
@@ -83,7 +84,7 @@ def prior_gradient(model: BoundModel, positions: Positions) -> Positions:
 
 
 def gradient_sum(model: BoundModel, positions: Positions, rows: Window | Target) -> Positions:
-    """Gradient of the log-likelihood at every particle, each row visited."""
+    """Gradient of the log-likelihood of all rows at every particle."""
 
     def add(carry, block, weights):
         gradient = jax.grad(weighted_sum, argnums=1)
@@ -97,10 +98,9 @@ def gradient_sum(model: BoundModel, positions: Positions, rows: Window | Target)
 def log_target(
     model: BoundModel, target: Target
 ) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
-    """log π_λ of one particle, exact, as a function that `jax.grad` can differentiate.
+    """Exact log π_λ of one particle, as a function that `jax.grad` can differentiate.
 
-    Value and gradient come from the same walk over the rows, which JAX could not differentiate:
-        its length is not static.
+    One pass over the rows gives value and gradient; JAX cannot differentiate its dynamic length.
     """
 
     def value_and_gradient(position):

@@ -1,4 +1,4 @@
-"""What is written for people: a folder of results, and the page in it that shows them."""
+"""Written results: a folder of files, and the page that shows them."""
 
 from evidentia.report.folder import results_dict, write_results
 from evidentia.report.page import write_report

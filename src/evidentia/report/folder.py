@@ -1,6 +1,4 @@
-"""A folder of results: numbers as JSON, trajectories as CSV and Parquet, pictures, and the page
-that shows them.
-"""
+"""A folder of results: numbers as JSON, trajectories as CSV and Parquet, pictures, a page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,19 +24,19 @@ def results_dict(
     data: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All numbers of a run as JSON can hold them.
+    """All numbers of a run, in a form that JSON can hold.
 
     Args:
         evidences: by name.
         comparison: of the same evidences.
-        title: of the run.
-        notes: what a reader should know, a sentence each.
-        data: where the data came from and what was done to them.
-        more: what else there is to say, by names of its own.
+        title: title of the run.
+        notes: notes for the reader, one sentence each.
+        data: source of the data and how they were prepared.
+        more: further entries, by name.
 
     Returns:
-        What `more` has, `title`, `notes`, `data`, `version`, `evidences` (see `Evidence.to_dict`)
-        and `comparison`.
+        The entries of `more`, `title`, `notes`, `data`, `version`, `evidences` (see
+        `Evidence.to_dict`) and `comparison`.
     """
     return {
         **(more or {}),
@@ -61,11 +59,10 @@ def write_results(
     data: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write `results.json`, `trajectory_<model>.csv` and `.parquet`, the pictures and `index.html`
-    into a folder.
+    """Write `results.json`, trajectories, pictures and the page `index.html` into a folder.
 
-    Numbers come first, so that they are there even if a picture fails. The arguments are those of
-    `results_dict`.
+    Trajectories are `trajectory_<model>.csv` and `.parquet`. Numbers are written first, so that
+    they exist even if a picture fails. The arguments are those of `results_dict`.
 
     Raises:
         OSError: the folder cannot be written to.

@@ -1,4 +1,4 @@
-"""The pictures of a report, drawn without pyplot, as PNG with the words that stand in for them."""
+"""The pictures of a report, as PNG with alternative text, drawn without pyplot."""
 
 import io
 import re
@@ -11,12 +11,12 @@ from evidentia.comparison import Comparison, plot_comparison
 from evidentia.display.plots import posterior_height
 from evidentia.result import Evidence
 
-MOST_SCALARS = 40  # of a posterior in one picture
+MOST_SCALARS = 40  # parameters in one picture of a posterior
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG image: the file's name without its ending, what it shows in words, and a caption."""
+    """A PNG image: file name without extension, alternative text, and caption."""
 
     name: str
     alt: str
@@ -25,7 +25,7 @@ class Picture:
 
 
 def comparison_picture(evidences: Mapping[str, Evidence], comparison: Comparison) -> Picture:
-    """How several models drew apart as the data came in."""
+    """Log Bayes factors and model probabilities against the number of observations."""
     figure = Figure(figsize=(8, 6.4), layout="constrained")
     prior = dict(zip(comparison.names, comparison.prior_probability, strict=True))
     plot_comparison(evidences, prior, axes=figure.subplots(2, 1, sharex=True))
@@ -33,28 +33,28 @@ def comparison_picture(evidences: Mapping[str, Evidence], comparison: Comparison
         "comparison",
         f"Two curves for each of {len(evidences)} models against the number of observations: log Bayes factor against "
         f"the best model, and model probability. {comparison.conclusion}",
-        "How the models drew apart. Above, the log Bayes factor of each against the best; below, the probability of each. "
+        "Top: log Bayes factor of each model against the best. Bottom: probability of each model. "
         "Bands are two standard errors.",
         _png(figure),
     )
 
 
 def evidence_picture(name: str, evidence: Evidence) -> Picture:
-    """The log evidence per observation as the data came in."""
+    """Log evidence per observation against the number of observations."""
     figure = Figure(figsize=(8, 4.2), layout="constrained")
     evidence.plot(figure.subplots())
     per_row = evidence.log_evidence / evidence.num_observations
     return Picture(
         f"evidence_{file_name(name)}",
         f"Log evidence per observation of {name} against the number of observations, ending at {per_row:.4f} nats.",
-        "Log evidence per observation: how well each new observation was predicted from those before it, on average. "
+        "Log evidence per observation: how well each new observation was predicted from the earlier ones, on average. "
         "It levels off once the parameters are known. The band is two standard errors.",
         _png(figure),
     )
 
 
 def posterior_picture(name: str, evidence: Evidence) -> Picture:
-    """Intervals of the parameters."""
+    """Posterior intervals of the parameters."""
     scalars = sum(values[0].size for values in evidence.posterior.values())
     figure = Figure(figsize=(8, posterior_height(min(scalars, MOST_SCALARS))), layout="constrained")
     evidence.plot_posterior(limit=MOST_SCALARS, ax=figure.subplots())
@@ -69,9 +69,7 @@ def posterior_picture(name: str, evidence: Evidence) -> Picture:
 def all_pictures(
     evidences: Mapping[str, Evidence], comparison: Comparison
 ) -> tuple[Picture | None, dict[str, list[Picture]]]:
-    """The comparison's picture, if there is one to make, and the pictures of each model in the
-    comparison's order.
-    """
+    """The picture of a comparison, None for one model, and those of each model in its order."""
     together = comparison_picture(evidences, comparison) if len(evidences) > 1 else None
     single = {
         name: [evidence_picture(name, evidences[name]), posterior_picture(name, evidences[name])]
@@ -81,7 +79,7 @@ def all_pictures(
 
 
 def file_name(name: str) -> str:
-    """A model's name as part of a file's name.
+    """A model's name as part of a file name.
 
     Example:
         >>> file_name("all 10 features")

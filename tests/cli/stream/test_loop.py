@@ -1,6 +1,4 @@
-"""The loop of `evidentia stream` without models: what ends it, what is saved then, which files it
-goes on with.
-"""
+"""The loop of `evidentia stream` without models: its end, its checkpoint and its files."""
 
 import signal
 import threading
@@ -25,7 +23,7 @@ ROWS = Batch({"y": np.arange(100.0)}, 100)
 
 
 class Counted:
-    """A session that only counts."""
+    """A session that only counts rows."""
 
     def __init__(self):
         self.position, self.onlines, self.has_rows = 0, {}, threading.Event()
@@ -49,9 +47,7 @@ def session() -> Any:
 
 @pytest.fixture
 def taken_in(tmp_path, session):
-    """Take in what a generator makes; what `consume` returns. The rows of the checkpoint are
-    `saved()`.
-    """
+    """Return `consume` on the batches of a generator; `saved()` gives the checkpoint's rows."""
 
     def taken_in(batches, stop=None, write=CheckpointFolder.write):
         source: Any = SimpleNamespace(batches=lambda skip: batches)
@@ -79,7 +75,7 @@ def full(*_):
 def test_the_end_of_the_source(taken_in, saved, tmp_path):
     assert taken_in(iter([ROWS, ROWS])) == (True, None)
     assert saved() == 200
-    assert read(tmp_path / "kept")[0]["journals"] == {"a": 1}  # carried on where no lines are written
+    assert read(tmp_path / "kept")[0]["journals"] == {"a": 1}  # kept although no lines are written
 
 
 def test_a_signal_in_the_middle_of_a_message_is_no_error(taken_in, saved, session):
@@ -120,7 +116,7 @@ def test_the_first_error_is_told_when_saving_fails_too(taken_in, capsys):
     assert "No space left" in str(taken_in(iter([ROWS]), write=full)[1])
 
 
-# The files that a run goes on with
+# The files of a resumed run
 # -------------------------------------------------------------------------------
 
 
@@ -139,7 +135,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def kept_and_opened(write, tmp_path):
-    """Two files as a checkpoint has them, and a function that opens what is there now."""
+    """Checkpoint records of two files, and a function that opens the current files."""
 
     def kept_and_opened(kind):
         for number in range(2):
@@ -167,25 +163,25 @@ def test_the_last_file_may_grow_and_others_may_follow(kept_and_opened, write, tm
             ".csv",
             0,
             range(12),
-            r"0\.csv has 28 bytes, and had 22 when .* added to the last of its files, 1\.csv",
+            r"0\.csv has 28 bytes but had 22 when .* added to the last file, 1\.csv",
         ),
         (
             ".parquet",
             0,
             range(12),
-            r"0\.parquet has 12 rows, and had 10 when the checkpoint in .* was written",
+            r"0\.parquet has 12 rows but had 10 when the checkpoint in .* was written",
         ),
-        (".csv", 1, range(10, 19), r"1\.csv has 29 bytes, and had 32"),
-        (".parquet", 1, range(10, 19), r"1\.parquet has 9 rows, and had 10"),
+        (".csv", 1, range(10, 19), r"1\.csv has 29 bytes but had 32"),
+        (".parquet", 1, range(10, 19), r"1\.parquet has 9 rows but had 10"),
         (
             ".csv",
             0,
             range(9, -1, -1),
-            r"0\.csv is not the file that it was .*: its first 22 bytes are others",
+            r"0\.csv has changed since .*: its first 22 bytes differ",
         ),
-        (".parquet", 0, range(9, -1, -1), r"0\.parquet is not the file .*: its first 10 rows are others"),
-        (".csv", 1, range(20, 60), r"1\.csv is not the file that it was .* Was it replaced\?"),
-        (".parquet", 1, range(20, 60), r"1\.parquet is not the file that it was"),
+        (".parquet", 0, range(9, -1, -1), r"0\.parquet has changed since .*: its first 10 rows differ"),
+        (".csv", 1, range(20, 60), r"1\.csv has changed since .* Was it replaced\?"),
+        (".parquet", 1, range(20, 60), r"1\.parquet has changed since the checkpoint"),
     ],
 )
 def test_files_in_which_rows_would_shift_are_refused(
@@ -204,9 +200,9 @@ def test_a_followed_file_is_known_by_the_rows_that_came(write, tmp_path):
     write("rows.csv", [1])
     one = with_additions(header, source)
     assert one == known_files(source) != header
-    write("rows.csv", [2, 3])  # another file in its place
+    write("rows.csv", [2, 3])  # a different file in its place
     assert with_additions(one, source) == one
-    with pytest.raises(CheckpointError, match="its first 4 bytes are others"):
+    with pytest.raises(CheckpointError, match="its first 4 bytes differ"):
         check_files(one, source, tmp_path)
     path.unlink()
     assert with_additions(one, source) == one

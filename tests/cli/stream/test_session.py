@@ -7,7 +7,7 @@ from evidentia.cli.stream.session import RECORDS, Session
 from evidentia.data.batches import Batch
 from evidentia.errors import CheckpointError, ConfigurationError, DataError
 
-# The same small problem as in tests/cli/test_stream.py, so that few programs are compiled.
+# The same small problem as in test_stream.py, so that few programs are compiled.
 MODELS = {"right": ev.models.linear_regression(2), "noisy": ev.models.linear_regression(2, noise_scale=2.0)}
 ALONE = {"right": MODELS["right"]}
 METHOD = ev.SGAIS(num_particles=64)
@@ -16,7 +16,7 @@ SIZE = 100
 
 @pytest.fixture(scope="module")
 def data():
-    """Rows of a regression, with other coefficients from row 600 on."""
+    """Rows of a regression whose coefficients change at row 600."""
     x = np.random.default_rng(0).standard_normal((1000, 2)).astype(np.float32)
     coefficients = np.where(np.arange(1000)[:, None] < 600, [1.0, -0.5], [-1.0, 1.5])
     noise = np.random.default_rng(1).standard_normal(1000)
@@ -38,7 +38,7 @@ def fed(session, data, numbers):
 
 @pytest.fixture(scope="module")
 def watching(data):
-    """A session with detectors over all rows, and what its batches brought."""
+    """A session with detectors after all rows, and its updates."""
     session = new_session(ALONE, false_alarm_rate=0.01)
     return session, fed(session, data, range(10))
 
@@ -82,7 +82,7 @@ def test_packed_and_unpacked_goes_on_bit_for_bit(data, watching, tmp_path, stop)
 
 
 def test_a_batch_is_taken_in_by_all_models_or_by_none(data):
-    """Here the second model refuses what the first has taken in."""
+    """The second model rejects a batch that the first has processed."""
     picky = ev.Model(
         MODELS["right"].prior, MODELS["right"].log_likelihood, name="picky", check_data=_refuse_large
     )

@@ -1,4 +1,4 @@
-"""`evidentia stream`: what is counted once stays counted once, whatever ends a run."""
+"""`evidentia stream`: every row counts exactly once, however a run ends."""
 
 import io
 import json
@@ -24,8 +24,7 @@ from evidentia.cli.stream import run as stream_run
 from evidentia.cli.stream.loop import Stop
 from evidentia.errors import CheckpointError
 
-# One small problem everywhere, the one of tests/stream/test_session.py, so that few programs are
-# compiled.
+# The same small problem as in test_session.py, so that few programs are compiled.
 NUM_ROWS, SIZE = 650, 100
 MODEL = ev.models.linear_regression(2)
 SMALL = ("--num-particles", 64, "--reservoir-size", 500, "--batch-size", SIZE)
@@ -40,7 +39,7 @@ def columns():
 
 @pytest.fixture
 def write(columns, tmp_path):
-    """Write the first rows as a file; its path."""
+    """Write the first rows to a file and return its path."""
 
     def write(name="rows.csv", rows=NUM_ROWS, **others):
         table = pa.table({key: value[:rows] for key, value in {**columns, **others}.items()})
@@ -54,9 +53,7 @@ def write(columns, tmp_path):
 
 @pytest.fixture
 def stream(capsys, monkeypatch):
-    """Run the command; its exit code, the one JSON object on standard output (None if nothing),
-    standard error.
-    """
+    """Run the command and return its exit code, its JSON object or None, and standard error."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def stream(*words):
@@ -69,7 +66,7 @@ def stream(capsys, monkeypatch):
 
 
 def updates(folder):
-    """The lines of updates without the seconds, which differ from run to run."""
+    """The lines of updates without the seconds, which differ between runs."""
     lines = [json.loads(line) for line in (folder / "updates.jsonl").read_text().splitlines()]
     assert all(line.pop("seconds") >= 0 for line in lines)
     return lines
@@ -77,7 +74,7 @@ def updates(folder):
 
 @pytest.fixture(scope="module")
 def by_hand(columns):
-    """What `Online` says of the same batches."""
+    """Updates of `Online` for the same batches."""
     online = ev.Online(MODEL, ev.SGAIS(num_particles=64), seed=5, reservoir_size=500)
     found = []
     for start in range(0, NUM_ROWS, SIZE):
@@ -110,7 +107,7 @@ def test_several_models_as_a_person_sees_them(capsys, write, tmp_path):
     words = ("stream", write("rows.parquet", 300), *LINEAR, "-m", f"{tmp_path}/own.py:noisy")
     assert main([*map(str, words), "--quiet"]) == 0
     out, err = capsys.readouterr()
-    assert "linear has the highest log evidence" in out and "300 rows in their order" in out
+    assert "linear has the highest log evidence" in out and "300 rows in order" in out
     assert err == ""
 
 
@@ -145,8 +142,8 @@ def test_standard_input(stream, write, columns, monkeypatch, by_hand):
     assert found["log_evidence"] == by_hand[-1].log_evidence
 
 
-# Going on
-# --------------------------------------------------------------------------------------------------------
+# Resuming
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_file_that_has_grown_is_read_from_where_it_was_left(stream, write, tmp_path, by_hand):
@@ -154,10 +151,10 @@ def test_a_file_that_has_grown_is_read_from_where_it_was_left(stream, write, tmp
     assert stream(write(rows=300), *words)[1]["num_observations"] == 300
     code, found, err = stream(write(), *words)
     assert code == 0
-    assert f"Note: Going on from 300 rows, as the checkpoint in {tmp_path / 'kept'} has them.\n" == err
+    assert f"Note: Resuming from 300 rows in the checkpoint in {tmp_path / 'kept'}.\n" == err
     assert (found["num_observations"], found["resumed_from"]) == (NUM_ROWS, 300)
     assert found["log_evidence"] == by_hand[-1].log_evidence
-    again = stream(write(), *words)[1]  # nothing is new
+    again = stream(write(), *words)[1]  # no new rows
     assert (again["resumed_from"], again["log_evidence"]) == (NUM_ROWS, found["log_evidence"])
     assert [line["num_observations"] for line in updates(tmp_path / "out")] == [
         100,
@@ -197,7 +194,7 @@ def test_an_error_in_the_data_keeps_what_was_before_it(stream, write, columns, t
 
 @pytest.fixture
 def kept(stream, write, tmp_path):
-    """A folder with the checkpoint of a run on rows.csv."""
+    """A folder with a checkpoint of a run on rows.csv."""
     assert stream(write(rows=200), *LINEAR, "--checkpoint", tmp_path / "kept")[0] == 0
     return tmp_path / "kept"
 
@@ -218,7 +215,7 @@ def test_what_does_not_belong_together_is_refused(stream, write, kept):
     assert "is of a run on rows.csv; got before.csv, rows.csv. New files must come after" in err
     code, found, err = stream(write(rows=150), *LINEAR, "--checkpoint", kept)
     assert (code, found) == (2, None)
-    assert re.search(r"rows\.csv has [\d,]+ bytes, and had [\d,]+ when the checkpoint in .* was written", err)
+    assert re.search(r"rows\.csv has [\d,]+ bytes but had [\d,]+ when the checkpoint in .* was written", err)
     assert (kept / "checkpoint").read_bytes() == before
     assert (
         stream(write(), write("later.csv", 100), *LINEAR, "--checkpoint", kept)[1]["num_observations"] == 750
@@ -259,14 +256,14 @@ def test_a_full_disk_is_a_note_as_long_as_the_run_goes_on(
     words = (*LINEAR, "--checkpoint", tmp_path / "kept", "--checkpoint-every", 0)
     exit_code, found, err = stream(write(), *words)
     assert (exit_code, found["num_observations"]) == (code, NUM_ROWS)
-    assert err.count("No space left on device. The run goes on, and tries again.") == 1
+    assert err.count("No space left on device. The run continues and will retry.") == 1
     assert err.count("Error: ") == (code == 2)
     assert tried[:4] == [100, 200, 300, 400]
     assert CheckpointFolder(tmp_path / "kept").has_checkpoint == (code == 0)
 
 
 # Stopping
-# --------------------------------------------------------------------------------------------------------
+# -----------------------------------------------------------------------------------------------
 
 
 def process(*words, **options):
@@ -289,9 +286,7 @@ def wait_for_rows(folder, rows):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_killed_and_resumed_is_as_never_killed(stream, write, tmp_path):
-    """Killed twice, at another distance from the last checkpoint; benchmarks/kills.py does it 50
-    times.
-    """
+    """Killed twice, at different times after a checkpoint; benchmarks/kills.py does 50 kills."""
     path = write()
     words = (*LINEAR, "--seed", 5)
     _, whole, _ = stream(path, *words, "--out", tmp_path / "whole")
@@ -303,7 +298,7 @@ def test_killed_and_resumed_is_as_never_killed(stream, write, tmp_path):
         run.kill()
         run.communicate()
     code, found, err = stream(*words, 10)
-    assert code == 0 and "Going on from" in err
+    assert code == 0 and "Resuming from" in err
     for name in ("num_observations", "log_evidence", "standard_error", "num_read"):
         assert found[name] == whole[name]
     assert updates(out) == updates(tmp_path / "whole")
@@ -311,7 +306,7 @@ def test_killed_and_resumed_is_as_never_killed(stream, write, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_sigterm_while_waiting_saves_and_leaves_with_0(stream, write, tmp_path, by_hand):
-    """A followed file: 50 rows of the last batch are still missing when the signal comes."""
+    """In a followed file, the last batch lacks 50 rows when the signal arrives."""
     path, out, kept = write(), tmp_path / "out", tmp_path / "kept"
     words = (path, *LINEAR, "--seed", 5, "--out", out, "--checkpoint", kept)
     run = process(*words, "--follow")
@@ -321,13 +316,13 @@ def test_sigterm_while_waiting_saves_and_leaves_with_0(stream, write, tmp_path, 
     assert run.returncode == 0
     found = json.loads(shown)
     assert (found["num_observations"], found["completed"]) == (600, False)
-    assert "Stopped after 600 rows; the same command goes on from there." in err
+    assert "Stopped after 600 rows; the same command resumes from there." in err
     assert stream(*words)[1]["log_evidence"] == by_hand[-1].log_evidence
 
 
 @pytest.fixture
 def stopping(monkeypatch):
-    """Make the signal come by itself, a number of seconds after the start."""
+    """Deliver a signal a number of seconds after the start."""
 
     def stopping(number, seconds):
         @contextmanager
@@ -371,12 +366,12 @@ def test_a_pipe_into_which_nothing_more_comes_can_be_left(stream, columns, stopp
         code, found, err = stream("-", *LINEAR)
     assert time.monotonic() - began < 10
     assert (code, found["num_observations"]) == (0, 0)
-    assert ("Stopped after 0 rows" if is_begun else "Stopped before any rows came") in err
+    assert ("Stopped after 0 rows" if is_begun else "Stopped before any rows arrived") in err
     os.close(write_end)
 
 
 # Mistakes
-# --------------------------------------------------------------------------------------------------------
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -384,7 +379,7 @@ def test_a_pipe_into_which_nothing_more_comes_can_be_left(stream, columns, stopp
     [
         (("-m", "linear", "-m", "linear", "-t", "y"), "--model names linear more than once"),
         (("-m", "linear", "-m", "own.py:linear", "-t", "y"), "--model names linear more than once"),
-        (("-m", "softmax", "-t", "y"), "--model softmax needs --num-classes where rows are read in sequence"),
+        (("-m", "softmax", "-t", "y"), "--model softmax needs --num-classes when rows are read in sequence"),
         (("-m", "softmax", "-t", "y", "--num-classes", 2), "column 'y' holds integers"),
         (("-m", "linear"), "--model linear needs --target"),
         (("-m", "linear", "-m", "mixture", "-t", "y"), "--model mixture has no target"),
@@ -427,8 +422,8 @@ def test_mistakes_get_one_message_and_exit_code_2(stream, write, words, message)
 def test_files_without_rows(stream, write, columns):
     code, found, err = stream(write(rows=0), *LINEAR)
     assert (code, found) == (2, None)
-    assert "rows.csv has no rows to take in" in err
+    assert "rows.csv has no rows to process" in err
     path = write(rows=3, a=np.full(3, np.nan))
     code, found, err = stream(path, *LINEAR, "--missing", "drop")
     assert code == 2
-    assert "has no rows to take in; 3 with missing values were left out" in err
+    assert "has no rows to process; 3 with missing values were dropped" in err

@@ -1,4 +1,4 @@
-"""What `evidentia stream` shows while it works."""
+"""The display of `evidentia stream`."""
 
 import io
 
@@ -34,7 +34,7 @@ def test_live_view_fits_80_columns():
     assert "waiting for rows" in shown
     for words in (
         "1,234,500 rows",
-        "12 with missing values left out",
+        "12 with missing values dropped",
         "-1,740,645.00 ± 0.12",
         "-1.4100",
         "0.971",

@@ -1,4 +1,4 @@
-"""CSV: what the first rows say holds to the end; a file that grows is read as it does."""
+"""CSV: types from the first rows hold to the end; a growing file can be followed."""
 
 import threading
 
@@ -12,7 +12,7 @@ from evidentia.errors import ConfigurationError, DataError
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """A stream of many blocks from a small file."""
+    """Split a small file into many blocks."""
     monkeypatch.setattr(csv, "BLOCK_SIZE", 64)
 
 
@@ -57,7 +57,7 @@ def test_what_the_first_rows_say_holds_to_the_end(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1,oops", r"table\.csv: column 'b' holds 'oops' in data row 51, which is no number\. Encode text"),
+        ("1,oops", r"table\.csv: column 'b' holds 'oops' in data row 51, .* not a number\. Encode text"),
         ("1,2,3", r"cannot be read as CSV text: Expected 2 columns, got 3: 1,2,3 \(in data row 51\)"),
         ("1,", r"has missing values in 1 of the \d+ rows .*\(the first is data row 51\), in 'b'"),
         ("1," + "2" * 200, "has a line of more than 64 bytes; is it CSV text"),
@@ -93,13 +93,13 @@ def test_a_later_file_without_the_column_is_named_at_once(tmp_path):
         read_csv(str(tmp_path / "*.csv"))
     with pytest.raises(ConfigurationError, match="only one file can be followed; got 2 paths"):
         read_csv(str(tmp_path / "*.csv"), follow=True)
-    with pytest.raises(ConfigurationError, match="stop is for follow=True"):
+    with pytest.raises(ConfigurationError, match="stop needs follow=True"):
         read_csv(tmp_path / "0.csv", stop=lambda: True)
 
 
 @pytest.fixture
 def grows(monkeypatch):
-    """Instead of waiting for a file to grow, do what a test says, one thing at each look."""
+    """Replace each wait for a file to grow with the next step of the test."""
     steps = []
     monkeypatch.setattr(csv.time, "sleep", lambda seconds: steps.pop(0)())
     return steps
@@ -115,7 +115,7 @@ def test_lines_are_read_as_they_are_written(tmp_path, grows):
     grows += [lambda: append("3"), lambda: append("3\n4\n"), lambda: append("5"), stop.set]
     source = read_csv(path, follow=True, stop=stop.is_set)
     assert [batch.arrays["y"].tolist() for batch in source.batches()] == [[1, 2], [333, 4]]
-    # The line that was not complete is there for the next reading, which goes on after four rows.
+    # The next read continues after four rows, with the line that was incomplete.
     append("6\n")
     stop.clear()
     grows += [stop.set]

@@ -1,6 +1,4 @@
-"""Arrays and iterables as sources: all rows in order, from where one likes; batches that do not
-fit are refused.
-"""
+"""Arrays and iterables as sources: rows in order, from any position; mismatches are errors."""
 
 from itertools import pairwise
 
@@ -39,7 +37,7 @@ def test_rows_with_missing_values_are_dropped_and_counted_and_positions_count_th
 
 
 def test_a_generator_may_fill_the_same_arrays_again():
-    """In the dtypes of batches, in which nothing has to be converted."""
+    """The arrays already have the dtypes of batches, so conversion does not copy them."""
     buffer = {"x": np.empty((3, 2), np.float32), "y": np.empty(3, np.int32)}
 
     def refilled():
@@ -104,7 +102,7 @@ def test_the_error_of_a_generator_is_its_own():
 def test_what_can_be_read_once_is_not_read_twice():
     source = IterableSource({"y": [float(i)]} for i in range(3))
     next(source.batches())
-    with pytest.raises(DataError, match="has been read before, and can be read only once"):
+    with pytest.raises(DataError, match="has been read before and can be read only once"):
         next(source.batches())
     again = IterableSource([{"y": [1.0]}])
     assert rows(again).tolist() == rows(again).tolist() == [1.0]
@@ -113,7 +111,7 @@ def test_what_can_be_read_once_is_not_read_twice():
 @pytest.mark.parametrize("source", [ArraySource({"y": [1.0, 2.0]}), IterableSource([{"y": [1.0, 2.0]}])])
 def test_positions(source):
     assert rows(source, skip=2).size == 0
-    with pytest.raises(DataError, match="the data end after 2 rows, but the first 3 were to be passed over"):
+    with pytest.raises(DataError, match="the data end after 2 rows, but the first 3 were to be skipped"):
         rows(source, skip=3)
     with pytest.raises(ConfigurationError, match="skip must be an integer of at least 0; got -1"):
         rows(source, skip=-1)

@@ -1,4 +1,4 @@
-"""Datasets of many files: their order, their folders, and that no more is read than is asked for."""
+"""Datasets of many files: their order, their folders, and reading no more than needed."""
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ def test_rows_that_are_skipped_are_not_read(tmp_path, monkeypatch):
 
 
 def test_the_first_batch_comes_before_the_rest_is_read(tmp_path):
-    """Of a row group of a million rows, and of files that are damaged further on."""
+    """The row group has a million rows, and a later file is damaged."""
     write(tmp_path / "0.parquet", row_group_size=1 << 21, y=np.zeros(1 << 21, np.float32))
     damaged = write(tmp_path / "1.parquet", y=np.arange(100_000.0))
     source = read_parquet(tmp_path)
@@ -76,7 +76,7 @@ def test_folders_of_a_partitioned_dataset_are_columns(tmp_path):
     assert rows(source, skip=1, name="year").tolist() == [2024, 2024]
     with pytest.raises(DataError, match="site=b.*'site' holds text"):
         read_parquet(tmp_path / "set")
-    # A file that is named by itself is in no folder.
+    # A file named directly gets no columns from its folders.
     alone = read_parquet(tmp_path / "set" / "year=2023" / "*" / "*.parquet")
     assert [list(batch.arrays) for batch in alone.batches()] == [["v"]]
 
@@ -93,7 +93,7 @@ def test_a_column_is_integer_if_it_is_so_in_every_file(tmp_path):
     ("columns", "message"),
     [
         ({"y": ["a", "b"]}, r"1\.parquet has columns that cannot be used: 'y' holds text"),
-        ({"z": [1]}, r"1\.parquet has no column 'y'. There are: z"),
+        ({"z": [1]}, r"1\.parquet has no column 'y'. Available: z"),
     ],
 )
 def test_files_that_do_not_fit_are_named_at_once(tmp_path, columns, message):
@@ -108,7 +108,7 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + bytes(100))
     (tmp_path / "empty").mkdir()
     for paths, message in [
-        (tmp_path / "text.parquet", "is not a Parquet file, whatever its name says"),
+        (tmp_path / "text.parquet", "is not a Parquet file, despite its name"),
         (tmp_path / "broken.parquet", "cannot be read as a Parquet file"),
         (tmp_path / "gone.parquet", "does not exist"),
         (tmp_path / "empty", r"is a folder without \.parquet files"),
@@ -122,7 +122,7 @@ def test_files_that_change_after_the_source_was_made(tmp_path):
     path = write(tmp_path / "0.parquet", y=[1, 2])
     source = read_parquet(path)
     write(path, y=[1, 2, 3])
-    with pytest.raises(DataError, match="has 3 rows, and had 2 when the source was made"):
+    with pytest.raises(DataError, match="has 3 rows but had 2 when the source was created"):
         list(source.batches())
     path.unlink()
     with pytest.raises(DataError, match=r"0\.parquet cannot be read: No such file or directory"):

@@ -1,6 +1,4 @@
-"""Parquet, CSV and Arrow streams give the same arrays for the same table; what cannot be used is
-named.
-"""
+"""Parquet, CSV and Arrow streams give the same arrays; errors name what is invalid."""
 
 import datetime
 import decimal
@@ -26,7 +24,7 @@ TABLE = {"f0": [0.5, 1.5, 2.5], "count": [1, 2, 3], "label": [0, 1, 1], "flag": 
 
 
 def source_of(folder, kind, table, columns=None, **options):
-    """The table as a file or stream of that kind, opened."""
+    """Write the table as a file or stream of a kind, and open it."""
     table = pa.table(table) if isinstance(table, dict) else table
     if kind == "ipc":
         stream = io.BytesIO()
@@ -83,7 +81,7 @@ def test_rows_with_missing_values_are_dropped_and_a_reading_can_go_on_anywhere(
 @pytest.mark.parametrize("kind", KINDS)
 def test_positions(tmp_path, kind):
     assert list(source_of(tmp_path, kind, TABLE).batches(skip=3)) == []
-    with pytest.raises(DataError, match="the data end after 3 rows, but the first 4 were to be passed over"):
+    with pytest.raises(DataError, match="the data end after 3 rows, but the first 4 were to be skipped"):
         list(source_of(tmp_path, kind, TABLE).batches(skip=4))
     with pytest.raises(ConfigurationError, match="skip must be an integer of at least 0"):
         source_of(tmp_path, kind, TABLE).batches(skip=-1)
@@ -157,9 +155,9 @@ def test_values_that_cannot_be_used(tmp_path, kind, table, message):
         (["words"], {}, DataError, r"has no column 'words'. Did you mean 'word'\?"),
         ({"x": ["f0", "word"]}, {}, DataError, "'word' holds text.*Encode text as numbers, or leave"),
         (["day"], {}, DataError, "'day' holds values of type date32.*, not numbers"),
-        ("f0", {}, ConfigurationError, "columns must be names of columns, or a mapping .*; got 'f0'"),
-        ([], {}, ConfigurationError, "columns must be names of columns"),
-        ({"x": []}, {}, ConfigurationError, r"columns\['x'\] must be one or more names of columns; got \[\]"),
+        ("f0", {}, ConfigurationError, "columns must be column names, or a mapping .*; got 'f0'"),
+        ([], {}, ConfigurationError, "columns must be column names"),
+        ({"x": []}, {}, ConfigurationError, r"columns\['x'\] must be one or more column names; got \[\]"),
         ({"x": ["f0", "f0"]}, {}, ConfigurationError, r"columns\['x'\] names a column more than once"),
         (["f0"], {"missing": "keep"}, ConfigurationError, "missing must be 'error' or 'drop'; got 'keep'"),
         (
@@ -168,7 +166,7 @@ def test_values_that_cannot_be_used(tmp_path, kind, table, message):
             ConfigurationError,
             r"types\['f0'\] must be int or float; got 'int'",
         ),
-        (["f0"], {"types": {"f9": int}}, ConfigurationError, "types names a column 'f9' that is not there"),
+        (["f0"], {"types": {"f9": int}}, ConfigurationError, "types names a column 'f9' that does not exist"),
     ],
 )
 def test_columns_that_are_none(tmp_path, kind, columns, options, error, message):

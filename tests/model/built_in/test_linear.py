@@ -32,7 +32,7 @@ def test_log_likelihood_is_the_normal_density():
     data, params = model.simulate(50, 0)
     position = jnp.array(
         [*params["weights"], params["intercept"]]
-    )  # real parameters: the vector is the parameters
+    )  # real parameters are their own unconstrained vector
     mean = data["x"].astype(np.float64) @ params["weights"] + params["intercept"]
     expected = stats.norm(mean, 0.5).logpdf(data["y"])
     np.testing.assert_allclose(

@@ -45,8 +45,8 @@ def test_the_likelihood_as_one_product_is_the_textbook_likelihood(bound, positio
     for i in range(5):
         particle = {name: value[i] for name, value in params.items()}
         expected = textbook(particle, y)
-        # The error of the expanded square: a few units in the last place of its largest term, y²/v
-        # or m²/v.
+        # The expanded square errs by a few units in the last place of its largest term, y²/v or
+        # m²/v.
         squares = (y[:, None] ** 2 + particle["means"] ** 2) / particle["variances"]
         largest = np.max(squares, axis=(1, 2)) + np.abs(expected)
         assert np.all(abs(log_likelihoods[i] - expected) < 16 * np.finfo(np.float32).eps * (1 + largest))
@@ -71,8 +71,8 @@ def test_prior_draws_have_the_quantiles_of_the_published_prior(params):
 def test_log_prior_is_the_density_of_the_parts(bound, positions, params):
     params = {name: value[0] for name, value in params.items()}
     free = np.asarray(positions[0], np.float64)
-    # The simplex by breaking a stick: weights_k = z_k (1 - z_1) … (1 - z_{k-1}), so |∂w/∂u| = Π_k
-    # w_k (1 - z_k).
+    # Stick breaking of the simplex: weights_k = z_k (1 - z_1) … (1 - z_{k-1}), so
+    # |∂w/∂u| = Π_k w_k (1 - z_k).
     sticks = 1 / (1 + np.exp(-(free[:4] - np.log([4, 3, 2, 1]))))
     expected = (
         np.log(24.0)  # the Dirichlet(1, 1, 1, 1, 1) density

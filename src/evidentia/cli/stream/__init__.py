@@ -1,1 +1,1 @@
-"""`evidentia stream`: the command, its loop, its session of models, its files and its view."""
+"""`evidentia stream`: the command, its loop, session, files and view."""

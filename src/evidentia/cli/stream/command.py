@@ -1,6 +1,4 @@
-"""`evidentia stream`: the log evidence of models, batch by batch, of rows that keep coming or do
-not fit in memory.
-"""
+"""`evidentia stream`: the log evidence of models, batch by batch, on streams and large files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +23,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="SOURCE...",
-            help="CSV or Parquet files, patterns, folders of Parquet files; or - for Arrow IPC on standard input.",
+            help="CSV or Parquet files, patterns or folders; or - for Arrow IPC on standard input.",
         ),
     ],
     models: Annotated[
@@ -41,12 +39,12 @@ def command(
     features: options.Features = None,
     missing: options.Missing = "error",
     num_classes: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="softmax: classes. Needed.")
+        int | None, typer.Option(metavar="COUNT", help="softmax: classes. Required.")
     ] = None,
     num_components: options.NumComponents = None,
     noise_scale: options.NoiseScale = None,
     batch_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in a batch.")] = 500,
-    reservoir_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows to keep of all seen.")] = 100_000,
+    reservoir_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in the reservoir.")] = 100_000,
     num_particles: Annotated[
         int | None, typer.Option(metavar="COUNT", help="Four times as many halve the standard error.")
     ] = None,
@@ -56,11 +54,11 @@ def command(
         typer.Option("--checkpoint", "-c", metavar="DIR", help="Resume from this folder, and save to it."),
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Between checkpoints; 0 for after each batch.")
+        float, typer.Option(metavar="SECONDS", help="Time between checkpoints; 0: after each batch.")
     ] = 10.0,
     false_alarm_rate: Annotated[
         float | None,
-        typer.Option(metavar="RATE", help="Watch for changes, with at most so many false alarms per batch."),
+        typer.Option(metavar="RATE", help="Detect changes, with at most RATE false alarms per batch."),
     ] = None,
     seed: options.Seed = 0,
     out: options.Out = None,
@@ -70,12 +68,12 @@ def command(
 ) -> None:
     """Follow the log evidence of models, batch by batch.
 
-    For files larger than memory, files that grow, and rows from other
-    programs. Rows are taken in once, in their order.
+    For files larger than memory, growing files, and rows from other
+    programs. Rows are processed once, in order.
 
-    SIGTERM and Ctrl-C end the run after the batch at work. With --checkpoint
-    the same command then goes on from there; no row is lost or counted twice,
-    nor is it when the process is killed.
+    SIGTERM and Ctrl-C end the run after the current batch. With --checkpoint,
+    the same command then resumes there. No row is lost or counted twice, even
+    if the process is killed.
     """
     from evidentia.cli.columns import split_features
     from evidentia.cli.models import check_names
@@ -117,12 +115,10 @@ def command(
 
 
 def _labelled(models: list[str]) -> dict[str, str]:
-    """The models by the names of their results: a model of the user's own has its name in the
-    file.
-    """
+    """Map result names to models; a user's own model has its name in the file."""
     labels = [model.rpartition(":")[2] for model in models]
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         raise ConfigurationError(
-            f"--model names {', '.join(twice)} more than once; models need names of their own. Leave one out, or rename it."
+            f"--model names {', '.join(twice)} more than once; each model needs its own name. Leave one out, or rename it."
         )
     return dict(zip(labels, models, strict=True))

@@ -1,6 +1,4 @@
-"""The files of a source as a checkpoint knows them: a run that goes on counts rows from their
-beginning, so they must be there.
-"""
+"""Records of a source's files for checkpoints, because a resumed run must find the same rows."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -17,17 +15,16 @@ from evidentia.data.sources import CsvSource, IpcSource, ParquetSource
 from evidentia.errors import CheckpointError, DataError
 
 FileSource = CsvSource | IpcSource | ParquetSource
-BYTES, ROWS, COLUMNS = 4096, 16, 8  # by which a file is known again, or fewer if it has fewer
-BUFFER_SIZE = 1 << 20  # bytes of a column that are read at a time: a row group may be larger than memory
+BYTES, ROWS, COLUMNS = 4096, 16, 8  # upper limits of the content that identifies a file
+BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
 
 
 class KnownFile(NamedTuple):
-    """A file as it was.
+    """The state of a file at a checkpoint.
 
     Attributes:
-        name: that it has wherever its folder is now.
-        size: the rows of a Parquet file; the bytes of a CSV file, since only reading it all would
-            tell its rows.
+        name: its name (see `file_names`), independent of where its folder is.
+        size: rows of a Parquet file; bytes of a CSV file, whose rows are unknown until read.
         beginning: SHA-256 of its first rows or bytes.
     """
 
@@ -37,7 +34,7 @@ class KnownFile(NamedTuple):
 
 
 def file_names(source: FileSource) -> list[str]:
-    """Names by which a run that goes on knows its files again, wherever their folder is now."""
+    """Names that identify the files of a resumed run, even if their folder has moved."""
     if isinstance(source, IpcSource):
         return [source.name]
     paths = _paths(source)
@@ -46,9 +43,7 @@ def file_names(source: FileSource) -> list[str]:
 
 
 def known_files(source: FileSource) -> list[KnownFile]:
-    """The files as they are, for a checkpoint; of standard input its name. Raises DataError if one
-    cannot be read.
-    """
+    """Record the files, or the name of standard input; DataError if a file is unreadable."""
     if isinstance(source, IpcSource):
         return [KnownFile(source.name, 0, "")]
     found = []
@@ -59,12 +54,10 @@ def known_files(source: FileSource) -> list[KnownFile]:
 
 
 def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile]:
-    """The same files; one that is followed as it is now, since it may have had no rows when it was
-    opened.
-    """
+    """Update the record of a followed file, which may have had no rows when it was opened."""
     if isinstance(source, CsvSource) and source.follow:
         (file,) = files
-        with suppress(DataError):  # of a file that has gone its reader tells
+        with suppress(DataError):  # the reader reports a removed file
             size = _size(source, 0)
             if size > file.size and _beginning(source, 0, file.size) == file.beginning:
                 return [KnownFile(file.name, size, _beginning(source, 0, size))]
@@ -72,14 +65,12 @@ def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile
 
 
 def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -> None:
-    """Raise CheckpointError unless a source has the files of a checkpoint, and what was added
-    stands behind their rows.
-    """
+    """Raise CheckpointError unless a source has a checkpoint's files, with rows only appended."""
     names, had = file_names(source), [file.name for file in before]
     if names[: len(had)] != had:
         raise CheckpointError(
             f"the checkpoint in {folder} is of a run on {listed(had)}; got {listed(names)}. New files must come after those, or "
-            "rows would be counted twice. Give the same, or another folder for --checkpoint."
+            "rows would be counted twice. Give the same files, or another folder for --checkpoint."
         )
     if isinstance(source, IpcSource):
         return
@@ -88,20 +79,20 @@ def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -
         size = _size(source, index)
         if size < file.size or (size > file.size and index < len(before) - 1):
             raise CheckpointError(
-                f"{path} has {size:,} {unit}, and had {file.size:,} when the checkpoint in {folder} was written. Rows may be "
-                f"added to the last of its files, {had[-1]}, and in new ones behind it; elsewhere others would be lost or "
-                "counted twice. Give the files as they were, or another folder for --checkpoint."
+                f"{path} has {size:,} {unit} but had {file.size:,} when the checkpoint in {folder} was written. Rows may only "
+                f"be added to the last file, {had[-1]}, or in new files after it; elsewhere, rows would be lost or counted "
+                "twice. Restore the files, or give another folder for --checkpoint."
             )
         if _beginning(source, index, file.size) != file.beginning:
             first = min(file.size, ROWS if isinstance(source, ParquetSource) else BYTES)
             raise CheckpointError(
-                f"{path} is not the file that it was when the checkpoint in {folder} was written: its first {first:,} {unit} "
-                "are others. Was it replaced? Give the files as they were, or another folder for --checkpoint."
+                f"{path} has changed since the checkpoint in {folder} was written: its first {first:,} {unit} differ. Was it "
+                "replaced? Restore the files, or give another folder for --checkpoint."
             )
 
 
 def listed(names: Sequence[object]) -> str:
-    """The first few of them."""
+    """Join the first names, and count the rest."""
     return ", ".join(map(str, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
@@ -117,7 +108,7 @@ def _size(source: CsvSource | ParquetSource, index: int) -> int:
 
 
 def _beginning(source: CsvSource | ParquetSource, index: int, size: int) -> str:
-    """SHA-256 of the first rows or bytes of what was a file of this size."""
+    """SHA-256 of a file's first rows or bytes, at most `size`."""
     if isinstance(source, CsvSource):
         with _reading(source.paths[index], ".csv"), source.paths[index].open("rb") as file:
             content = file.read(min(size, BYTES))
@@ -127,7 +118,7 @@ def _beginning(source: CsvSource | ParquetSource, index: int, size: int) -> str:
 
 
 def _first_rows(source: ParquetSource, index: int, count: int) -> bytes:
-    """Values, not bytes: a Parquet file is written anew when rows are added to it."""
+    """First rows by value, since a Parquet file is rewritten when rows are added."""
     part = source.parts[index]
     in_folders = [name for name, _ in part.folders]
     columns = [name for name in source.selection.names if name not in in_folders][-COLUMNS:]

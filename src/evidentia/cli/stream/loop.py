@@ -1,6 +1,4 @@
-"""The loop of `evidentia stream`: batches to models, checkpoints now and then, an end that loses
-nothing.
-"""
+"""The loop of `evidentia stream`: batches, checkpoints, and a safe end."""
 
 import signal
 import threading
@@ -23,15 +21,13 @@ from evidentia.errors import CheckpointError, DataError, EvidentiaError
 
 
 class Stop:
-    """Whether to stop after the batch at work, and which signal said so. A second Ctrl-C does not
-    wait for the batch.
-    """
+    """Request to stop after the current batch, made by a signal; a second Ctrl-C stops at once."""
 
     signal: int | None = None
     is_over: bool = False
 
     def ends_reading(self) -> bool:
-        """Whether what waits for rows is to give up."""
+        """Whether to stop waiting for rows."""
         return self.is_over or self()
 
     def __call__(self) -> bool:
@@ -39,7 +35,7 @@ class Stop:
         return self.signal is not None
 
     def handle(self, number: int, _frame: object) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         if number == signal.SIGINT and self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
@@ -47,7 +43,7 @@ class Stop:
 
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """SIGTERM and Ctrl-C ask for an end, instead of making one."""
+    """Turn SIGTERM and Ctrl-C into a request to stop."""
     stop = Stop()
     numbers = signal.SIGTERM, signal.SIGINT
     if threading.current_thread() is not threading.main_thread():  # other threads cannot set handlers
@@ -63,15 +59,15 @@ def stop_on_signals() -> Iterator[Stop]:
 
 @dataclass
 class Checkpoints:
-    """When and how a session is saved: what was read and what was written belong to one moment.
+    """Saves a session and the length of its journal together, at intervals.
 
     Attributes:
-        folder: where to; None for nowhere.
-        every: seconds between two; 0 for one after each batch.
-        journal: the lines of updates; None if none are written.
-        lengths: of the journals of the runs before, for the next run that writes one.
-        settings: of the run, which `check_settings` compares when it goes on.
-        source: of which `files` are the files, as `check_files` compares them.
+        folder: checkpoint folder, or None.
+        every: seconds between checkpoints; 0 saves after each batch.
+        journal: the journal of updates, or None.
+        lengths: lengths of the journals of earlier runs, for later runs with a journal.
+        settings: settings of the run, which `check_settings` compares on resuming.
+        source: the source of `files`, which `check_files` compares on resuming.
     """
 
     folder: CheckpointFolder | None
@@ -89,9 +85,7 @@ class Checkpoints:
         self._position = self.session.position
 
     def save_if_due(self) -> None:
-        """Save if it is time to, and anything has changed. A disk that is full is a note: the run
-        goes on without.
-        """
+        """Save if a checkpoint is due and anything has changed; a failure is only a note."""
         if self.folder is None or time.monotonic() - self._tried < self.every:
             return
         try:
@@ -99,7 +93,7 @@ class Checkpoints:
             self._is_failing = False
         except CheckpointError as error:
             if not self._is_failing:
-                output.show_note(f"{error} The run goes on, and tries again.")
+                output.show_note(f"{error} The run continues and will retry.")
             self._is_failing = True
         self._tried = time.monotonic()
 
@@ -121,7 +115,7 @@ class Checkpoints:
         self._position = self.session.position
 
     def save_at_end(self) -> CheckpointError | None:
-        """The same, for one who has perhaps another error to tell of: the error is returned."""
+        """Save if anything has changed; return the error instead of raising it."""
         try:
             self.save()
         except CheckpointError as error:
@@ -132,14 +126,13 @@ class Checkpoints:
 def consume(
     session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
 ) -> tuple[bool, EvidentiaError | None]:
-    """Take in the source from the session's position on.
+    """Process the source from the session's position.
 
     Returns:
-        Whether it came to its end, and the error that ended it before, or the one of the last
-        checkpoint.
+        Whether the source ended, and the error that stopped it or the final checkpoint, or None.
 
     Raises:
-        Exception: what is no `EvidentiaError`; what was taken in before is saved.
+        Exception: anything but an `EvidentiaError`, after saving the batches processed so far.
     """
     completed, problem = False, None
     try:
@@ -147,8 +140,7 @@ def consume(
     except EvidentiaError as error:
         problem = error
     except Exception:
-        # Not for a second Ctrl-C: what it came in the middle of may be half done, and nobody is to
-        # wait.
+        # Not after a second Ctrl-C: the batch may be half done, and the user should not wait.
         if (failure := checkpoints.save_at_end()) is not None:
             output.show_note(str(failure))
         raise
@@ -161,9 +153,7 @@ def consume(
 def _consume_batches(
     session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
 ) -> bool:
-    """Take in what comes until there is no more, or until it is to stop; whether it came to the
-    end of the source.
-    """
+    """Process batches until the source ends or a stop; return whether the source ended."""
     with closing(arriving(recut(source.batches(session.position), batch_size))) as batches:
         for batch in _until(stop, batches):
             if stop():
@@ -178,13 +168,11 @@ def _consume_batches(
                     checkpoints.journal.append(update.to_dict())
                 view.show(update)
             checkpoints.save_if_due()
-    return not stop()  # which ends a source that is followed
+    return not stop()  # a stop also ends a followed source
 
 
 def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
-    """The batches; after a signal, an error of reading is the end that stopping made, as within an
-    Arrow message.
-    """
+    """Yield batches; after a stop, a read error (as inside an Arrow message) is just the end."""
     try:
         yield from batches
     except DataError:
@@ -193,7 +181,7 @@ def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None
 
 
 def check_settings(content: Any, settings: Mapping[str, Any], folder: CheckpointFolder) -> None:
-    """Raise CheckpointError unless a checkpoint is one of this command with the same settings."""
+    """Raise CheckpointError unless a checkpoint is from this command with the same settings."""
     if not isinstance(content, dict) or not {"session", "settings", "files", "journals"} <= set(content):
         raise CheckpointError(
             f"{folder.path} holds a checkpoint that evidentia stream did not write. Give another folder."
@@ -205,8 +193,8 @@ def check_settings(content: Any, settings: Mapping[str, Any], folder: Checkpoint
     ]
     if differing:
         raise CheckpointError(
-            f"the checkpoint in {folder.path} is of a run with {', '.join(differing)}. Give the same, or another folder for "
-            "--checkpoint."
+            f"the checkpoint in {folder.path} is of a run with {', '.join(differing)}. Give the same settings, or another "
+            "folder for --checkpoint."
         )
 
 

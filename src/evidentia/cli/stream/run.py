@@ -1,6 +1,4 @@
-"""A run of `evidentia stream`: from its arguments to a session on a source, and what is shown and
-written at its end.
-"""
+"""A run of `evidentia stream`, from its arguments to its results."""
 
 import signal
 import sys
@@ -29,15 +27,13 @@ from evidentia.errors import DataError, EvidentiaError
 from evidentia.evidence import SGAIS
 from evidentia.result import jsonable
 
-# The classes that a checkpoint of a run may name.
+# The classes that a run's checkpoint may contain.
 RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The arguments of the command, checked one by one. `models` has what `--model` was given, by
-    the names of results.
-    """
+    """Checked arguments of the command. `models` maps result names to values of `--model`."""
 
     sources: list[str]
     models: Mapping[str, str]
@@ -58,9 +54,7 @@ class Plan:
     quiet: bool
 
     def settings(self, features: list[str]) -> dict[str, Any]:
-        """What decides the numbers, by the names of the arguments: a run that goes on must have
-        the same.
-        """
+        """Arguments that determine the numbers; a resumed run must have the same."""
         return {
             "--model": list(self.models.values()),
             **{f"--{name.replace('_', '-')}": value for name, value in self.options.items()},
@@ -74,15 +68,15 @@ class Plan:
         }
 
     def columns(self, names: list[str]) -> dict[str, str | list[str]]:
-        """The arrays of the models from the columns of the source."""
+        """Assign the source's columns to the models' arrays."""
         return arrays_of(", ".join(self.sources), names, self.target, self.features)
 
     def types(self, names: list[str]) -> dict[str, type[int] | type[float]]:
-        """What the columns are, whatever the first rows look like."""
+        """Column types that do not depend on the first rows."""
         return types_of(names, self.target, list(self.models.values()))
 
     def session(self, num_features: int, content: Mapping[str, Any] | None) -> Session:
-        """A new session, or the one of a checkpoint."""
+        """Create a session, or restore the one of a checkpoint."""
         models = {label: named_model(name, num_features, self.options) for label, name in self.models.items()}
         if content is not None:
             return Session.unpacked(content["session"], models)
@@ -91,11 +85,10 @@ class Plan:
 
 
 def run(plan: Plan) -> None:
-    """Take in the source, and show and write what was found; goes on from a checkpoint if there is
-    one.
+    """Process the source, resuming from a checkpoint if there is one; show and write the results.
 
     Raises:
-        EvidentiaError: what is wrong; what was computed before is saved, written and shown.
+        EvidentiaError: any failure; earlier results are saved, written and shown.
         typer.Exit: after Ctrl-C.
     """
     checkpoint = None if plan.checkpoint is None else CheckpointFolder(plan.checkpoint)
@@ -103,7 +96,7 @@ def run(plan: Plan) -> None:
         content = read(folder.path, RECORDS)[0] if folder is not None and folder.has_checkpoint else None
         source = _opened(plan, stop)
         if source is None:
-            output.show_note("Stopped before any rows came. A checkpoint, if there was one, is as it was.")
+            output.show_note("Stopped before any rows arrived. An existing checkpoint is unchanged.")
             if plan.as_json:
                 output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
         else:
@@ -124,7 +117,7 @@ def _stream(
     session = plan.session(len(features), content)
     resumed_from = session.num_observations if content is not None else None
     if resumed_from is not None and folder is not None:
-        output.show_note(f"Going on from {resumed_from:,} rows, as the checkpoint in {folder.path} has them.")
+        output.show_note(f"Resuming from {resumed_from:,} rows in the checkpoint in {folder.path}.")
     lengths = {} if content is None else content["journals"]
     journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", lengths)
     checkpoints = Checkpoints(
@@ -139,8 +132,8 @@ def _stream(
         data = {"file": ", ".join(plan.sources), "files": names, "target": plan.target, "features": features}
         problem = _finish(plan, session, data, completed, resumed_from) or problem
     elif completed:
-        left_out = f"; {session.num_dropped:,} with missing values were left out" * bool(session.num_dropped)
-        problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to take in{left_out}.")
+        left_out = f"; {session.num_dropped:,} with missing values were dropped" * bool(session.num_dropped)
+        problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to process{left_out}.")
     elif plan.as_json and problem is None:
         output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
     if problem is not None:
@@ -148,9 +141,7 @@ def _stream(
 
 
 def _opened(plan: Plan, stop: Stop) -> FileSource | None:
-    """The source, or None if the run was stopped while it waited for the first bytes of standard
-    input.
-    """
+    """Open the source; None if stopped while waiting for the first bytes of standard input."""
 
     def opened() -> Iterator[FileSource]:
         stdin = stoppable(sys.stdin.fileno(), stop.ends_reading) if plan.sources == ["-"] else None
@@ -169,20 +160,20 @@ def _opened(plan: Plan, stop: Stop) -> FileSource | None:
             if source is not None or stop():
                 return source
     except EvidentiaError:
-        if not stop():  # else it is the end that stopping made
+        if not stop():  # else the stop caused the error
             raise
     return None
 
 
 def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None:
-    how = "the same command goes on from there" if folder else "with --checkpoint the next run could go on"
+    how = "the same command resumes from there" if folder else "with --checkpoint, the next run could resume"
     output.show_note(f"Stopped after {session.num_observations:,} rows; {how}.")
 
 
 def _finish(
     plan: Plan, session: Session, data: Mapping[str, Any], completed: bool, resumed_from: int | None
 ) -> EvidentiaError | None:
-    """Write and show the results; the error if they cannot be written."""
+    """Write and show the results; return the error if they cannot be written."""
     evidences = {
         name: replace(evidence, completed=completed) for name, evidence in session.evidences().items()
     }
@@ -192,7 +183,7 @@ def _finish(
     problem = None
     if plan.out is not None:
         try:
-            results.write(plan.out)  # before anything is shown: the reader of a pipe may have gone
+            results.write(plan.out)  # first: printing fails if the reader of a pipe has closed it
         except EvidentiaError as error:
             problem = error
     if plan.as_json:
@@ -205,7 +196,7 @@ def _finish(
 
 
 def _summary(session: Session, completed: bool, resumed_from: int | None) -> dict[str, Any]:
-    """The numbers for other programs: of one model as they are, of several by name."""
+    """Numbers for other programs: plain for one model, by name for several."""
     log_evidence = {name: online.log_evidence for name, online in session.onlines.items()}
     errors = {name: online.standard_error for name, online in session.onlines.items()}
     one = next(iter(log_evidence)) if len(log_evidence) == 1 else None
@@ -229,9 +220,9 @@ def _notes(session: Session, data: Mapping[str, Any]) -> list[str]:
     target = f", target {data['target']}" if data["target"] is not None else ""
     shown = ", ".join(data["features"][:50])
     notes = [
-        f"{data['file']}: {session.num_observations:,} rows in their order{target}, features: {shown}.",
+        f"{data['file']}: {session.num_observations:,} rows in order{target}, features: {shown}.",
     ]
     if session.num_dropped:
-        notes.append(f"{session.num_dropped:,} rows with missing values were left out.")
+        notes.append(f"{session.num_dropped:,} rows with missing values were dropped.")
     notes += [f"Alarm: {describe(alarm)}." for alarm in session.alarms]
     return notes

@@ -1,9 +1,7 @@
-"""Several models on one source, batch by batch: what `evidentia stream` does, without files and
-screens.
+"""The core of `evidentia stream`: several models on one source, without input and output.
 
-A batch is taken in by all models or by none. All that decides the next batch can be packed into
-one checkpoint, together with the position in the source, so that a run that was stopped goes on as
-if it had not been.
+All models process a batch, or none does. One checkpoint holds the complete state and the position
+in the source, so that a stopped run resumes as if uninterrupted.
 """
 
 import time
@@ -25,28 +23,28 @@ from evidentia.result import Evidence, jsonable
 
 
 class Alarm(NamedTuple):
-    """A change that one of the models found."""
+    """A change detected for one of the models."""
 
     model: str
     change: Change
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the alarm as a dictionary for JSON."""
         return jsonable({"model": self.model, **self.change._asdict()})
 
 
 class SessionUpdate(NamedTuple):
-    """What a batch brought.
+    """The result of a batch.
 
     Attributes:
-        num_observations: rows seen so far, with this batch.
-        batch_size: rows of this batch.
-        num_dropped: rows left out so far, because they had missing values.
-        updates: what each model's `update` returned, by name.
-        probabilities: of the models by name, given everything seen, from equal ones.
-        reports: of the change detectors, by the name of the model; empty without them.
-        alarms: the changes that were found with this batch.
-        seconds: that the batch took.
+        num_observations: number of rows so far, including this batch.
+        batch_size: number of rows in this batch.
+        num_dropped: number of rows dropped so far because of missing values.
+        updates: the result of each model's `update`, by name.
+        probabilities: posterior model probabilities by name, from a uniform prior.
+        reports: reports of the change detectors by model name; empty without detectors.
+        alarms: the changes detected in this batch.
+        seconds: time for this batch.
     """
 
     num_observations: int
@@ -59,7 +57,7 @@ class SessionUpdate(NamedTuple):
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; numbers that are not finite become None."""
+        """Return the update as a dictionary for JSON; non-finite numbers become None."""
         shown = "log_evidence", "standard_error", "log_predictive", "num_annealing_steps"
         models: dict[str, dict[str, Any]] = {
             name: {
@@ -75,35 +73,34 @@ class SessionUpdate(NamedTuple):
         return jsonable({**counts, "models": models, "alarms": alarms, "seconds": self.seconds})
 
 
-# The classes that a checkpoint of a session may name.
+# The classes that a session's checkpoint may contain.
 RECORDS: dict[str, type] = fingerprint.RECORDS | {
     record.__name__: record for record in (Alarm, Change, ChangeState, EDetectorState)
 }
 
 
 class Session:
-    """Models on one source, with their probabilities, and with detectors of changes if a rate of
-    false alarms is given.
+    """Models on one source with their probabilities, optionally with change detectors.
 
-    Every model has the same seed, so that each finds what it would find alone.
+    Every model has the same seed and gives the same result as if run alone.
 
     Attributes:
-        onlines: the estimates by name.
-        detectors: of changes, by the name of the model; they hold the same estimates.
-        position: rows of the source that were read, with those that were left out.
-        num_dropped: rows that were left out.
-        alarms: the changes found so far.
-        seconds: that all batches took.
+        onlines: the online estimators by name.
+        detectors: the change detectors by model name; they hold the same estimators.
+        position: number of rows read from the source, including dropped ones.
+        num_dropped: number of dropped rows.
+        alarms: the changes detected so far.
+        seconds: time for all batches.
 
     Args:
-        models: by name.
-        method: the configuration of `SGAIS`, for all of them.
-        seed: of all estimates and detectors.
-        reservoir_size: rows that each model keeps.
-        false_alarm_rate: per batch and model, of a `ChangeDetector` for each; None for none.
+        models: models by name.
+        method: configuration of `SGAIS` for all models.
+        seed: seed of all estimators and detectors.
+        reservoir_size: number of rows in each model's reservoir.
+        false_alarm_rate: rate per batch of each model's `ChangeDetector`; None for no detectors.
 
     Raises:
-        ModelError, ConfigurationError: what cannot be used, and what is needed instead.
+        ModelError, ConfigurationError: an invalid model or argument.
 
     Example:
         >>> session = Session({"linear": model})  # doctest: +SKIP
@@ -135,33 +132,32 @@ class Session:
 
     @property
     def num_observations(self) -> int:
-        """Rows that every model has taken in."""
+        """Number of rows processed by every model."""
         return next(iter(self.onlines.values())).num_observations
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """The models' probabilities given everything seen, from equal ones before."""
+        """Posterior model probabilities, from a uniform prior."""
         log_evidence = np.array([online.log_evidence for online in self.onlines.values()])
         errors = np.array([online.standard_error for online in self.onlines.values()])
         shares, _ = model_probabilities(log_evidence, errors, prior_of(list(self.onlines), None, "prior"))
         return dict(zip(self.onlines, shares.tolist(), strict=True))
 
     def evidences(self) -> dict[str, Evidence]:
-        """The results so far by name; none before the first row."""
+        """Return the results so far by name; empty before the first row."""
         return {name: online.evidence() for name, online in self.onlines.items() if self.num_observations}
 
     def update(self, batch: Batch) -> SessionUpdate | None:
-        """Take in a batch of the source, where `position` stands; None if all its rows had been
-        left out.
+        """Process the batch at `position` in the source; return None if all rows were dropped.
 
-        Raises EvidentiaError as the models do. Then everything is as it was before the batch.
+        Raises EvidentiaError as the models do; the session is then unchanged.
         """
         found = None
         if batch.num_rows:
             before = self._kept()
             try:
                 found = self._taken_in(batch)
-            except BaseException:  # Ctrl-C too must not leave a batch that only some models have taken in
+            except BaseException:  # also Ctrl-C: a batch must not be processed by only some models
                 self._put_back(before)
                 raise
             self.alarms += found.alarms
@@ -171,9 +167,7 @@ class Session:
         return found
 
     def packed(self) -> dict[str, Any]:
-        """All that makes up this session but the models' functions, for a checkpoint; see
-        `RECORDS`.
-        """
+        """Pack the session for a checkpoint, without the models' functions; see `RECORDS`."""
         names = "position", "num_dropped", "alarms", "seconds"
         return {
             "onlines": {name: online.packed() for name, online in self.onlines.items()},
@@ -184,7 +178,7 @@ class Session:
 
     @classmethod
     def unpacked(cls, content: Mapping[str, Any], models: Mapping[str, Model]) -> "Session":
-        """The session that `packed` described. Raises CheckpointError if a model is another one."""
+        """Restore a packed session. Raises CheckpointError if a model differs."""
         if set(content["onlines"]) != set(models):
             raise CheckpointError(
                 f"models must be those of the checkpoint, {', '.join(content['onlines'])}; got {', '.join(models)}."
@@ -212,7 +206,7 @@ class Session:
             }
 
     def _taken_in(self, batch: Batch) -> SessionUpdate:
-        """What a batch brings to the models, which change; nothing else does."""
+        """Update the models with a batch and return the result; nothing else changes."""
         started = time.perf_counter()
         updates, reports = self._updates(batch.arrays)
         return SessionUpdate(
@@ -234,7 +228,7 @@ class Session:
         return updates, reports
 
     def _kept(self) -> tuple[list, list]:
-        """What a batch changes, as it is."""
+        """Snapshot of the state that a batch changes."""
         detectors: list[Any] = [
             (detector, detector.state, detector.segment, detector.candidates)
             for detector in self.detectors.values()

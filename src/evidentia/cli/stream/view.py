@@ -1,6 +1,4 @@
-"""The display of `evidentia stream` while it runs: a live table on a terminal, elsewhere a plain
-line now and then.
-"""
+"""The display of `evidentia stream`: a live table on a terminal, elsewhere plain lines."""
 
 from __future__ import annotations
 
@@ -18,17 +16,17 @@ from evidentia.cli.stream.session import Alarm, SessionUpdate
 from evidentia.display import text
 from evidentia.display.progress import short_count
 
-PACE_SECONDS = 10.0  # over which the rows per second are averaged
+PACE_SECONDS = 10.0  # averaging time of the rows per second
 LINES_EVERY = 5.0  # seconds between plain lines
 ALARMS_SHOWN = 5
 
 
 class View:
-    """The state of the display; by itself it shows nothing.
+    """The state of the display; this base class shows nothing.
 
     Attributes:
         last: the result of the last batch.
-        is_waiting: whether the run waits for rows.
+        is_waiting: whether the run is waiting for rows.
         alarms: all alarms of this run.
     """
 
@@ -37,13 +35,13 @@ class View:
         self.is_waiting = True
         self.alarms: list[Alarm] = []
         self._started = time.monotonic()
-        # Never started: it draws nothing, but measures the speed.
+        # Never started, so it draws nothing; it only measures the speed.
         self._pace = Progress(speed_estimate_period=PACE_SECONDS)
         self._pace.add_task("rows", total=None)
         (self._task,) = self._pace.tasks
 
     def begin(self) -> None:
-        """A batch has arrived."""
+        """Note that a batch has arrived."""
         self.is_waiting = False
 
     def show(self, update: SessionUpdate) -> None:
@@ -53,15 +51,15 @@ class View:
         self.alarms += update.alarms
 
     def wait(self) -> None:
-        """No rows have arrived for a while."""
+        """Note that no rows have arrived for a while."""
         self.is_waiting = True
 
     def rows_per_second(self) -> str:
-        """Over the last seconds; empty after the first batch, which takes longer."""
+        """Recent speed; empty after the first batch, which takes longer."""
         return "" if self._task.speed is None else f"{short_count(self._task.speed)} rows/s"
 
     def render(self) -> RenderableType:
-        """The live table, for a terminal of 80 columns or more."""
+        """Build the live table, for a terminal of 80 columns or more."""
         clock = text.duration(time.monotonic() - self._started)
         if self.last is None:
             state = "waiting for rows" if self.is_waiting else "compiling"
@@ -70,7 +68,7 @@ class View:
         words = ", ".join(filter(None, [" rows", state, clock]))
         head = Text.assemble((f"{self.last.num_observations:,}", "cyan"), words)
         if self.last.num_dropped:
-            head.append(f", {self.last.num_dropped:,} with missing values left out")
+            head.append(f", {self.last.num_dropped:,} with missing values dropped")
         shown = [Text(f"Alarm: {describe(alarm)}", style="bold red") for alarm in self.alarms[-ALARMS_SHOWN:]]
         return Group(head, _table(self.last), *shown)
 
@@ -99,7 +97,7 @@ class _Lines(View):
 
 @contextmanager
 def viewing(quiet: bool, console: Console | None = None) -> Iterator[View]:
-    """The view that suits the console, which is one on stderr if not given."""
+    """Choose the view for a console, by default stderr."""
     console = console or Console(stderr=True)
     if quiet:
         yield View()
@@ -112,7 +110,7 @@ def viewing(quiet: bool, console: Console | None = None) -> Iterator[View]:
 
 
 def describe(alarm: Alarm) -> str:
-    """A change in words.
+    """Describe a change in words.
 
     Example:
         >>> describe(Alarm("linear", Change(1200, (1100, 1299), 41.2, 0.3, 1400, 7.1)))

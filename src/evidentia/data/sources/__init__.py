@@ -1,4 +1,4 @@
-"""Sources of observations: in memory, in files, from another program."""
+"""Sources of observations: arrays, iterables, files and streams."""
 
 from evidentia.data.source import Missing, Source
 from evidentia.data.sources.csv import CsvSource, read_csv

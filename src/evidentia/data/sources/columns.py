@@ -1,6 +1,4 @@
-"""Columns of tables to the arrays of a model: which, in which dtypes, and what is done about
-missing values.
-"""
+"""Conversion of table columns to model arrays: selection, dtypes and missing values."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +20,7 @@ Types: TypeAlias = Kinds | Callable[[list[str]], Kinds] | None
 
 
 class Piece(NamedTuple):
-    """Rows of a table, and where they stood: the name of their file and the number of rows before
-    them in it.
-    """
+    """Rows of a table, with the name of their file and the number of rows before them."""
 
     table: pa.RecordBatch
     where: str
@@ -33,12 +29,11 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which columns make which arrays, in which dtypes.
+    """The columns and dtypes of each array.
 
     Attributes:
-        arrays: for each name of an array the column that it is, or the columns of which it is the
-            matrix.
-        integers: the names of the columns of integers; all others are real.
+        arrays: maps each array to its column (a vector) or its columns (a matrix).
+        integers: names of the integer columns; all others are real.
     """
 
     arrays: dict[str, str | tuple[str, ...]]
@@ -51,11 +46,10 @@ class Selection:
         return list(dict.fromkeys(chosen))
 
     def values(self, piece: Piece, missing: Missing) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        """The columns of a piece by name, as wide as the file has them, and which rows they are;
-        None if all.
+        """Columns of a piece by name, at the file's precision, and indices of the kept rows.
 
-        Raises DataError for missing values that are not to be dropped, infinite values, and
-        fractions in a column of integers.
+        The indices are None if all rows are kept. Raises DataError for missing values unless they
+        are dropped, for infinite values, and for fractions in an integer column.
         """
         values = {name: _numbers(piece.table.column(name)) for name in self.names}
         gaps = {
@@ -79,7 +73,7 @@ class Selection:
         return values, indices
 
     def to_batch(self, piece: Piece, missing: Missing) -> Batch:
-        """The arrays of a piece. Raises DataError as `values`, and for numbers beyond 32 bits."""
+        """Arrays of a piece. Raises DataError like `values`, and for numbers beyond 32 bits."""
         values, indices = self.values(piece, missing)
         num_read = piece.table.num_rows
         num_rows = num_read if indices is None else len(indices)
@@ -107,15 +101,14 @@ def select(
     types: Types = None,
     first_rows: pa.Table | None = None,
 ) -> Selection:
-    """The columns that are asked for, checked against the schemas of all tables, each with the
-    name of its file.
+    """Select columns and check them against the schemas of all tables, given with file names.
 
-    A column is integer if it is so (or boolean) in every table, unless `types` says otherwise.
-    Errors show texts from `first_rows`.
+    A column is integer if it is integer or boolean in every table, unless `types` overrides it.
+    Errors quote text from `first_rows`.
 
     Raises:
-        ConfigurationError: columns or types that are none.
-        DataError: a column that a table does not have, or that holds no numbers.
+        ConfigurationError: invalid columns or types.
+        DataError: a column that is missing from a table or holds no numbers.
     """
     first = tables[0][1].names
     arrays = _arrays(columns(list(first)) if callable(columns) else columns, first)
@@ -141,20 +134,18 @@ def select(
 
 
 def check_types(types: Any, known: Sequence[str]) -> None:
-    """Raise ConfigurationError unless `types` maps names of columns to int or float."""
+    """Raise ConfigurationError unless `types` maps column names to int or float."""
     for name, kind in types.items():
         if kind not in (int, float):
             raise ConfigurationError(f"types[{name!r}] must be int or float; got {kind!r}.")
         if name not in known:
-            raise ConfigurationError(f"types names a column {name!r} that is not there.")
+            raise ConfigurationError(f"types names a column {name!r} that does not exist.")
 
 
 def converted(
     pieces: Iterator[Piece], selection: Selection, missing: Missing, skip: int = 0, may_stop: bool = False
 ) -> Iterator[Batch]:
-    """Pieces as batches, after the first `skip` rows; DataError if there are fewer, unless they
-    may stop before.
-    """
+    """Convert pieces to batches, skipping rows; DataError if too few, unless `may_stop`."""
     passed = 0
     for piece in pieces:
         left = min(skip - passed, piece.table.num_rows)
@@ -168,20 +159,18 @@ def converted(
 
 
 def gathered(pieces: Iterable[Piece], selection: Selection, missing: Missing) -> dict[str, np.ndarray]:
-    """All rows of the selected columns in memory, each as wide as the files have it; no arrays if
-    there are no rows.
-    """
+    """Read the selected columns into memory, at the files' precision; empty without rows."""
     parts = [selection.values(piece, missing)[0] for piece in pieces]
     return {name: np.concatenate([part[name] for part in parts]) for name in selection.names if parts}
 
 
 def _arrays(columns: Any, known: Sequence[str]) -> dict[str, str | tuple[str, ...]]:
-    """What `columns` asks for, as a mapping."""
+    """Normalize `columns` to a mapping."""
     if columns is None:
         columns = known
     if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence) or not columns:
         raise ConfigurationError(
-            'columns must be names of columns, or a mapping such as {"x": ["f0", "f1"], "y": "label"}; '
+            'columns must be column names, or a mapping such as {"x": ["f0", "f1"], "y": "label"}; '
             f"got {columns!r}."
         )
     if not isinstance(columns, Mapping):
@@ -191,9 +180,7 @@ def _arrays(columns: Any, known: Sequence[str]) -> dict[str, str | tuple[str, ..
         arrays[array] = wanted if isinstance(wanted, str) else tuple(wanted)
         names = _as_tuple(arrays[array])
         if not names or not all(isinstance(name, str) for name in (array, *names)):
-            raise ConfigurationError(
-                f"columns[{array!r}] must be one or more names of columns; got {wanted!r}."
-            )
+            raise ConfigurationError(f"columns[{array!r}] must be one or more column names; got {wanted!r}.")
         if len(set(names)) < len(names):
             raise ConfigurationError(f"columns[{array!r}] names a column more than once: {', '.join(names)}.")
     return arrays
@@ -209,7 +196,7 @@ def _is_integer(kind: pa.DataType) -> bool:
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
-    """A column as NumPy has it, NaN where a value is missing."""
+    """Convert a column to NumPy, with NaN for missing values."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_boolean(column.type):
@@ -238,19 +225,19 @@ def _check_finite(piece: Piece, name: str, values: np.ndarray, indices: np.ndarr
 
 
 def _check_whole(piece: Piece, name: str, values: np.ndarray, indices: np.ndarray | None) -> None:
-    """Integers are read as real numbers where some are missing, and from text."""
+    """Raise DataError for fractions; integers with gaps or from text are read as real numbers."""
     if values.dtype.kind != "f":
         return
     broken = values != np.floor(values)
     if broken.any():
         raise DataError(
-            f"{piece.where}: column {name!r} holds integers, as its first rows or types say; data row "
+            f"{piece.where}: column {name!r} holds integers, according to its first rows or types; data row "
             f"{_row(piece, broken, indices):,} has {values[broken.argmax()]:g}. If its values are real numbers, pass "
             f"types={{{name!r}: float}}."
         )
 
 
 def _row(piece: Piece, mask: np.ndarray, indices: np.ndarray | None) -> int:
-    """The first row of a mask of the rows that were kept, counted from 1 in its file."""
+    """File row, counted from 1, of the first True in a mask of the kept rows."""
     first = mask.argmax()
     return piece.first_row + int(first if indices is None else indices[first]) + 1

@@ -1,6 +1,4 @@
-"""CSV files, read a block of lines at a time; the last lines of a file that grows, as they are
-written.
-"""
+"""CSV files, read in blocks of lines, optionally following a growing file."""
 
 import io
 import os
@@ -22,13 +20,13 @@ from evidentia.data.sources.columns import Columns, Piece, Selection, Types, con
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import ConfigurationError, DataError, check_count
 
-BLOCK_SIZE = 1 << 22  # bytes of text that are read at a time, and the longest line
-POLL_SECONDS = 0.2  # between two looks at a file that is followed
+BLOCK_SIZE = 1 << 22  # bytes of text read at a time, and the longest line
+POLL_SECONDS = 0.2  # between polls of a followed file
 
 
 @dataclass(frozen=True)
 class CsvSource:
-    """What `read_csv` returns: files, and what of them is read."""
+    """The source that `read_csv` returns: files and the selected columns."""
 
     paths: tuple[Path, ...]
     selection: Selection
@@ -43,20 +41,18 @@ class CsvSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`, which are read and left out. Raises as `Source` does."""
+        """Parse all rows and yield those after the first `skip`. Raises like `Source`."""
         check_count("skip", skip, 0)
-        if self.follow:  # not on a thread, which would wait for lines with nobody there to stop it
+        if self.follow:  # not on a thread, which could wait for lines forever
             return converted(self.pieces(), self.selection, self.missing, skip, may_stop=True)
         return read_ahead(converted(self.pieces(), self.selection, self.missing, skip))
 
     def pieces(self) -> Iterator[Piece]:
-        """All rows as they are read, block by block.
+        """Yield all rows, block by block.
 
-        Raises `DataError` for a line that is no row, and for a file that has lost a column or was
-        replaced.
+        Raises `DataError` for an invalid line, a file that lost a column, and a replaced file.
         """
-        # Numbers are read as real whatever a block alone would suggest; integers that are none are
-        # found afterwards.
+        # All numbers are read as real, whatever a block suggests; integers are checked afterwards.
         types = {name: pa.bool_() if name in self.booleans else pa.float64() for name in self.selection.names}
         for path in self.paths:
             row = 0
@@ -69,7 +65,7 @@ class CsvSource:
                         row += batch.num_rows
 
     def _blocks(self, path: Path, file: io.BufferedReader) -> Iterator[bytes]:
-        """Text up to the end of a line; a line that is being written is not one yet."""
+        """Yield text in whole lines; an incomplete last line waits for its end."""
         rest = b""
         while not (self.follow and self.stop is not None and self.stop()):
             read = file.read(BLOCK_SIZE)
@@ -97,40 +93,37 @@ def read_csv(
     follow: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> CsvSource:
-    """CSV files with a header line as a source of observations, which may be larger than memory.
+    """Read CSV files with a header line as a source of observations, which may exceed memory.
 
-    Only the first lines of each file are read now. Rows come in the order of the files (a list as
-    it is given, the matches of a pattern in the order of their names) and of their lines, a few
-    megabytes of text at a time, which a thread reads ahead. Blank lines are no rows.
+    Only the first lines of each file are read immediately. Rows come in file order (as listed, or
+    sorted by name for a pattern) and line order. A thread reads ahead a few megabytes of text at a
+    time. Blank lines are ignored.
 
-    What is an integer must not change on the way, so it is decided at the beginning: a column is
-    integer if it holds nothing but integers (or true and false) in the first four megabytes of the
-    first file. A real number in it further down is an error that says where; with `types={"price":
-    float}` it is none.
+    Column types are fixed at the start: a column is integer if the first four megabytes of the
+    first file hold only integers (or true and false). A later real number in it is an error that
+    names its row, unless `types={"price": float}` declares the column real.
 
     Args:
         paths: a file, a pattern such as `"days/*.csv"`, or a list of these.
         columns: the columns to read, as for `read_parquet`.
         missing: what to do with rows that have a missing value (an empty field, NA, NaN, null) in
-            one of these columns: "error", or "drop" to leave them out and count them
-            (`Batch.num_dropped`).
-        types: `int` or `float` by name, for columns of which the first rows do not show what they
-            are.
-        follow: at the end of the file wait for lines that are added, as `tail -f` does. A line
-            counts once it is complete.
-        stop: with `follow`, called before every look at the file; reading ends when it returns
-            True. For example the `is_set` of a `threading.Event`.
+            one of these columns: "error", or "drop" to drop and count them (`Batch.num_dropped`).
+        types: `int` or `float` by name, for columns whose first rows do not show their type.
+        follow: at the end of the file, wait for new lines, like `tail -f`. A line counts once it
+            is complete.
+        stop: with `follow`, a function called before every read; reading ends when it returns
+            True. For example, the `is_set` method of a `threading.Event`.
 
     Returns:
-        A source: `source.batches(skip=0)` reads. Vectors and matrices of columns of integers are
+        A source: `source.batches(skip=0)` reads. Vectors and matrices of integer columns are
         int32; all others are float32.
 
     Raises:
-        DataError: no such file or not CSV text, a column that a file does not have or that holds
-            no numbers. While reading: a line that is no row, text, missing values (how many, the
-            first row), infinite ones, values beyond 32 bits; a file that can no longer be read, or
-            is followed and was replaced or cut.
-        ConfigurationError: an argument that is none; to follow more than one file.
+        DataError: a file that is missing or not CSV text, or a column that is missing or not
+            numeric. While reading: invalid lines, text, missing values (how many, the first row),
+            infinite values, values beyond 32 bits; a file that becomes unreadable, or a followed
+            file that was replaced or truncated.
+        ConfigurationError: an invalid argument, or more than one file to follow.
 
     Example:
         >>> source = ev.read_csv("days/*.csv", {"x": ["f0", "f1"], "y": "label"})  # doctest: +SKIP
@@ -142,12 +135,14 @@ def read_csv(
     if follow and len(found) > 1:
         raise ConfigurationError(f"only one file can be followed; got {len(found)} paths.")
     if stop is not None and not (follow and callable(stop)):
-        raise ConfigurationError(f"stop is for follow=True, a function without arguments; got {stop!r}.")
+        raise ConfigurationError(
+            f"stop needs follow=True, and must be a function without arguments; got {stop!r}."
+        )
     for path in found:
         check_content(path, ".csv")
     with _opened(found[0]) as file:
         header, block = _header(file), file.read(BLOCK_SIZE)
-    if follow or len(block) == BLOCK_SIZE:  # which may end in half a line
+    if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
         block = block[: block.rfind(b"\n") + 1]
     table = _parsed(found[0], header, block)
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
@@ -160,9 +155,7 @@ def read_csv(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    """The file for reading; DataError if it cannot be opened, or read further on, as from a disk
-    that was removed.
-    """
+    """Open a file for reading; system errors, then and while reading, become DataError."""
     try:
         with path.open("rb") as file:
             yield file
@@ -171,7 +164,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def _header(file: io.BufferedReader) -> bytes:
-    """The first line that is not blank."""
+    """Read the first non-blank line."""
     line = file.readline(BLOCK_SIZE)
     while line.isspace():
         line = file.readline(BLOCK_SIZE)
@@ -181,11 +174,9 @@ def _header(file: io.BufferedReader) -> bytes:
 def _parsed(
     path: Path, header: bytes, block: bytes = b"", types: dict[str, pa.DataType] | None = None, row: int = 0
 ) -> pa.Table:
-    """A block of lines, `row` of them before it, as a table: the columns in `types`, or all in the
-    types that they seem.
-    """
+    """Parse a block after `row` rows: the columns in `types`, or all, with inferred types."""
     text = header + block
-    # One thread parses: it knows in which row an error is.
+    # Use one thread, so that errors give the row.
     read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
     convert = arrow_csv.ConvertOptions(include_columns=list(types or ()), column_types=types)
     try:
@@ -196,12 +187,12 @@ def _parsed(
 
 def _unreadable(path: Path, header: bytes, row: int, error: Exception) -> DataError:
     message = str(error).splitlines()[0]
-    counted = re.search(r"Row #(\d+): ", message)  # from 1, the header
+    counted = re.search(r"Row #(\d+): ", message)  # counted from 1, the header
     where = f"data row {row + int(counted[1]) - 1:,}" if counted else f"the rows after data row {row:,}"
     if value := re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", message):
         name = _parsed(path, header).column_names[int(value[1])]
         return DataError(
-            f"{path}: column {name!r} holds {value[2]!r} in {where}, which is no number. Encode text as numbers, or "
+            f"{path}: column {name!r} holds {value[2]!r} in {where}, which is not a number. Encode text as numbers, or "
             "leave this column out of columns=."
         )
     problem = re.sub(r"(CSV parse error: )?Row #\d+: ", "", message).rstrip(".")
@@ -209,17 +200,15 @@ def _unreadable(path: Path, header: bytes, row: int, error: Exception) -> DataEr
 
 
 def _check_same(path: Path, file: io.BufferedReader) -> None:
-    """Raise DataError if the file that is followed is no longer the one at its path, or became
-    shorter.
-    """
+    """Raise DataError if a followed file was replaced, removed or truncated."""
     opened = os.fstat(file.fileno())
     if opened.st_size < file.tell():
         raise DataError(
-            f"{path} became shorter while it was followed; rows cannot be told from those before."
+            f"{path} became shorter while it was followed; new rows cannot be distinguished from old ones."
         )
     try:
         same = os.path.samestat(path.stat(), opened)
     except FileNotFoundError:
         same = False
     if not same:
-        raise DataError(f"{path} was removed or replaced while it was followed; its last lines are read.")
+        raise DataError(f"{path} was removed or replaced while it was followed; all its lines were read.")

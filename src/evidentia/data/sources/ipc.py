@@ -1,4 +1,4 @@
-"""Arrow's stream format (IPC) from another program, such as through a pipe."""
+"""Arrow IPC streams from another program, for example through a pipe."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from evidentia.errors import DataError, check_count
 
 @dataclass(frozen=True)
 class IpcSource:
-    """What `read_ipc` returns: a stream of which the schema was read, and what is taken from it."""
+    """The source that `read_ipc` returns: an open stream and the selected columns."""
 
     reader: Any = field(repr=False)
     name: str
@@ -31,9 +31,7 @@ class IpcSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`, each batch as soon as it is there; once. Raises as
-        `Source` does.
-        """
+        """Yield the rows after the first `skip` as they arrive, once. Raises like `Source`."""
         check_count("skip", skip, 0)
         check_unread(self._begun, self.name)
         return converted(self._pieces(), self.selection, self.missing, skip)
@@ -56,26 +54,25 @@ def read_ipc(
     types: Types = None,
     name: str = "the stream",
 ) -> IpcSource:
-    """An Arrow IPC stream as a source of observations that another program makes, such as
-    `sys.stdin.buffer`.
+    """Read an Arrow IPC stream, such as `sys.stdin.buffer`, as a source of observations.
 
-    The schema is read now, the rows as they come, once. `columns`, `missing` and `types` are as
-    for `read_parquet`.
+    The schema is read immediately, the rows as they arrive, once. `columns`, `missing` and `types`
+    are as for `read_parquet`.
 
     Args:
         stream: a binary file, pipe or socket.
         columns: the columns to read.
-        missing: "error", or "drop" for rows with missing values to be left out and counted.
-        types: `int` or `float` by name, for columns that are not what the schema says.
-        name: what errors call the stream.
+        missing: "error", or "drop" to drop and count rows with missing values.
+        types: `int` or `float` by name, for columns whose type in the schema is wrong.
+        name: the name of the stream in errors.
 
     Raises:
-        DataError: what comes is no Arrow IPC stream, ends in the middle, or is not what `columns`
-            asks for.
-        ConfigurationError: an argument that is none.
+        DataError: an invalid or truncated stream, or one without the columns asked for.
+        ConfigurationError: an invalid argument.
 
     Example:
-        >>> source = read_ipc(sys.stdin.buffer, {"x": ["f0", "f1"], "y": "label"})  # doctest: +SKIP
+        >>> columns = {"x": ["f0", "f1"], "y": "label"}
+        >>> source = read_ipc(sys.stdin.buffer, columns)  # doctest: +SKIP
     """
     check_missing(missing)
     try:
@@ -86,9 +83,9 @@ def read_ipc(
 
 
 def _unreadable(name: str, where: str, error: Exception) -> DataError:
-    if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+    if isinstance(error, OSError) and error.errno:  # a system error, not Arrow's
         return DataError(f"{name} cannot be read ({where}): {os.strerror(error.errno)}.")
     return DataError(
         f"{name} cannot be read as an Arrow IPC stream ({where}): {str(error).splitlines()[0].rstrip('.')}. Write it with "
-        "pyarrow.ipc.new_stream or its like; CSV and Parquet are read from files."
+        "pyarrow.ipc.new_stream or an equivalent; CSV and Parquet are read from files."
     )

@@ -1,4 +1,4 @@
-"""Observations in memory, and batches that another program makes: any Python iterable."""
+"""Observations in memory, and batches from any Python iterable."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from evidentia.errors import DataError, check_count
 
 @dataclass(frozen=True)
 class ArraySource:
-    """Arrays in memory as a source: one batch, of views.
+    """Arrays in memory as a source: a single batch of views.
 
     Args:
-        data: one array, a tuple, or a mapping of arrays, as `ev.estimate` takes them.
-        missing: "error", or "drop" for rows that hold NaN to be left out and counted.
+        data: one array, a tuple, or a mapping of arrays, as for `ev.estimate`.
+        missing: "error", or "drop" to drop and count rows with NaN.
 
     Raises:
-        DataError: for what is wrong with the arrays.
+        DataError: invalid arrays.
 
     Example:
         >>> next(ArraySource({"y": [1.0, 2.0, 3.0]}).batches(skip=1))
@@ -40,11 +40,11 @@ class ArraySource:
 
     @property
     def num_rows(self) -> int:
-        """The rows in memory."""
+        """Number of rows in memory."""
         return num_rows(self.data)
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """All rows after the first `skip`, at once. Raises as `Source` does."""
+        """Yield all rows after the first `skip` in one batch. Raises like `Source`."""
         check_count("skip", skip, 0)
         if skip > self.num_rows:
             raise too_short(skip, self.num_rows)
@@ -56,19 +56,19 @@ class ArraySource:
 class IterableSource:
     """Any Python iterable of batches as a source: a generator, a list, a data loader.
 
-    A batch is what `ev.estimate` takes as data: an array, a tuple, a mapping or a table, of any
-    number of rows. All must have the structure, shapes and dtypes of the first; those without rows
-    are passed over. Rows are copied before the next batch is asked for, so that it may be made in
-    the same arrays.
+    A batch is an array, a tuple, a mapping or a table with any number of rows, as for
+    `ev.estimate`. All must have the structure, shapes and dtypes of the first; empty batches are
+    skipped. Rows are copied before the next batch is requested, so the iterable may reuse its
+    arrays.
 
     Args:
-        iterable: of batches. One that gives an iterator anew each time, such as a list, can be
-            read again; a generator cannot.
-        missing: "error", or "drop" for rows that hold NaN to be left out and counted.
+        iterable: the batches. A list, or any other re-iterable object, can be read again; a
+            generator cannot.
+        missing: "error", or "drop" to drop and count rows with NaN.
 
     Raises:
-        DataError: a batch that cannot be used, or not beside the first one; it is named
-            `batches[i]`, counted from 0.
+        DataError: an invalid batch, or one that differs from the first; it is named `batches[i]`,
+            counted from 0.
 
     Example:
         >>> source = IterableSource({"y": [float(i)]} for i in range(3))
@@ -89,8 +89,9 @@ class IterableSource:
         return None
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The batches after the first `skip` rows; one in which they end is cut there. Raises as
-        `Source` does.
+        """Yield the batches after the first `skip` rows, cutting one if needed.
+
+        Raises like `Source`.
         """
         check_count("skip", skip, 0)
         iterator = iter(self.iterable)
@@ -108,25 +109,24 @@ class IterableSource:
             left = min(skip - passed, size)
             passed += left
             if left < size:
-                # Whoever reads ahead or joins batches still holds this one while the next is made,
-                # maybe in its place.
+                # Copied: the caller may still hold this batch when its arrays are overwritten.
                 yield without_missing(map_arrays(lambda leaf, left=left: leaf[left:].copy(), arrays))
         if passed < skip:
             raise too_short(skip, passed)
 
 
 def check_unread(begun: threading.Event, what: str) -> None:
-    """Note that what can be read only once is being read; DataError the second time."""
+    """Mark a read-once source as begun. Raises DataError the second time."""
     if begun.is_set():
         raise DataError(
-            f"{what} has been read before, and can be read only once: rows would be missing. Make the source anew, or "
-            "use one that can begin again, such as a list or a file."
+            f"{what} has been read before and can be read only once: rows would be missing. Create a new source, or use "
+            "one that can be read again, such as a list or a file."
         )
     begun.set()
 
 
 def without_missing(arrays: Any) -> Batch:
-    """A batch of the rows without NaN."""
+    """Return a batch of the rows without NaN."""
     rows = num_rows(arrays)
     missing = np.zeros(rows, bool)
     for leaf in jax.tree.leaves(arrays):

@@ -1,4 +1,4 @@
-"""The source that a user means by the names of files."""
+"""Choice of a source by file names."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -23,23 +23,21 @@ def open_source(
     stop: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
 ) -> ParquetSource | CsvSource | IpcSource:
-    """The source that paths name: `.parquet` files and folders of them, `.csv` files, or `-` for
-    standard input.
+    """Open Parquet files and folders, CSV files, or standard input (`-`) as a source.
 
     Args:
         paths: a file, a pattern, a folder, or a list of these, all Parquet or all CSV; or `-`, for
             an Arrow IPC stream on standard input.
-        columns: as for `read_parquet`; a function of the list of all names can choose all but
-            some.
+        columns: as for `read_parquet`; a function of the list of all names can exclude some.
         missing: as for `read_parquet`.
         types: as for `read_parquet`.
-        follow: as for `read_csv`, of one CSV file.
+        follow: as for `read_csv`, for one CSV file.
         stop: as for `read_csv`.
-        stdin: what `-` means; standard input if not given.
+        stdin: the stream that `-` reads; standard input if not given.
 
     Raises:
-        DataError, ConfigurationError: as the readers do; files of several kinds, `-` beside
-            others, to follow what cannot grow.
+        DataError, ConfigurationError: as the readers do; also for mixed kinds of files, `-` with
+            other paths, or `follow` for anything but a CSV file.
 
     Example:
         >>> open_source("parts/*.parquet", lambda names: {"y": names}).num_rows  # doctest: +SKIP
@@ -50,9 +48,7 @@ def open_source(
         if len(given) > 1:
             raise ConfigurationError("- (standard input) must be the only file.")
         if follow:
-            raise ConfigurationError(
-                "standard input cannot be followed, and need not: it is read as it comes."
-            )
+            raise ConfigurationError("standard input cannot be followed: it is always read as it arrives.")
         stream = sys.stdin.buffer if stdin is None else stdin
         if stream.isatty():
             raise DataError("standard input is a terminal; pipe an Arrow IPC stream into it.")

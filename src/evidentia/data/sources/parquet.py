@@ -1,4 +1,4 @@
-"""Parquet: one file, many, or a partitioned dataset, read row group by row group on a thread."""
+"""Parquet files and partitioned datasets, read by row group on a thread."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,17 +16,13 @@ from evidentia.data.sources.columns import Columns, Piece, Selection, Types, con
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import DataError, check_count
 
-VALUES_AT_ONCE = 1 << 20  # in a batch: some megabytes, whatever the number of columns
-BUFFER_SIZE = (
-    1 << 20
-)  # bytes of a column that are read at a time, so that a row group may be larger than memory
+VALUES_AT_ONCE = 1 << 20  # values per batch: a few megabytes for any number of columns
+BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a dataset: its rows, and the columns that its folders' names hold (`year=2024/`),
-    with one value each.
-    """
+    """A file of a dataset: its number of rows, and columns from folder names (`year=2024/`)."""
 
     path: Path
     num_rows: int
@@ -35,7 +31,7 @@ class Part:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """What `read_parquet` returns: files with their numbers of rows, and what of them is read."""
+    """The source that `read_parquet` returns: files and the selected columns."""
 
     parts: tuple[Part, ...]
     selection: Selection
@@ -43,12 +39,13 @@ class ParquetSource:
 
     @property
     def num_rows(self) -> int:
-        """The rows of all files, from their footers."""
+        """Number of rows of all files, from their footers."""
         return sum(part.num_rows for part in self.parts)
 
     def batches(self, skip: int = 0) -> Iterator[Batch]:
-        """The rows after the first `skip`; files and row groups before them are not read. Raises
-        as `Source` does.
+        """Yield the rows after the first `skip`, without reading the row groups before them.
+
+        Raises like `Source`.
         """
         check_count("skip", skip, 0)
         if skip > self.num_rows:
@@ -56,7 +53,7 @@ class ParquetSource:
         return read_ahead(converted(self.pieces(skip), self.selection, self.missing))
 
     def pieces(self, skip: int = 0) -> Iterator[Piece]:
-        """The rows after the first `skip` as they are read."""
+        """Yield the rows after the first `skip` as Arrow tables."""
         for part in self.parts:
             if skip < part.num_rows:
                 try:
@@ -71,8 +68,8 @@ class ParquetSource:
         with arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file:
             if file.metadata.num_rows != part.num_rows:
                 raise DataError(
-                    f"{part.path} has {file.metadata.num_rows:,} rows, and had {part.num_rows:,} when the source was "
-                    "made. Make the source anew."
+                    f"{part.path} has {file.metadata.num_rows:,} rows but had {part.num_rows:,} when the source was "
+                    "created. Create the source again."
                 )
             group, row = 0, 0
             while row + file.metadata.row_group(group).num_rows <= skip:
@@ -90,26 +87,24 @@ class ParquetSource:
 def read_parquet(
     paths: Paths, columns: Columns = None, *, missing: Missing = "error", types: Types = None
 ) -> ParquetSource:
-    """Parquet files as a source of observations, which may be larger than memory.
+    """Read Parquet files as a source of observations, which may exceed memory.
 
-    Only the files' footers are read now. Rows come in the order of the files: a list as it is
-    given, the matches of a pattern and the files in a folder in the order of their names (as text:
-    part-02 before part-10), the rows of a file as they stand. A thread reads a few batches of
-    about a million values ahead.
+    Only the files' footers are read immediately. Files come as listed, or sorted by name for a
+    pattern or folder (as text: part-02 before part-10); rows keep their order in the file. A
+    thread reads ahead a few batches of about a million values.
 
     Args:
         paths: a file, a pattern such as `"parts/*.parquet"`, a folder, or a list of these. All
-            `.parquet` files in a folder and the folders below are read, except names that begin
-            with `_` or `.`; folders named like `year=2024` (Hive partitioning) add a column
-            `year`.
-        columns: the columns to read. A mapping from the names of the model's arrays: to the name
-            of a column, for a vector (rows,), or to a list of names, for a matrix (rows, columns).
-            A sequence of names for a vector of each; all columns if not given. Or a function of
-            the list of all names that returns one of these.
+            `.parquet` files in a folder and its subfolders are read, except names that begin with
+            `_` or `.`; folders named like `year=2024` (Hive partitioning) add a column `year`.
+        columns: the columns to read. A mapping from the names of the model's arrays to a column
+            name, for a vector (rows,), or to a list of names, for a matrix (rows, columns). A
+            sequence of names gives one vector each; all columns if not given. Or a function of the
+            list of all names that returns one of these.
         missing: what to do with rows that have a missing value (null or NaN) in one of these
-            columns: "error", or "drop" to leave them out and count them (`Batch.num_dropped`).
-        types: `int` or `float` by name, for columns that are not what the files say, such as
-            labels stored as 0.0 and 1.0; or a function of the list of all names that returns them.
+            columns: "error", or "drop" to drop and count them (`Batch.num_dropped`).
+        types: `int` or `float` by name, for columns whose stored type is wrong, such as labels
+            stored as 0.0 and 1.0; or a function of the list of all names that returns them.
 
     Returns:
         A source: `source.batches(skip=0)` reads, `source.num_rows` counts rows. Vectors and
@@ -117,13 +112,14 @@ def read_parquet(
         float32.
 
     Raises:
-        DataError: no such file or not Parquet, a column that a file does not have or that holds no
-            numbers. While reading: missing values (how many, the first row), infinite ones, values
-            beyond 32 bits; a file that can no longer be read.
-        ConfigurationError: an argument that is none.
+        DataError: a file that is missing or not Parquet, or a column that is missing or not
+            numeric. While reading: missing values (how many, the first row), infinite values,
+            values beyond 32 bits; a file that becomes unreadable.
+        ConfigurationError: an invalid argument.
 
     Example:
-        >>> source = ev.read_parquet("parts/*.parquet", {"x": ["f0", "f1"], "y": "label"})  # doctest: +SKIP
+        >>> columns = {"x": ["f0", "f1"], "y": "label"}
+        >>> source = ev.read_parquet("parts/*.parquet", columns)  # doctest: +SKIP
         >>> next(source.batches()).arrays["x"].shape  # doctest: +SKIP
         (349525, 2)
     """
@@ -146,7 +142,7 @@ def read_parquet(
 
 
 def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]]]:
-    """The files in a folder and below, each with the columns that the names of the folders hold."""
+    """Find the files in a folder and below, each with the columns from its folder names."""
     try:
         files = [
             file

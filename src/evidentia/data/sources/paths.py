@@ -1,4 +1,4 @@
-"""Paths and patterns to files, in an order that is the same at every reading."""
+"""Expansion of paths and patterns to files, in a fixed order."""
 
 import glob
 from collections import Counter
@@ -12,15 +12,13 @@ Paths: TypeAlias = str | Path | Sequence[str | Path]
 
 
 def expanded(paths: Paths) -> list[Path]:
-    """The files and folders that `paths` names, each once: in the order given, those of a pattern
-    in that of their names.
+    """Expand `paths` to files and folders in the order given, sorting the matches of a pattern.
 
-    Names are ordered as text, so part-10 comes before part-2, and part-02 before part-10.
+    Names are sorted as text, so part-10 comes before part-2, and part-02 before part-10.
 
     Raises:
         ConfigurationError: no paths.
-        DataError: a pattern that nothing matches, a file that is named twice or may not be looked
-            at.
+        DataError: a pattern without matches, a file named twice, or an inaccessible path.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
     if (
@@ -41,7 +39,7 @@ def expanded(paths: Paths) -> list[Path]:
 def _matches(path: Path) -> list[Path]:
     try:
         is_name = path.exists() or not glob.has_magic(str(path))
-    except OSError as error:  # a folder above it that may not be entered, a disk that is gone
+    except OSError as error:  # a parent folder without permission, a removed disk
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     if is_name:
         return [path]

@@ -1,1 +1,1 @@
-"""Draws for estimators that take all rows at once: independent ones in batches, and Markov chains."""
+"""Draws for methods that use all rows at once: independent batches and Markov chains."""

@@ -1,12 +1,13 @@
-"""Draws from a posterior by Markov chains: NUTS, tuned by itself, several chains side by side.
+"""Posterior draws by Markov chains: several self-tuning NUTS chains in parallel.
 
 Chains run on coordinates q that are whitened by the curvature at the largest mode, θ = θ̂ + L q
-with L Lᵀ the inverse precision there, and start about the modes that were found. They run in
-float64: a log density of 10⁶ rows is about -10⁶, where float32 steps by 0.06 nats, and Metropolis'
-correction would take the rounding for the density.
+with L Lᵀ the inverse precision there, and start near the modes found. They run in float64: a log
+density of 10⁶ rows is about -10⁶, where float32 has a resolution of 0.06 nats, and the Metropolis
+correction would mistake rounding errors for the density.
 
 Source: Hoffman and Gelman (2014), Journal of Machine Learning Research 15, 1593 (NUTS); Stan's
-reference manual, section "HMC algorithm parameters" (warm-up in windows). Both are BlackJAX's.
+reference manual, section "HMC algorithm parameters" (warm-up in windows). BlackJAX implements
+both.
 """
 
 from collections.abc import Iterator
@@ -28,8 +29,8 @@ from evidentia.posterior.rows import Window
 from evidentia.posterior.target import log_target, posterior
 
 NUM_CHAINS = 4
-NUM_WARM_UP = 500  # steps of each chain that tune it and are thrown away
-NUM_PARTS = 10  # that the draws come in
+NUM_WARM_UP = 500  # tuning steps of each chain, which are discarded
+NUM_PARTS = 10  # parts in which the draws are returned
 
 Chains = Float[np.ndarray, "chains draws parameters"]
 
@@ -42,8 +43,7 @@ class Frame(NamedTuple):
 
 
 def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iterator[Chains]:
-    """At least `count` draws from the posterior of `rows`, over all chains; after each part the
-    new ones.
+    """Yield new draws from the posterior of `rows` in parts, at least `count` over all chains.
 
     Raises EstimationError if the log-likelihood is not finite at any draw of the prior.
     """
@@ -56,16 +56,14 @@ def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iter
         shifts = jnp.linalg.solve(frame.factor, (jnp.asarray(starts, jnp.float64) - frame.origin).T).T
         states, tuned = _warm_up(model, key_warm, shifts, frame, rows)
     for part in range(-(-num_draws // per_part)):
-        with jax.enable_x64(True):  # not while the caller has its turn
+        with jax.enable_x64(True):  # not while the caller runs
             keys = jax.random.fold_in(key_draw, part)
             states, positions = _sample(model, keys, states, tuned, frame, rows, per_part)
         yield np.asarray(positions)[:, : num_draws - part * per_part]
 
 
 def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarray]:
-    """Where the chains start, and coordinates in which the posterior is about round where a mode
-    was found.
-    """
+    """Starting points, and coordinates that whiten the posterior if a mode was found."""
     key_modes, key_draw = jax.random.split(key)
     modes = find_modes(model, rows, key_modes)
     if modes:
@@ -77,7 +75,7 @@ def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarr
     starts = [climb(model, few, start) for start in likely_draws(model, few, key_draw)[:NUM_CHAINS]]
     if not starts:
         raise EstimationError(
-            f"the log-likelihood of {rows.span} is -inf or NaN at every draw of the prior: no Markov "
+            f"the log-likelihood of {rows.span} is -inf or NaN at every draw from the prior: no Markov "
             "chain can start. Widen the prior, or check the data against the model."
         )
     size = model.num_parameters
@@ -96,7 +94,7 @@ def _density(model: BoundModel, frame: Frame, rows: Window):
 
 @compiled(static_argnames="model")
 def _warm_up(model, key, shifts, frame, rows):
-    """The states of the chains after tuning, and the step size and inverse mass matrix of each."""
+    """Tune the chains; return the states, and the step size and inverse mass matrix of each."""
     adaptation = blackjax.window_adaptation(
         blackjax.nuts, _density(model, frame, rows), adaptation_info_fn=get_filter_adapt_info_fn()
     )

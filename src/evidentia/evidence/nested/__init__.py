@@ -1,3 +1,1 @@
-"""Nested sampling: the run, the integral over shrinking prior mass, and a reservoir of weighted
-points.
-"""
+"""Nested sampling: the run, the integral over prior mass, and a reservoir of weighted points."""

@@ -1,10 +1,10 @@
 """The evidence as a sum over shrinking prior mass: Z = Σ L_i w_i.
 
-Nested sampling removes points in the order of their likelihoods. As the lowest of n live points
-goes, the prior mass inside the contour shrinks by a factor t, known on average: E log t = -1/n.
-The points' widths w_i are differences of the masses X_i = t₁ t₂ … t_i, so log Z and the
-information H = Σ p_i log(L_i / Z), p_i = L_i w_i / Z, follow from likelihoods alone. All in
-float64 on the host.
+Nested sampling removes points in order of likelihood. When the lowest of n live points is removed,
+the prior mass inside the contour shrinks by a factor t with a known mean: E log t = -1/n. The
+points' widths w_i are differences of the masses X_i = t₁ t₂ … t_i, so log Z and the information H
+= Σ p_i log(L_i / Z), p_i = L_i w_i / Z, follow from the likelihoods alone. All sums are in float64
+on the host.
 
 Source: Skilling (2006), Bayesian Analysis 1, 833, sections 2 and 6.
 """
@@ -20,9 +20,7 @@ Vector = Float[np.ndarray, " points"]
 
 
 class WeightedPoints(NamedTuple):
-    """Points with log-likelihoods (nats), and the logarithm of the prior mass that each stands
-    for.
-    """
+    """Points with log-likelihoods (nats) and the log of the prior mass that each represents."""
 
     positions: Float[Array, "points parameters"]
     log_likelihoods: Vector
@@ -30,20 +28,18 @@ class WeightedPoints(NamedTuple):
 
     @property
     def log_weights(self) -> Vector:
-        """Logarithm of likelihood times prior mass: the points so weighted are the posterior."""
+        """Log of likelihood times prior mass; so weighted, the points are the posterior."""
         return self.log_likelihoods + self.log_widths
 
 
 class Integral(NamedTuple):
-    """A part of the sum: the logarithm of Σ L_i w_i, and the mean of log L_i weighted by L_i w_i.
-    In nats.
-    """
+    """Part of the sum, in nats: log Σ L_i w_i, and the mean of log L_i weighted by L_i w_i."""
 
     log_evidence: float = -np.inf
     mean_log_likelihood: float = 0.0
 
     def add(self, points: WeightedPoints) -> "Integral":
-        """The sum with these points in it."""
+        """The sum including these points."""
         log_weights = points.log_weights
         log_evidence = float(np.logaddexp.reduce(log_weights, initial=self.log_evidence))
         if log_evidence == -np.inf:
@@ -55,37 +51,35 @@ class Integral(NamedTuple):
 
     @property
     def information(self) -> float:
-        """H in nats: how far the posterior is from the prior (Kullback and Leibler's divergence)."""
+        """H in nats: the Kullback-Leibler divergence of the posterior from the prior."""
         return max(0.0, self.mean_log_likelihood - self.log_evidence)
 
 
 def log_shrinkages(num_live: int, num_removed: int, shrinkage: Shrinkage) -> Vector:
-    """log t for points removed one after another from `num_live`, before any is replaced.
+    """log t for points removed in succession from `num_live`, before any is replaced.
 
-    "geometric" is the mean of log t, -1/n, so that log Z is right on average; "arithmetic" that of
-    t, n/(n + 1), which is larger by 1/2n² and adds about H/2n to log Z: half its variance.
+    "geometric" uses the mean of log t, -1/n, which is right for log Z on average; "arithmetic"
+    uses the mean of t, n/(n + 1), which is larger by 1/2n² and adds about H/2n to log Z: half its
+    variance.
     """
     counts = num_live - np.arange(num_removed, dtype=float)
     return -1 / counts if shrinkage == "geometric" else np.log(counts / (counts + 1))
 
 
 def variance_of_log_mass(num_live: int, num_removed: int) -> float:
-    """Variance of log X for each nat that X has shrunk by: 1/n with one point removed at a time, a
-    little more with several.
-    """
+    """Variance of log X per nat of shrinkage: 1/n for single removals, a bit more for several."""
     counts = num_live - np.arange(num_removed, dtype=float)
     return float(np.sum(1 / counts**2) / np.sum(1 / counts))
 
 
 def log_widths(log_mass: float, steps: Vector, quadrature: Quadrature) -> tuple[Vector, float]:
-    """Logarithms of the widths of points removed in a row, and of the mass beyond them that the
-    points alive stand for.
+    """Log widths of points removed in succession, and the log mass left to the live points.
 
-    `log_mass` is log X before the first of them and `steps` are their log t, followed by that of
-    the first point of the next row. "rectangle" gives a point the mass from X_{i-1} to X_i, where
-    its likelihood is the highest; "trapezoid" that between the middles of its neighbours, (X_{i-1}
-    - X_{i+1}) / 2, so that errors of both sides cancel; the first point's reaches up to X = 1.
-    Widths and remainder add up to one over a run.
+    `log_mass` is log X before the first of them, and `steps` are their log t, followed by that of
+    the first point of the next batch. "rectangle" gives a point the mass from X_{i-1} to X_i,
+    where its likelihood is the highest; "trapezoid" gives it the mass between the midpoints to its
+    neighbors, (X_{i-1} - X_{i+1}) / 2, so that the errors of both sides cancel; the first point's
+    mass reaches up to X = 1. Widths and remainder add up to one over a run.
     """
     masses = np.exp(np.cumsum(steps))  # in units of the mass before; X_1, X_2, …, and one more
     if quadrature == "rectangle":

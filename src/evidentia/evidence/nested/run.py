@@ -1,13 +1,12 @@
-"""The run that nested samplers share: live points climb the likelihood while the prior mass above
-them shrinks.
+"""The run shared by nested samplers: live points climb the likelihood as the prior mass shrinks.
 
-Of M live points from a prior the lowest in likelihood is removed, and replaced by a copy of a
-survivor that a kernel has moved inside the contour of the removed one. With many live points the
+Of M live points from a prior, the lowest in likelihood is removed and replaced by a copy of a
+survivor, which a kernel moves inside the contour of the removed point. With many live points, the
 lowest sixteenth is replaced at once: the moves are then computed together, and the mass shrinks by
 the factors for M, M - 1, … points.
 
-On the device, where points are ordered, log-likelihoods are sums in 32 bits, minus an offset per
-row so that they are small. For the evidence, those of the removed points are summed again in full
+On the device, where points are ordered, log-likelihoods are float32 sums, kept small by an offset
+per row. For the evidence, the log-likelihoods of removed points are summed again in full
 precision.
 
 Source: Skilling (2006), Bayesian Analysis 1, 833; Henderson and Goggans (2014), AIP Conference
@@ -43,16 +42,16 @@ from evidentia.posterior.gradients import Prepared
 from evidentia.posterior.rows import Window, fold_rows
 from evidentia.posterior.target import gradient_sum, log_target
 
-AT_ONCE = 16  # of this many live points one is removed in an iteration
-MAX_ITERATIONS = 16  # on the device between two looks; fewer with few points, whose mass shrinks fast
+AT_ONCE = 16  # one in this many live points is removed per iteration
+MAX_ITERATIONS = 16  # per call on the device; fewer with few points, whose mass shrinks fast
 RECENT = 16  # iterations that show whether points still move
-GAIN = 0.5  # rate at which the logarithm of the step length follows the share of steps taken
+GAIN = 0.5  # rate at which the log step length adapts to the fraction of steps taken
 FEW = 8  # live points below which their covariance is meaningless
-MAX_STUCK = 0.5  # share of the moves that leave a point where it was
+MAX_STUCK = 0.5  # fraction of moves that leave a point in place
 
 
 class NestedSettings(NamedTuple):
-    """How a run proceeds; `NestedSampling` documents these fields."""
+    """Settings of a run; `NestedSampling` documents these fields."""
 
     num_particles: int
     kernel: ConstrainedKernel
@@ -61,7 +60,7 @@ class NestedSettings(NamedTuple):
     remaining: float
 
     def check(self) -> None:
-        """Raises ConfigurationError for a field with an impossible value."""
+        """Raise ConfigurationError if a field is invalid."""
         check_count("num_particles", self.num_particles, 2)
         check_constrained_kernel("kernel", self.kernel)
         for name, choices in (
@@ -72,18 +71,17 @@ class NestedSettings(NamedTuple):
                 raise ConfigurationError(f"{name} must be '{choices[0]}' or '{choices[1]}'; got {given!r}.")
         if not 0 < self.remaining < 1:
             raise ConfigurationError(
-                f"remaining is a share of the evidence between 0 and 1; got {self.remaining}."
+                f"remaining is a fraction of the evidence between 0 and 1; got {self.remaining}."
             )
 
 
 class Iteration(NamedTuple):
-    """The moves of an iteration.
+    """Statistics of the moves of an iteration.
 
     Attributes:
-        acceptance: the share of steps taken (for rejection, of draws).
-        stuck: the share of points that stayed where they were, as every step was rejected or
-            reflected.
-        step: the step length in units of the live points' spread.
+        acceptance: fraction of steps taken (for rejection, of draws).
+        stuck: fraction of points that did not move because every step was rejected or reflected.
+        step: step length in units of the live points' spread.
     """
 
     acceptance: float
@@ -92,9 +90,7 @@ class Iteration(NamedTuple):
 
 
 class Live(NamedTuple):
-    """The live points, labels that order those of equal likelihood, and the logarithm of the step
-    length.
-    """
+    """The live points, labels that break ties in likelihood, and the log step length."""
 
     positions: Float[Array, "points parameters"]
     labels: Float[Array, " points"]
@@ -105,12 +101,12 @@ class Stage(NamedTuple):
     """A run after some iterations.
 
     Attributes:
-        removed: the points removed since the last stage.
-        live: the live points, with the mass that remains.
-        integral: the sum over all points so far, the live ones included.
-        variance: of the log evidence, in nats².
-        share_done: of the whole run, in logarithms of the mass.
-        iterations: since the last stage.
+        removed: points removed since the last stage.
+        live: the live points, with the remaining mass.
+        integral: the sum over all points so far, including the live ones.
+        variance: variance of the log evidence, in nats².
+        share_done: fraction of the run done, in log mass.
+        iterations: iterations since the last stage.
         is_stuck: whether most points no longer move.
     """
 
@@ -131,13 +127,14 @@ def shrink(
     positions: Float[Array, "points parameters"],
     key: Array,
 ) -> Iterator[Stage]:
-    """Stages of a run over the log-likelihood of `rows`, from live points drawn from the density
-    that `prior` describes.
+    """Yield stages of a nested sampling run over the log-likelihood of `rows`.
 
-    It ends when the live points can add less than the share `remaining` of the evidence, or when
-    most points no longer move.
+    The live points at `positions` are draws from the density that `prior` describes. The run ends
+    when the live points can add less than the fraction `remaining` of the evidence, or when most
+    points no longer move.
 
-    Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all.
+    Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all
+    live points.
     """
     count = len(positions)
     num_removed = max(1, count // AT_ONCE)
@@ -148,8 +145,7 @@ def shrink(
     live = Live(positions, jax.random.uniform(key_labels, (count,)), jnp.zeros(()))
     log_likelihoods = _log_likelihoods(model, positions, rows)
     check_possible(log_likelihoods, rows.span, "live points")
-    # Where the live points are too few to show their spread, steps are in units of the prior's
-    # width.
+    # With too few live points to estimate their spread, steps are in units of the prior's width.
     wide = None if count >= FEW else model.sample_prior(key_spread, 256)
     expansion = None if prior.expansion is None else prior.expansion.narrowed()
     iterations, found, log_mass = [], Integral(), 0.0
@@ -169,8 +165,7 @@ def shrink(
         total = found.add(alive)
         log_left = log_rest + float(np.max(log_likelihoods)) - found.log_evidence
         to_go = max(0.0, log_left - math.log(settings.remaining))
-        # The live points' possible share shrinks as the mass does, once the likelihood no longer
-        # rises much.
+        # Once the likelihood levels off, the live points' possible share shrinks with the mass.
         share_done = log_mass / (log_mass - to_go)
         news = [Iteration(*map(float, row)) for row in np.asarray(shown)]
         iterations += news
@@ -183,7 +178,7 @@ def shrink(
 def diagnose(
     kernel: ConstrainedKernel, iterations: Sequence[Iteration], information: float, stuck_at: str
 ) -> Diagnosis:
-    """Diagnostics of a run; `stuck_at` says in words where it was given up, empty if it was not."""
+    """Diagnostics of a run; `stuck_at` says where it stopped early, empty if it did not."""
     measured = {
         "information": information,
         "num_iterations": float(len(iterations)),
@@ -193,22 +188,22 @@ def diagnose(
     if not stuck_at:
         return Diagnosis(measured)
     advice = (
-        "Take kernels.ReflectingSGHMC() without a learning_rate, whose steps follow the region, or more live points "
+        "Use kernels.ReflectingSGHMC() without a learning_rate, whose steps adapt to the region, or more live points "
         "(num_particles)."
     )
     if kernel.is_adaptive:
-        advice = "Take more live points (num_particles), more steps (num_steps of the kernel), or SGAIS()."
+        advice = "Use more live points (num_particles), more steps (num_steps of the kernel), or SGAIS()."
     sentence = (
-        f"{100 * measured['stuck_moves']:.0f}% of the last moves left a point where it was: the region inside the contour "
+        f"{100 * measured['stuck_moves']:.0f}% of the last moves left their point in place: the region inside the contour "
         f"is too small for {type(kernel).__name__}. The run stopped {stuck_at}; the log evidence is the estimate at that "
-        f"point, and may be far too low. {advice}"
+        f"point and may be far too low. {advice}"
     )
     return Diagnosis(measured, {"region too small": sentence})
 
 
 @compiled(static_argnames=("model", "kernel", "estimator", "num_removed"))
 def _iterate(model, kernel, estimator, num_removed, keys, live: Live, factor, density):
-    """Iterations on the device: the live points after them, and the removed points in their order."""
+    """Iterate on the device; return live points, removed points in order, and statistics."""
     region = _region(model, estimator, *density)
 
     def iterate(carry, key):
@@ -237,9 +232,7 @@ def _iterate(model, kernel, estimator, num_removed, keys, live: Live, factor, de
 
 
 def _region(model, estimator, target, expansion, rows, offset) -> Region:
-    """The contours of the log-likelihood of `rows`, minus an offset a row, in the density of
-    `target`.
-    """
+    """The contours of the likelihood of `rows`, minus an offset per row, in `target`."""
 
     def log_likelihood(positions):
         def add(sums, block, weights):
@@ -275,9 +268,7 @@ def _factor(positions) -> Float[Array, "parameters parameters"]:
 
 
 def _offset(log_likelihoods: np.ndarray, rows: Window) -> Array:
-    """The log-likelihood of a row at a typical live point, without which sums in 32 bits would
-    lose digits.
-    """
+    """Log-likelihood per row at a typical live point, which keeps float32 sums accurate."""
     return jnp.float32(np.median(log_likelihoods[np.isfinite(log_likelihoods)]) / rows.size)
 
 

@@ -1,6 +1,4 @@
-"""Weighted reservoir sampling: a few of many weighted points, chosen as they come, with a memory
-for the few only.
-"""
+"""Weighted reservoir sampling: a sample of fixed size from a stream of weighted points."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,27 +6,28 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-SMALLEST = -690.0  # logarithm of the smallest weight beside the largest: none becomes zero
+SMALLEST = -690.0  # log of the smallest weight relative to the largest: none underflows to zero
 
 
 @dataclass
 class WeightedReservoir:
-    """Chao's reservoir: after each point, n of those seen, point i included with a probability
-    proportional to its weight,
+    """Chao's reservoir: n of the points seen so far, sampled in proportion to their weights.
+
+    Point i is included with probability
 
         π_i = min(1, w_i / τ),   Σ π_i = n,
 
-    where a weight above τ is overweight and surely included. With every point τ grows. The new
-    point is taken with its probability π; then one of those held makes place, point j with the
-    probability (1 - π_j(now) / π_j(before)) / π. Points that were not overweight have all lost by
-    the same factor: only overweight ones need their own weights, and these are all held. So the
-    buffer, and the sum of the weights of all others, are enough.
+    so a point with a weight above τ is overweight and always included. With every point τ grows.
+    The new point enters with its probability π and replaces one of those held, point j with
+    probability (1 - π_j(now) / π_j(before)) / π. The probabilities of all points that were not
+    overweight fall by the same factor, so only overweight points need their own weights, and these
+    are all held. The buffer and the total weight of all others are therefore enough.
 
-    Weights are given as logarithms, which may grow by any amount from point to point, as those of
-    nested sampling do.
+    Weights are given as logarithms, which may grow by any amount from point to point, as in nested
+    sampling.
 
     Attributes:
-        size: points held, n.
+        size: number of points held, n.
         items: the points held.
 
     Source: Chao (1982), Biometrika 69, 653, section 2.
@@ -39,10 +38,10 @@ class WeightedReservoir:
     _log_weights: Float[np.ndarray, " items"] = field(default_factory=lambda: np.empty(0))
     _is_over: Bool[np.ndarray, " items"] = field(default_factory=lambda: np.empty(0, bool))
     _log_unit: float = -np.inf  # the largest log weight seen; sums are in units of its exponential
-    _others: float = 0.0  # the weights of all points that are not overweight, held or not
+    _others: float = 0.0  # the total weight of all points that are not overweight, held or not
 
     def offer(self, generator: np.random.Generator, item: Any, log_weight: float) -> None:
-        """Take in the next point; one of weight zero, a log weight of -inf, is not."""
+        """Process the next point; ignore it if its weight is zero (a log weight of -inf)."""
         if log_weight == -np.inf:
             return
         if log_weight > self._log_unit:
@@ -53,7 +52,7 @@ class WeightedReservoir:
             self._log_weights = np.append(self._log_weights, log_weight)
             self._is_over = np.append(self._is_over, True)
             return
-        # τ only grows: none but those that were overweight, and the new point, can be so now.
+        # τ only grows: only the new point and those that were overweight can be overweight now.
         held = np.flatnonzero(self._is_over)
         log_weights = np.append(self._log_weights[held], log_weight)
         weights = np.exp(np.maximum(log_weights - self._log_unit, SMALLEST))
@@ -67,26 +66,26 @@ class WeightedReservoir:
             self.items[place], self._log_weights[place], self._is_over[place] = item, log_weight, is_over[-1]
 
     def _leaving(self, generator: np.random.Generator, held: np.ndarray, probabilities: np.ndarray) -> int:
-        """The place that becomes free: one of those that were overweight, by their probabilities,
-        or any of the others.
-        """
+        """Draw the place to free: an overweight point by its probability, or any other."""
         was_not_over = np.setdiff1d(np.arange(self.size), held)
         cumulative = np.cumsum(probabilities)
         draw = generator.random()
         if not len(was_not_over):
-            draw *= cumulative[-1]  # which is one, but for rounding
+            draw *= cumulative[-1]  # one, up to rounding
         if len(held) and draw < cumulative[-1]:
             return int(held[np.searchsorted(cumulative, draw, "right")])
         return int(generator.choice(was_not_over))
 
 
 def _overweight(weights: np.ndarray, others: float, size: int) -> tuple[np.ndarray, float]:
-    """Which weights are above τ, the largest first for as long as they have more than their share
-    of what is left; and τ.
+    """Which weights are above τ, and τ itself.
+
+    From the largest down, a weight is above τ as long as it exceeds its share of the remaining
+    total.
     """
     order = np.argsort(-weights, kind="stable")
     ordered = weights[order]
-    left = others + np.cumsum(ordered[::-1])[::-1]  # without those before
+    left = others + np.cumsum(ordered[::-1])[::-1]  # without the preceding weights
     places = size - np.arange(len(weights))
     is_larger = (places > 1) & (places * ordered >= left)
     count = len(weights) if is_larger.all() else int(np.argmin(is_larger))

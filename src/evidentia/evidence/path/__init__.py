@@ -1,1 +1,1 @@
-"""The annealed path: reweighting, moves, the population and its error, drawing anew, diagnostics."""
+"""The annealed path: reweighting, moves, the population and its error, redrawing, diagnostics."""

@@ -1,13 +1,12 @@
-"""The annealed path: reweight by a tempered chunk, resample where the weights are uneven, move.
+"""The annealed path: reweight by a tempered chunk, resample if the weights are uneven, move.
 
-Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is taken in over
-temperatures 0 < λ₁ < … < 1, chosen so that the effective sample size does not fall below its
-target,
+Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is processed over
+temperatures 0 < λ₁ < … < 1, chosen to keep the effective sample size at its target or above,
 
     wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin (2002), Biometrika
-    89, 539.
+89, 539.
 """
 
 import numpy as np
@@ -31,13 +30,13 @@ def anneal(
     *,
     is_reverse: bool = False,
 ) -> tuple[Population, list[StepInfo]]:
-    """Take in a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
+    """Process a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
 
-    In reverse the chunk is removed: particles of the posterior of past and chunk become those of
+    In reverse, the chunk is removed: particles of the posterior of past and chunk become those of
     the past alone, and the log evidence gains -log p(chunk | past).
 
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
-    particle or -inf at all.
+    particle, or -inf at all particles.
     """
     done, infos = 0.0, []
     while done < 1.0:
@@ -59,9 +58,10 @@ def anneal_step(
     stop: float | None = None,
     is_reverse: bool = False,
 ) -> tuple[Population, float, StepInfo]:
-    """One step of the path, and the temperature after it (1 - temperature in reverse).
+    """Take one step of the path; return population, temperature and information.
 
-    It reaches to `stop`; without it, as far as the effective sample size allows.
+    In reverse, the temperature counts as 1 - temperature. The step ends at `stop` or, if None,
+    where the effective sample size reaches its target.
     """
     sign = -1.0 if is_reverse else 1.0
     population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
@@ -82,18 +82,15 @@ def _reweight(
     stop: float | None,
     sign: float,
 ) -> tuple[Population, float, Float[np.ndarray, " particles"], float]:
-    """The population after a step, the temperature there, the log weights since the last move, and
-    the share lost.
-    """
+    """Population and temperature after a step, log weights since the last move, share lost."""
     deviations, offset = chunk.log_likelihoods(model, population.positions)
     check_defined(deviations, chunk.span)
     check_possible(deviations, chunk.span)
-    # Before the first move particles without weight were impossible from the start.
+    # Before the first move, particles without weight were impossible from the start.
     is_lost = (deviations == -np.inf) & (population.log_weights > -np.inf)
     lost = float(np.mean(is_lost)) if done > 0.0 else 0.0
     deviations, offset = sign * deviations, sign * offset
-    # Without resampling the ESS is that of the step alone, whatever the weights before it, as
-    # published.
+    # Without resampling, the ESS is that of the step alone, as published.
     carried = np.zeros_like(deviations) if settings.resampling is None else population.log_weights
     if stop is None:
         stop = _next_stop(settings, carried, deviations, done)
@@ -109,7 +106,6 @@ def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarr
     target = settings.target_ess * len(deviations)
     if settings.resampling is None:
         return weights.next_temperature(carried, deviations, done, target)
-    # Falling to half the target in one step is better than evaluating the chunk again after a
-    # move.
+    # One step down to half the target is better than evaluating the chunk again after a move.
     stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
     return stop if stop == 1.0 else weights.next_temperature(carried, deviations, done, target)

@@ -1,4 +1,4 @@
-"""Log-likelihoods that no method can go on with: errors that name the rows and say what to do."""
+"""Errors for unusable log-likelihoods, which name the rows and say what to do."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,9 +9,7 @@ LogLikelihoods = Float[np.ndarray, " particles"]
 
 
 def check_defined(log_likelihoods: LogLikelihoods, rows: str, places: str = "particles") -> None:
-    """Raise EstimationError if the log-likelihood of `rows` is NaN (which stands for +inf too) at
-    one of the `places`.
-    """
+    """Raise EstimationError if a log-likelihood of `rows` is NaN, which also represents +inf."""
     if bad := int(np.sum(np.isnan(log_likelihoods))):
         raise EstimationError(
             f"the log-likelihood of {rows} is NaN or +inf at {bad} of {len(log_likelihoods)} {places}; it must be finite, "
@@ -21,9 +19,9 @@ def check_defined(log_likelihoods: LogLikelihoods, rows: str, places: str = "par
 
 
 def check_possible(log_likelihoods: LogLikelihoods, rows: str, places: str = "particles") -> None:
-    """Raise EstimationError if the log-likelihood of `rows` is -inf at all of the `places`."""
+    """Raise EstimationError if the log-likelihood of `rows` is -inf at all `places`."""
     if np.all(log_likelihoods == -np.inf):
         raise EstimationError(
-            f"the log-likelihood of {rows} is -inf at all {len(log_likelihoods)} {places}: under every parameter value "
-            "drawn the data are impossible. Widen the prior, use more particles, or check the data against the model."
+            f"the log-likelihood of {rows} is -inf at all {len(log_likelihoods)} {places}: the data are impossible under "
+            "every parameter value drawn. Widen the prior, use more particles, or check the data against the model."
         )

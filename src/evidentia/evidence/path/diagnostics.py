@@ -1,9 +1,8 @@
-"""Signs that a log evidence or its standard error may be wrong, found in what the steps of a run
-showed.
+"""Signs that a log evidence or its standard error may be wrong, from the steps of a run.
 
 Each sign has a name, a threshold and a sentence that says what to do. Most concern the annealed
-path; a run whose last particles were drawn anew by importance sampling rests on the weights of
-these draws instead.
+path. If the last particles were redrawn by importance sampling, the estimate depends on the
+weights of those draws instead.
 """
 
 import math
@@ -16,19 +15,19 @@ from evidentia.evidence.path.population import Population
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows
 
-MIN_ESS = 0.15  # of the particles, after reweighting; the default path keeps above 0.35
-MAX_CORRELATION = 0.8  # of a coordinate before and after a move; on a Gaussian that of BAOAB is about 0.2
-MAX_NOISE_SHARE = 0.25  # widens the variance of the particles by about as much
-MAX_PARETO_SHAPE = 0.7  # of the largest weights: beyond, their mean does not settle (`weights.pareto_shape`)
+MIN_ESS = 0.15  # fraction of the particles after reweighting; the default path stays above 0.35
+MAX_CORRELATION = 0.8  # of a coordinate before and after a move; about 0.2 for BAOAB on a Gaussian
+MAX_NOISE_SHARE = 0.25  # inflates the variance of the particles by about this fraction
+MAX_PARETO_SHAPE = 0.7  # of the largest weights; above it, their mean is unstable (`weights.pareto_shape`)
 MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
-MAX_RESERVOIR_ERROR = 0.5  # nats: beyond, the moves are visibly wrong
-MAX_LOST = 0.05  # of the particles, moved to where the likelihood of earlier rows is zero
-FEW = 32  # particles whose log density shows the heights
-RECENT = 10  # moves that show the present state of the path
+MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
+MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
+FEW = 32  # particles used to measure the spread of the log density
+RECENT = 10  # moves that show the current state of the path
 
 
 def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
-    """The diagnostics of a path by name; NaN for what did not occur."""
+    """Diagnostics of a path by name; NaN for what did not occur."""
     moves = [step for step in steps if not math.isnan(step.correlation)][-RECENT:]
     nan = float("nan")
     return {
@@ -41,14 +40,12 @@ def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]
 
 
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
-    """Signs in the weights of particles drawn anew, by a short name, each with a sentence that
-    says what to do.
-    """
+    """Signs in the weights of redrawn particles: sentences with advice, by short name."""
     if not measured["pareto_shape"] > MAX_PARETO_SHAPE:
         return {}
     sentence = (
         f"the largest importance weights have a Pareto shape of {measured['pareto_shape']:.2f}: the proposal has lighter "
-        "tails than the posterior, and the log evidence may be too low by more than the standard error says. Take more "
+        "tails than the posterior, and the log evidence may be too low by more than the standard error suggests. Use more "
         "particles, or compare with refresh=False."
     )
     return {"heavy weights": sentence}
@@ -57,16 +54,16 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
 def signs_of_path(
     measured: Mapping[str, float], ess_remedy: str = "resample=True", min_ess: float = MIN_ESS
 ) -> dict[str, str]:
-    """Signs in the annealed path, by a short name, each with a sentence that says what to do.
+    """Signs in the annealed path: sentences with advice, by short name.
 
-    `ess_remedy` is what helps, beside more particles, where the effective sample size is below
-    `min_ess` of them.
+    `ess_remedy` is a remedy, besides more particles, if the effective sample size is below the
+    fraction `min_ess`.
     """
     found = {}
     if measured["smallest_ess"] < min_ess:
         found["ESS collapsed"] = (
             f"the effective sample size fell to {100 * measured['smallest_ess']:.0f}% of the particles: the log evidence "
-            f"rests on a few of them. Take more particles, or {ess_remedy}."
+            f"rests on a few of them. Use more particles, or {ess_remedy}."
         )
     if measured["move_correlation"] > MAX_CORRELATION:
         found["moves do not decorrelate"] = (
@@ -75,45 +72,42 @@ def signs_of_path(
         )
     if measured["gradient_noise_share"] > MAX_NOISE_SHARE:
         found["mini-batch noise"] = (
-            f"the gradient's noise is {measured['gradient_noise_share']:.2g} times the noise that the kernel adds: the "
-            "particles spread too far, and the log evidence is too low. Take a larger batch_size, or "
+            f"the gradient noise is {measured['gradient_noise_share']:.2g} times the noise that the kernel adds: the "
+            "particles spread too far, and the log evidence is too low. Use a larger batch_size, or "
             "gradients.ControlVariate()."
         )
     if measured["height_spread"] > MAX_HEIGHT_SPREAD:
         found["modes of different height"] = (
-            f"the log posterior density varies {measured['height_spread']:.1f} times as much over the particles as it "
-            "would over a Gaussian: some are stuck in modes that should have died out. Run other seeds, take more "
-            "particles, and compare; the highest log evidence is the most credible."
+            f"the log posterior density varies {measured['height_spread']:.1f} times as much over the particles as for a "
+            "Gaussian: some are stuck in modes that should have died out. Run other seeds, use more particles, and "
+            "compare; the highest log evidence is the most credible."
         )
     if measured["lost_particles"] > MAX_LOST:
         found["hard boundary"] = (
-            f"moves carried {100 * measured['lost_particles']:.0f}% of the particles to where rows already taken in have a "
-            "log-likelihood of -inf: gradients do not see such a boundary, and the log evidence is too low. Parametrise the "
-            "model so that its likelihood is positive everywhere."
+            f"moves carried {100 * measured['lost_particles']:.0f}% of the particles to where earlier rows have a "
+            "log-likelihood of -inf: gradients do not detect such a boundary, and the log evidence is too low. Reparametrize "
+            "the model so that its likelihood is positive everywhere."
         )
     return found
 
 
 def signs_of_reservoir(measured: Mapping[str, float]) -> dict[str, str]:
-    """Signs in a sample that stands for the rows of a stream, with a sentence that says what to
-    do.
-    """
+    """Signs in the reservoir of a stream: sentences with advice, by short name."""
     error = measured["reservoir_standard_error"]
     if not error > MAX_RESERVOIR_ERROR:
         return {}
     sentence = (
-        f"the rows kept in the reservoir determine the log-likelihood of all rows to {error:.2g} nats only: the log evidence "
-        "may be too low by as much. Take a larger reservoir_size."
+        f"the rows kept in the reservoir determine the log-likelihood of all rows only to {error:.2g} nats: the log evidence "
+        "may be too low by as much. Use a larger reservoir_size."
     )
     return {"small reservoir": sentence}
 
 
 def height_spread(model: BoundModel, rows: Rows, population: Population) -> float:
-    """Standard deviation of the log posterior density over particles, in units of √(d/2), which a
-    Gaussian has.
+    """Standard deviation of the log posterior over particles, relative to a Gaussian's √(d/2).
 
-    It is taken over a few particles, chosen systematically. On a Gaussian -2 log density is χ²
-    with d degrees of freedom.
+    It uses a few particles, chosen systematically. For a Gaussian, -2 log density is χ² with d
+    degrees of freedom.
     """
     share = np.exp(population.log_weights - np.max(population.log_weights))
     places = (np.arange(FEW) + 0.5) / FEW

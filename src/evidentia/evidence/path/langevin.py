@@ -1,12 +1,12 @@
 """Weighted Langevin steps along any path of potentials, in one compiled program.
 
-Each particle x has a log weight A, to which every step adds ΔA (`kernels.langevin`). With
-normalised weights W before it,
+Every step adds ΔA to the log weight A of each particle x (`kernels.langevin`). With normalized
+weights W before the step,
 
-    log Z_{k+1} / Z_k = log Σ Wᵢ exp(ΔAᵢ),
+    log Z_{k+1} / Z_k = log Σ Wᵢ exp(ΔAᵢ).
 
-and where the effective sample size falls below a threshold the particles are resampled, and their
-weights equal again.
+If the effective sample size falls below a threshold, the particles are resampled and their weights
+are equal again.
 
 Source: Cuin, Carbone, Akyildiz (2025), Eq. 14 and, with resampling, Eq. 15.
 """
@@ -28,11 +28,11 @@ from evidentia.kernels.langevin import LangevinState, langevin_state, langevin_s
 
 
 class PathSample(NamedTuple):
-    """Particles at the end of a path, and the log evidence on the way.
+    """Particles at the end of a path, and the log evidence along it.
 
     Attributes:
-        particles: in the structure of those at the start, (particles, …).
-        log_weights: normalised.
+        particles: (particles, …), in the structure of the initial particles.
+        log_weights: normalized.
         log_evidence: log Z_k / Z_0 in nats, float64, (steps + 1,).
         ess: effective sample size as a fraction of the particles, before resampling, (steps + 1,).
     """
@@ -44,9 +44,7 @@ class PathSample(NamedTuple):
 
 
 class StepTaken(NamedTuple):
-    """log Z_{k+1} / Z_k in nats, and the effective sample size after the step as a fraction of the
-    particles.
-    """
+    """log Z_{k+1} / Z_k in nats, and the ESS after the step as a fraction of the particles."""
 
     log_evidence: Float[Array, ""]
     ess: Float[Array, ""]
@@ -61,11 +59,10 @@ def reweigh(
     ess_threshold: float,
     beside: Any = None,
 ) -> tuple[LangevinState, Any, Float[Array, " particles"], StepTaken]:
-    """Normalised log weights after a Langevin step from one state to another, resampled below the
-    ESS threshold.
+    """Reweight after a Langevin step between two states, and resample below the ESS threshold.
 
-    `beside` is a pytree of other values of each particle, (particles, …), which are resampled with
-    it.
+    The log weights are normalized. `beside` is a pytree of other values per particle, (particles,
+    …), which are resampled too.
     """
     gained = log_weight_increment(before, after, step_size)
     gained = jnp.where(jnp.isfinite(gained), gained, -jnp.inf)  # a lost particle
@@ -83,7 +80,7 @@ def reweigh(
 
 
 def even_log_weights(at: LangevinState) -> Float[Array, " particles"]:
-    """Normalised log weights of particles that are all equal."""
+    """Normalized log weights of equally weighted particles."""
     return jnp.full_like(at.log_density, -jnp.log(len(at.log_density)))
 
 
@@ -95,7 +92,7 @@ def sample_path(
     ess_threshold: float,
     seed: int,
 ) -> PathSample:
-    """The sample that `Jarzynski.sample` returns."""
+    """Implement `Jarzynski.sample`."""
     positions, example = flat_particles("particles", particles)
     arguments = jax.random.key(seed), positions, example, step_size, ess_threshold
     start, (end, log_weights), taken = _follow(potential, num_steps, *arguments)
@@ -109,7 +106,7 @@ def sample_path(
 
 @compiled(static_argnames=("potential", "num_steps"))
 def _follow(potential, num_steps, key, positions, example, step_size, ess_threshold):
-    """The particles at the start, those at the end with their log weights, and the steps."""
+    """Return the initial particles, the final ones with their log weights, and the steps."""
     unravel = ravel_pytree(example)[1]
 
     def log_density(step, position):
@@ -130,7 +127,7 @@ def _follow(potential, num_steps, key, positions, example, step_size, ess_thresh
 
 
 def flat_particles(name: str, particles: Any) -> tuple[Float[Array, "particles parameters"], Any]:
-    """Particles as one matrix, and the first of them as an example of their structure.
+    """Particles as one matrix, and the first one as an example of their structure.
 
     Raises ConfigurationError unless all arrays have the same number of particles.
     """
@@ -147,20 +144,20 @@ def flat_particles(name: str, particles: Any) -> tuple[Float[Array, "particles p
 
 
 def check_start(at: LangevinState) -> None:
-    """Raise EstimationError unless the log density and its gradient are finite at all particles."""
+    """Raise EstimationError unless log density and gradient are finite at all particles."""
     bad = ~np.isfinite(np.asarray(at.log_density)) | ~np.isfinite(np.asarray(at.gradient)).all(axis=-1)
     if bad.any():
         raise EstimationError(
             f"the potential or its gradient is not finite at {bad.sum()} of {len(bad)} particles at the start (the first is "
-            f"particle {bad.argmax()}). Give particles of a density that is positive there, or check the potential."
+            f"particle {bad.argmax()}). Start from particles of positive density, or check the potential."
         )
 
 
 def check_alive(log_evidence: np.ndarray) -> None:
-    """Raise EstimationError if all particles were lost on the way."""
+    """Raise EstimationError if all particles were lost along the path."""
     bad = ~np.isfinite(log_evidence)
     if bad.any():
         raise EstimationError(
-            f"after step {bad.argmax()} the potential is not finite at any particle: the steps are too long. Take a smaller "
+            f"after step {bad.argmax()} the potential is not finite at any particle: the steps are too long. Use a smaller "
             "step_size."
         )

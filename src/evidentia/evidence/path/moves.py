@@ -1,6 +1,4 @@
-"""Moves of the particles of a path: the kernel, its gradient and scale, and what the move showed
-of its health.
-"""
+"""Moves of the particles along a path: the kernel, its gradient and scale, and diagnostics."""
 
 import math
 from typing import Any, NamedTuple
@@ -24,19 +22,19 @@ from evidentia.posterior.gradients import FullBatch, Prepared
 from evidentia.posterior.symmetry import Order, put_in_order, within
 from evidentia.posterior.target import Target, expand_prior, expand_target, log_target
 
-NOISE_PARTICLES = 32  # at which the noise of a gradient is measured
+NOISE_PARTICLES = 32  # particles at which the gradient noise is measured
 
 
 class PathSettings(NamedTuple):
-    """How particles follow a path; the methods document these fields, which they have themselves.
+    """Settings of a path; the methods have these fields too and document them.
 
     Attributes:
         target_ess: effective sample size that reweighting keeps, as a fraction of the particles.
         kernel: the move.
-        gradient: estimates the gradient for kernels that need one.
-        exact_kernel: the move where the gradient is exact, and so the density at hand; None for
-            `kernel` always.
-        resampling: the scheme by which particles are resampled before a move; None for not at all.
+        gradient: the gradient estimator, for kernels that need one.
+        exact_kernel: the move if the gradient is exact, so that the density is available; None to
+            use `kernel` always.
+        resampling: the resampling scheme before a move; None for no resampling.
     """
 
     target_ess: float
@@ -47,14 +45,14 @@ class PathSettings(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What a step showed of the path's health; NaN without a move.
+    """Diagnostics of a step; NaN without a move.
 
     Attributes:
         ess: effective sample size after reweighting, as a fraction of the particles.
         correlation: the largest lag-one autocorrelation of a coordinate over the move.
         noise_share: the gradient's share of the noise (`GradientKernel.noise_share`).
-        lost: the share of the particles that earlier moves carried to where rows taken in have a
-            likelihood of zero.
+        lost: fraction of the particles that earlier moves carried to where processed rows have
+            zero likelihood.
     """
 
     ess: float
@@ -71,10 +69,10 @@ def move_particles(
     target: Target,
     info: StepInfo,
 ) -> tuple[Population, StepInfo]:
-    """Particles resampled, if the settings say so, and moved under a target.
+    """Resample the particles, if the settings say so, and move them under a target.
 
-    `log_weights` are those gained since the last move: with them the particles show the target's
-    centre and scale, better than those resampled from them.
+    `log_weights` are those gained since the last move: the particles so weighted determine the
+    target's centre and scale better than resampled particles.
     """
     shares = np.exp(weights.normalise(log_weights))
     population, order = _in_order(settings, model, population, shares)
@@ -108,10 +106,9 @@ def move(
     scale: Scale,
     order: Order | None = None,
 ) -> tuple[Moved, Array, Array, Array]:
-    """The moved particles, the noise of the gradient, its share of the noise, and the largest
-    autocorrelation.
+    """Move particles; also return the gradient noise, its share, and the largest correlation.
 
-    Interchangeable components that were put in an order stay in it, if the kernel takes the exact
+    Interchangeable components that were put in order stay in order if the kernel uses the exact
     density.
     """
     expansion = None
@@ -158,9 +155,7 @@ def curvature(
 def _precision(
     model: BoundModel, prepared: Prepared, kernel: Kernel, centre: np.ndarray
 ) -> np.ndarray | None:
-    """As `curvature`, where the gradient estimator has an expansion or the kernel reweights; else
-    None.
-    """
+    """The curvature if the estimator has an expansion or the kernel reweights, else None."""
     if prepared.expansion is not None:
         return -(prepared.expansion.hessian + expand_prior(model, prepared.expansion.centre).hessian)
     return curvature(model, prepared.target, centre) if kernel.is_reweighting else None
@@ -169,9 +164,7 @@ def _precision(
 def _in_order(
     settings: PathSettings, model: BoundModel, population: Population, shares: np.ndarray
 ) -> tuple[Population, Order | None]:
-    """Particles with interchangeable components in the same order, where a kernel or a gradient
-    needs their spread.
-    """
+    """Put interchangeable components in a common order if the kernel or gradient needs it."""
     needs_spread = settings.kernel.is_scaled or settings.gradient.needs_centre
     if not model.exchangeable or not needs_spread:
         return population, None

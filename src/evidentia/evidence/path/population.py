@@ -1,6 +1,4 @@
-"""Particles on their way from the prior to the posterior, with the log evidence so far and its
-variance.
-"""
+"""Particles between prior and posterior, with the log evidence so far and its variance."""
 
 from typing import Any, NamedTuple
 
@@ -13,22 +11,21 @@ from evidentia import weights
 from evidentia.evidence.method import Estimate
 from evidentia.model.bound import BoundModel
 
-LAG = 4  # resamplings after which the descendants of one particle are taken to be independent
+LAG = 4  # resamplings after which the descendants of one particle count as independent
 
 
 class Population(NamedTuple):
     """Particles, their weights, and the log evidence so far.
 
     Attributes:
-        key: for the next random step.
+        key: random key for the next step.
         positions: unconstrained.
         log_weights: since the last resampling.
-        log_evidence: the sum of the log increments, in nats, float64 on the host, without any
-            correction.
-        variance: of the log evidence up to the last resampling, in nats².
-        ancestors: the particles that these descend from 1, 2, … up to `LAG` resamplings ago.
+        log_evidence: the sum of the log increments, in nats, float64 on the host, uncorrected.
+        variance: variance of the log evidence up to the last resampling, in nats².
+        ancestors: indices of the particles' ancestors 1, 2, … up to `LAG` resamplings ago.
         counted: the part of `variance` that was counted since the oldest of those.
-        memory: of the gradient estimator.
+        memory: memory of the gradient estimator.
     """
 
     key: Array
@@ -48,7 +45,7 @@ def from_prior(model: BoundModel, key: Array, count: int) -> Population:
 
 
 def reweighted(population: Population, increments: Float[np.ndarray, " particles"]) -> Population:
-    """The population after increments of its log weights, which count in its log evidence."""
+    """Add increments to the log weights and update the log evidence."""
     gained = weights.log_evidence_increment(population.log_weights, increments)
     return population._replace(
         log_weights=population.log_weights + increments, log_evidence=population.log_evidence + gained
@@ -61,25 +58,24 @@ def estimate_of(population: Population, is_unbiased: bool = True) -> Estimate:
 
 
 def log_evidence_variance(population: Population) -> float:
-    """Estimated variance of the log evidence, in nats²: an error counts with its size within `LAG`
-    resamplings.
+    """Fixed-lag estimate of the variance of the log evidence, in nats², over `LAG` resamplings.
 
     The stretch since the oldest remembered generation is treated as one, with the variance between
-    its families; older stretches were counted when they were left behind. Source: Olsson and Douc
+    its families; older stretches were counted when they left the lag. Source: Olsson and Douc
     (2019), Bernoulli 25, 1504 (the lag).
     """
     return max(0.0, population.variance + _families_variance(population) - population.counted)
 
 
 def resample_particles(population: Population, scheme: str) -> Population:
-    """Equal weights, with the ancestry that the variance of the log evidence needs."""
+    """Resample to equal weights, and record the ancestry that the variance estimate needs."""
     key, key_resample = split_key(population.key)
     parents = np.asarray(weights.resample(key_resample, population.log_weights, scheme=scheme))
     earlier = [ancestors[parents] for ancestors in population.ancestors][: LAG - 1]
     is_full = len(population.ancestors) == LAG
     return population._replace(
         key=key,
-        positions=jnp.asarray(np.asarray(population.positions)[parents]),  # on the host: nothing is compiled
+        positions=jnp.asarray(np.asarray(population.positions)[parents]),  # on the host: no compilation
         log_weights=np.zeros_like(population.log_weights),
         variance=log_evidence_variance(population),
         ancestors=np.stack([parents, *earlier]),
@@ -89,9 +85,7 @@ def resample_particles(population: Population, scheme: str) -> Population:
 
 @jax.jit
 def split_key(key: Array) -> tuple[Array, Array]:
-    """Two keys from one, by a single small program: for the host, where each operation is a
-    program of its own.
-    """
+    """Split a key in one small program; on the host each operation would be its own program."""
     first, second = jax.random.split(key)
     return first, second
 

@@ -1,12 +1,11 @@
-"""The proposal of importance sampling: a mixture of Student t's about the modes of the posterior.
+"""The proposal of importance sampling: a mixture of Student t's at the posterior modes.
 
-One mode is enough for most models. Where it is not, particles that came from the prior by
-annealing show where to search: Newton's method from several of them finds more modes, and a
-component with the mean and covariance of particles, or of weighted draws, follows a posterior that
-is skewed.
+One mode is enough for most models. Otherwise, particles annealed from the prior show where to
+search: Newton's method from several of them finds more modes. A component with the mean and
+covariance of particles, or of weighted draws, captures a skewed posterior.
 
 Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447 (mixtures
-    adapted to weighted draws).
+adapted to weighted draws).
 """
 
 from typing import NamedTuple
@@ -21,14 +20,12 @@ from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_stud
 from evidentia.posterior.modes import distinct, newton
 from evidentia.posterior.rows import Rows
 
-NUM_STARTS = 8  # particles from which modes are searched,
-MAX_SEARCHED = 200_000  # as long as rows times particles are no more
+NUM_STARTS = 8  # maximum number of particles from which to search for modes
+MAX_SEARCHED = 200_000  # maximum of rows times these particles
 
 
 class Particles(NamedTuple):
-    """Positions in float64 with shares that sum to one; interchangeable components are in the same
-    order in all.
-    """
+    """Float64 positions, components in a common order, with shares that sum to one."""
 
     positions: Float[np.ndarray, "particles parameters"]
     share: Float[np.ndarray, " particles"]
@@ -40,21 +37,19 @@ class Particles(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A mixture of Student t's, one about each mode, the largest mode first."""
+    """A mixture of Student t's, one at each mode, the largest mode first."""
 
     modes: tuple[LocalGaussian, ...]
 
     @property
     def shares(self) -> Float[np.ndarray, " modes"]:
-        """Of the draws: proportional to the square root of the mass, as Laplace's approximation of
-        it may be far off.
-        """
+        """Shares of the draws, proportional to the root of the masses, as these may be far off."""
         roots = 0.5 * np.array([mode.log_mass for mode in self.modes])
         return np.exp(weights.normalise(roots))
 
     def draw(self, generator: np.random.Generator, count: int) -> Float[Array, "draws parameters"]:
         """Independent draws, float32, ordered by mode."""
-        # NumPy draws: JAX's chi-square takes longer than the likelihood of a thousand rows.
+        # Draw with NumPy: JAX's chi-square takes longer than the likelihood of a thousand rows.
         counts = generator.multinomial(count, self.shares)
         draws = [draw_student_t(generator, mode, size) for mode, size in zip(self.modes, counts, strict=True)]
         return jnp.asarray(np.concatenate(draws), jnp.float32)
@@ -69,7 +64,7 @@ class Proposal(NamedTuple):
 
 
 def about_one_mode(model: BoundModel, rows: Rows, particles: Particles) -> Proposal | None:
-    """About the mode nearest to the mean of the particles; None if there is none."""
+    """A proposal at the mode nearest to the mean of the particles; None if there is none."""
     found = newton(model, rows, particles.mean)
     return None if found is None else Proposal((found,))
 
@@ -77,7 +72,7 @@ def about_one_mode(model: BoundModel, rows: Rows, particles: Particles) -> Propo
 def about_many_modes(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
 ) -> Proposal | None:
-    """About the modes nearest to some of the particles; None if there are none."""
+    """A proposal at the modes nearest to some of the particles; None if there are none."""
     return _about(model, _from_particles(model, rows, particles, generator))
 
 
@@ -89,10 +84,9 @@ def with_more_rows(
     particles: Particles,
     generator: np.random.Generator,
 ) -> Proposal | None:
-    """About the modes nearest to those of a proposal that served for fewer rows, by a factor
-    `growth`.
+    """A proposal at the modes nearest to those of one for fewer rows, by a factor `growth`.
 
-    If it had several, new modes are searched from some of the particles too.
+    If it had several modes, the search for new ones also starts from some of the particles.
     """
     found = [newton(model, rows, mode.mode, growth * mode.precision) for mode in proposal.modes]
     if len(proposal.modes) > 1:
@@ -101,7 +95,7 @@ def with_more_rows(
 
 
 def with_moments(proposal: Proposal, particles: Particles) -> Proposal:
-    """With one more component that has the particles' mean and covariance.
+    """Add a component with the particles' mean and covariance.
 
     The covariance is shrunk towards that of the largest mode, which counts as twice as many draws
     as there are parameters.

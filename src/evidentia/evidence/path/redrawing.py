@@ -1,13 +1,11 @@
-"""Draw the particles anew by importance sampling with all rows: the log evidence without the
-errors of the path.
+"""Redraw the particles by importance sampling with all rows, without the errors of the path.
 
-With a proposal q near the posterior, here Student t's about its modes, M draws θᵢ give
+With a proposal q near the posterior, here Student t's at its modes, M draws θᵢ give
 
     wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
 
-unbiased, with independent terms: its standard error is that of a mean. It cannot see a mode that q
-misses. So the particles that came from the prior by annealing must be covered by q first
-(`covers`).
+which is unbiased, with independent terms: its standard error is that of a mean. It cannot detect a
+mode that q misses, so q must first cover the particles annealed from the prior (`covers`).
 
 Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
@@ -33,31 +31,27 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import relabel, symmetrised
 
-MIN_ESS = 0.2  # effective draws as a share of the particles: below, the tails of the weights show too rarely
+MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
 BATCHES = (
     1,
     4,
     32,
-)  # of as many draws as there are particles, at most, for each of the proposals that become richer
-MIN_LEARNT = 10.0  # effective draws from which a proposal can learn
-MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches while there are few rows, three at a million
-MISSED = 0.05  # share of the posterior that the proposal may miss
-DENSER = 10.0  # a posterior this many times denser than the proposal is missed by it
+)  # maximum number of batches, of one draw per particle, for each successively richer proposal
+MIN_LEARNT = 10.0  # effective draws needed to improve a proposal
+MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
+MISSED = 0.05  # fraction of the posterior that the proposal may miss
+DENSER = 10.0  # the proposal misses regions where the posterior is this many times denser
 
 
 class WeightedDraws(NamedTuple):
-    """Draws with log weights of which the mean is the evidence: log p(D) is `offset` + log mean
-    exp(log_weights).
-    """
+    """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights)."""
 
     positions: Float[Array, "particles parameters"]
     log_weights: Float[np.ndarray, " particles"]
     offset: float
 
     def population(self, key: Array, count: int) -> Population:
-        """As particles: the draws with their weights, or `count` of them resampled where there are
-        more.
-        """
+        """The draws with their weights as particles, or `count` resampled if there are more."""
         if len(self.positions) == count:
             return Population(key, self.positions, self.log_weights, self.log_evidence)
         key, key_resample = split_key(key)
@@ -72,7 +66,7 @@ class WeightedDraws(NamedTuple):
 
 
 class Redrawn(NamedTuple):
-    """Enough draws for the evidence, and the proposal that they came from."""
+    """Enough draws for the evidence, and their proposal."""
 
     draws: WeightedDraws
     proposal: Proposal
@@ -87,13 +81,12 @@ def redraw(
 ) -> Redrawn | None:
     """Weighted draws from the posterior of `rows`; None if there are not enough.
 
-    A `previous` proposal served when there were fewer rows by a factor `growth`. Without one the
-    particles are those of the annealed path, and must be covered. The proposal starts from one
-    mode, or from those of the previous one, and is enriched while its draws are not enough. The
-    random numbers are those of the population's key.
+    A `previous` proposal was made for fewer rows, by a factor `growth`. Without one, the particles
+    are those of the annealed path, and the proposal must cover them. It starts from one mode, or
+    from those of the previous proposal, and is enriched until its draws are enough. The random
+    numbers come from the population's key.
     """
-    # NumPy's generator: on the host each operation on a key would be a compiled program of its
-    # own.
+    # NumPy's generator: on the host each operation on a JAX key would compile its own program.
     generator = np.random.default_rng(np.asarray(jax.random.key_data(population.key)))
     count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
@@ -118,9 +111,7 @@ def redraw(
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
-    """A population on the host, with interchangeable components in the same order in all
-    particles.
-    """
+    """A population on the host, with interchangeable components in a common order."""
     share = np.exp(weights.normalise(population.log_weights))
     positions = population.positions
     if model.exchangeable:
@@ -136,9 +127,7 @@ def weighted_draws(
     count: int,
     max_batches: int,
 ) -> WeightedDraws:
-    """Draws of the proposal, weighted by the posterior: `count` of them, or a multiple while their
-    weights are too uneven.
-    """
+    """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven."""
     max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.num_observations))
     found = _batch(model, rows, proposal, generator, count)
     for index in range(1, max_batches):
@@ -162,7 +151,7 @@ def _batch(
 
 
 def is_enough(draws: WeightedDraws, count: int) -> bool:
-    """Whether the effective number of draws is large enough; not where a weight is NaN."""
+    """Whether the effective number of draws is large enough; False if a weight is NaN."""
     return bool(weights.ess(draws.log_weights) >= MIN_ESS * count)
 
 
@@ -181,9 +170,9 @@ def covers(
     """Whether the proposal covers weighted particles of the posterior.
 
     Where the posterior density, p(θ) p(D | θ) / Ẑ, is more than `DENSER` times that of the
-    proposal, there should be about the same share of the particles as of the weighted draws; the
+    proposal, the shares of the particles and of the weighted draws should be about the same; the
     difference is what the proposal misses. Particles in regions of low posterior density, where
-    moves without Metropolis' correction can leave them, do not count either way.
+    moves without a Metropolis correction can leave them, do not count either way.
     """
     log_ratios, offset = log_ratio(model, rows, proposal, population.positions)
     sides = (
@@ -195,6 +184,6 @@ def covers(
         is_denser = log_posterior_ratio - draws.log_evidence > np.log(DENSER)
         share = float(np.exp(weights.normalise(log_weights)) @ is_denser)
         shares.append(share)
-        variances.append(max(0.0, share * (1 - share)) / weights.ess(log_weights))  # rounding goes beyond 1
+        variances.append(max(0.0, share * (1 - share)) / weights.ess(log_weights))  # rounding can exceed 1
     missed = shares[0] - shares[1]
     return missed < MISSED + 3 * np.sqrt(sum(variances))

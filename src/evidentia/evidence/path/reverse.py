@@ -1,10 +1,9 @@
-"""The path in reverse: from one exact draw of the posterior to the prior, for an upper bound on
-the log evidence.
+"""The path in reverse, from an exact posterior draw to the prior: an upper bound on log evidence.
 
-Data simulated from the model come with an exact draw of their posterior: the parameters θ that
-they were simulated with. Particles that start there and follow the path from the posterior to the
-prior estimate 1/Z without bias, as those of the forward path estimate Z. By Jensen's inequality
-one log Ẑ is too high on average and the other too low, however badly the moves mix.
+Data simulated from the model come with an exact draw of their posterior: the parameters θ used to
+simulate them. Particles that start there and follow the path from the posterior to the prior
+estimate 1/Z without bias, as the forward path estimates Z. By Jensen's inequality, one log Ẑ is
+too high on average and the other too low, however badly the moves mix.
 
 Source: Grosse, Ghahramani, Adams (2015), arXiv:1511.02543, sections 3 and 4.
 """
@@ -28,7 +27,7 @@ from evidentia.posterior.gradients import FullBatch, Prepared
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import posterior
 
-NUM_MOVES = 8  # away from the draw that all particles start from
+NUM_MOVES = 8  # moves away from the draw where all particles start
 
 
 def start(
@@ -39,8 +38,7 @@ def start(
     log_weights: Float[np.ndarray, " particles"],
     key: Array,
 ) -> Population:
-    """Exact draws of the posterior of `rows`, as many as the particles `like`, from the one at
-    `position`.
+    """Exact draws from the posterior of `rows`, as many as in `like`, from the one at `position`.
 
     All start there and are moved under the posterior; the weighted particles `like`, of a forward
     run, give the scale.
@@ -58,10 +56,10 @@ def start(
 def remove_rows(
     method: AIS | PathSettings, model: BoundModel, rows: Window, population: Population, marks: Sequence[int]
 ) -> Iterator[tuple[float, Estimate]]:
-    """The share done and the raw estimate of Z on the way; the last of them is the result.
+    """Yield the fraction done and the raw estimate of Z at each step; the last one is the result.
 
     log Ẑ is the negative logarithm of the unbiased estimate of 1/Z. `marks` are the numbers of
-    rows at which the chunks of the forward path ended: chunks are removed in the opposite order.
+    rows at which the chunks of the forward path ended; chunks are removed in reverse order.
     """
     if isinstance(method, AIS):
         for snapshot in method.walk(model, rows, population, is_reverse=True):
@@ -70,7 +68,7 @@ def remove_rows(
         return
     starts = [0, *marks[:-1]]
     for first, last in reversed(list(zip(starts, marks, strict=True))):
-        # The gradient's memory of the rows seen does not hold once some are removed.
+        # The gradient's memory of the rows seen is invalid once some are removed.
         population = population._replace(memory=None)
         past, chunk = rows.part(0, first), rows.part(first, last)
         population, _ = anneal(method, model, population, past, chunk, is_reverse=True)

@@ -1,6 +1,4 @@
-"""The built-in models, one file each. Each has `simulate`, checks its data, and equal calls give
-the same model.
-"""
+"""Built-in models, one per file. Each simulates and checks data; equal calls share one model."""
 
 from evidentia.model.built_in.linear import linear_regression
 from evidentia.model.built_in.mixture import gaussian_mixture

@@ -1,4 +1,4 @@
-"""Checks of data that the built-in models share."""
+"""Data checks that the built-in models share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,7 @@ from evidentia.errors import DataError
 
 
 def check_arrays(data: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise DataError unless `data` maps exactly the names in `shapes` to arrays of these shapes
-    after the row axis.
-    """
+    """Raise DataError unless `data` has exactly the names and the per-row shapes in `shapes`."""
     needed = ", ".join(f"{name!r}: {_written(shape)}" for name, shape in shapes.items())
     if not isinstance(data, Mapping):
         raise DataError(f"the model needs data as a mapping {{{needed}}}; got {type(data).__name__}.")

@@ -1,4 +1,4 @@
-"""Linear regression with known noise: the model whose evidence is known exactly."""
+"""Linear regression with known noise, for which the evidence is known exactly."""
 
 from functools import cache, partial
 from numbers import Real
@@ -11,7 +11,7 @@ from evidentia.errors import ConfigurationError, check_count
 from evidentia.model.built_in.checks import check_arrays
 from evidentia.model.model import Model
 
-ROWS_AT_ONCE = 1 << 18  # what is held in float64 at a time
+ROWS_AT_ONCE = 1 << 18  # rows converted to float64 at a time
 
 
 def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
@@ -19,15 +19,15 @@ def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
 
         weights_j ~ N(0, 1),    intercept ~ N(0, 1),    y_i ~ N(x_iᵀ weights + intercept, σ²)
 
-    Data are `{"x": (n, num_features), "y": (n,)}`. `exact_log_evidence(data)` is known for this
-    model, and `sample_posterior(data, num_draws, seed)` is exact.
+    Data are `{"x": (n, num_features), "y": (n,)}`. The model has `exact_log_evidence(data)` and
+    exact posterior draws, `sample_posterior(data, num_draws, seed)`.
 
     Args:
-        num_features: the columns of x.
+        num_features: the number of columns of x.
         noise_scale: the standard deviation σ of y about its mean.
 
     Raises:
-        ConfigurationError: an argument that is out of range.
+        ConfigurationError: an argument is out of range.
 
     Example:
         >>> model = linear_regression(num_features=2)
@@ -77,10 +77,10 @@ def _simulate(num_observations, seed, *, num_features, noise_scale):
 
 
 def _exact_log_evidence(data, *, noise_scale):
-    """The log density of y ~ N(0, σ² I + X Xᵀ), X with a column of ones, by the d × d precision
-    matrix A = I + XᵀX/σ².
+    """Log density of y ~ N(0, σ² I + X Xᵀ), where X has a column of ones.
 
-    With m = A⁻¹ Xᵀy/σ² it is -½ [n log 2πσ² + log |A| + (|y|² - yᵀX m)/σ²].
+    With the d × d precision A = I + XᵀX/σ² and m = A⁻¹ Xᵀy/σ², it is -½ [n log 2πσ² + log |A| +
+    (|y|² - yᵀX m)/σ²].
     """
     precision, projection, square = _sufficient(data, noise_scale)
     fitted = projection @ np.linalg.solve(precision, projection)
@@ -90,10 +90,10 @@ def _exact_log_evidence(data, *, noise_scale):
 
 
 def _sample_posterior(data, num_draws, seed, *, noise_scale):
-    """Draws of N(m, A⁻¹), in the letters of `_exact_log_evidence`."""
+    """Draws from N(m, A⁻¹), in the notation of `_exact_log_evidence`."""
     precision, projection, _ = _sufficient(data, noise_scale)
     normal = np.random.default_rng(seed).standard_normal((num_draws, len(projection)))
-    # A = R Rᵀ, so R⁻ᵀ z has the covariance A⁻¹.
+    # A = R Rᵀ, so R⁻ᵀ z has covariance A⁻¹.
     steps = np.linalg.solve(np.linalg.cholesky(precision).T, normal.T).T
     draws = np.linalg.solve(precision, projection) + steps
     return {"weights": draws[:, :-1], "intercept": draws[:, -1]}

@@ -15,22 +15,23 @@ from evidentia.model.model import Model
 def gaussian_mixture(num_components: int, num_features: int) -> Model:
     """A Gaussian mixture with diagonal covariances, K components in D dimensions.
 
-        weights ~ Dirichlet(1, …, 1),   variances_kd ~ InverseGamma(1, 1),   means_kd ~ N(0, 4
-        variances_kd), p(y_i) = Σ_k weights_k Π_d N(y_id; means_kd, variances_kd)
+        weights ~ Dirichlet(1, …, 1),   variances_kd ~ InverseGamma(1, 1),
+        means_kd ~ N(0, 4 variances_kd),
+        p(y_i) = Σ_k weights_k Π_d N(y_id; means_kd, variances_kd)
 
-    Data are `{"y": (n, num_features)}`. The order of the components is not fixed: the posterior
-    has K! copies of each mode, and the evidence counts them all.
+    Data are `{"y": (n, num_features)}`. The components have no fixed order: the posterior has K!
+    copies of each mode, and the evidence counts them all.
 
-    The likelihood is one matrix product, of [y², y, 1] with coefficients for each component. In
-    float32 its error is about 10⁻⁷ (y/σ)² nats, so data should be standardised: components
-    narrower than a thousandth of their distance from zero are lost.
+    The likelihood is one matrix product of [y², y, 1] with per-component coefficients. Its float32
+    error is about 10⁻⁷ (y/σ)² nats, so data should be standardised: components narrower than a
+    thousandth of their distance from zero are lost.
 
     Args:
         num_components: K, at least one.
-        num_features: D, the columns of y.
+        num_features: D, the number of columns of y.
 
     Raises:
-        ConfigurationError: an argument that is out of range.
+        ConfigurationError: an argument is out of range.
 
     Example:
         >>> model = gaussian_mixture(num_components=5, num_features=2)
@@ -63,16 +64,14 @@ def _model(num_components, num_features):
 
 
 def _log_likelihood(params, batch):
-    """log Σ_k exp(y² · a_k + y · b_k + c_k) with a = -1/2v, b = m/v, c = log w - ½ Σ_d (m²/v + log
-    2πv).
-    """
+    """log Σ_k exp(y²·a_k + y·b_k + c_k): a = -1/2v, b = m/v, c = log w - ½ Σ_d (m²/v + log 2πv)"""
     y, weights, means, variances = batch["y"], params["weights"], params["means"], params["variances"]
     constant = jnp.log(weights) - 0.5 * jnp.sum(
         means**2 / variances + jnp.log(2 * jnp.pi * variances), axis=1
     )
     coefficients = jnp.concatenate([-0.5 / variances, means / variances, constant[:, None]], axis=1)
     features = jnp.concatenate([y**2, y, jnp.ones((y.shape[0], 1), y.dtype)], axis=1)
-    # Components lead and rows trail, so that the sum over components runs along contiguous rows.
+    # With rows on the last axis, the sum over components runs along contiguous rows.
     return jax.nn.logsumexp(coefficients @ features.T, axis=0)
 
 

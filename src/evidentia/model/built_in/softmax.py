@@ -15,17 +15,17 @@ from evidentia.model.model import Model
 def softmax_regression(num_features: int, num_classes: int) -> Model:
     """Bayesian softmax (multinomial logistic) regression.
 
-        weights_jk ~ N(0, 1),    intercept_k ~ N(0, 1),    p(y_i = k) ∝ exp(x_iᵀ weights_k +
-        intercept_k)
+        weights_jk ~ N(0, 1),    intercept_k ~ N(0, 1),
+        p(y_i = k) ∝ exp(x_iᵀ weights_k + intercept_k)
 
-    Data are `{"x": (n, num_features), "y": (n,)}`, y labels from 0 to `num_classes - 1`.
+    Data are `{"x": (n, num_features), "y": (n,)}`, with labels y from 0 to `num_classes - 1`.
 
     Args:
-        num_features: the columns of x.
+        num_features: the number of columns of x.
         num_classes: the number of labels, at least two.
 
     Raises:
-        ConfigurationError: an argument that is out of range.
+        ConfigurationError: an argument is out of range.
 
     Example:
         >>> model = softmax_regression(num_features=10, num_classes=4)
@@ -55,10 +55,10 @@ def _model(num_features, num_classes):
 
 
 def _log_likelihood(params, batch):
-    # Classes lead and rows trail, so that the sums over classes run along contiguous rows: three
-    # times faster on a CPU.
+    # With rows on the last axis, the sums over classes run along contiguous rows: three times
+    # faster on a CPU.
     logits: jax.Array = params["weights"].T @ batch["x"].T + params["intercept"][:, None]
-    # A masked sum and not an index: a gather for each row and particle would cost more than the
+    # A masked sum instead of indexing: a gather per row and particle would cost more than the
     # matrix product.
     is_label = jnp.arange(logits.shape[0])[:, None] == batch["y"]
     return jnp.sum(jnp.where(is_label, logits, 0.0), axis=0) - jax.nn.logsumexp(logits, axis=0)
@@ -83,7 +83,7 @@ def _simulate(num_observations, seed, *, num_features, num_classes):
         "intercept": generator.standard_normal(num_classes, np.float32),
     }
     x = generator.standard_normal((num_observations, num_features), np.float32)
-    # The largest of logits with Gumbel noise has the softmax distribution.
+    # The argmax of logits plus Gumbel noise has the softmax distribution.
     noise = generator.gumbel(size=(num_observations, num_classes)).astype(np.float32)
     y = np.argmax(x @ params["weights"] + params["intercept"] + noise, axis=1).astype(np.int32)
     return {"x": x, "y": y}, params
