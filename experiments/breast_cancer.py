@@ -242,7 +242,7 @@ EXPERIMENT = Experiment(
     reproduces="JALA-EM paper, section 5.1",
     claim="JALA-EM, particle gradient descent and SOUL find the same θ with 100, 50 and 10 particles, and the same posterior of w₂.",
     alt="For each number of particles, left: θ of three methods rises from 0 into a band of 0.05 about the exact maximiser and stays "
-    "there; right: their densities of the second weight beside the exact one.",
+    "there; right: their densities of the second weight and the exact one.",
     run=run,
     draw=draw,
     table=table,

@@ -163,7 +163,7 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """One panel per kernel: its first steps over the ellipses that hold 39% and 86% of the target."""
+    """One panel per kernel: first steps, over the ellipses that hold 39% and 86% of the target."""
     figure = Figure(figsize=(7, 7.3), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     for ax, (name, found), color in zip(axes.flat, record["kernels"].items(), COLORS, strict=False):
@@ -200,9 +200,9 @@ def table(record: Record) -> list[dict]:
 
 
 def judge(record: Record) -> Verdict:
-    """Agree if moments are within four standard errors and the second of each pair needs less.
+    """Agree if the moments fit and the second kernel of each pair needs fewer evaluations.
 
-    By chance a record differs once in 400. Fewer evaluations are required by four standard errors.
+    Both are judged by four standard errors; by chance, a record differs once in 400.
     """
     kernels = record["kernels"]
     scores = {

@@ -10,8 +10,8 @@ held out for testing. Two data sets, as in the paper:
   4 or 9          1,000 images, 100 particles, 40 hidden units;
   2, 4, 7 or 9    2,500 images, 50 particles, 40 and 512 hidden units;
 
-500 steps of size 0.1 for θ and the particles alike, with the gradient of θ divided by the number
-of weights with that scale. Repeats have other images and other seeds.
+Runs have 500 steps of size 0.1 for θ and the particles alike, with the gradient of θ divided by
+the number of weights with that scale. Repeats have other images and other seeds.
 
 JALA-EM's weights assume that the particles start in the posterior given θ₀. Here they start in the
 prior, so the log evidence is the growth of log Z(θ) only once the particles have forgotten their
@@ -236,8 +236,7 @@ def table(record: Record) -> list[dict[str, Any]]:
 def judge(record: Record) -> Verdict:
     """Agree if in each setting PGD has the lowest test error, and JALA-EM and SOUL are alike.
 
-    They are alike if their difference, repeat by repeat, is less than Student's t of the repeats
-    exceeds once in twenty by chance.
+    They are alike if their difference, repeat by repeat, lies within Student's 95% interval.
     """
     last = {(label, name): np.array(errors) for label, name, _, errors in ends(record)}
     errors = {key: float(values.mean()) for key, values in last.items()}

@@ -19,7 +19,7 @@ choose the order:
 
 These settings are the paper's. The rest is ours, as the paper leaves it open or we do not know it:
 
-  - inputs t uniform on ±1.75, the widest range in quarters on which the paper's h is well below
+  - inputs t uniform on ±1.75, the widest range (in quarters) on which the paper's h is well below
     the limit 2 / L of stable Langevin steps, with L the largest curvature of the log joint. The
     record has h L for four ranges: the powers up to t²⁰ in it make ±2 too wide;
   - coefficients x_j ~ N(0, 2²), with which the exact choice errs by half an order with 100 rows

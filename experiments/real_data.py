@@ -67,7 +67,7 @@ def _read_idx(path: Path) -> np.ndarray:
 
 
 def stratified_parts(labels: np.ndarray, num_parts: int, generator: np.random.Generator) -> np.ndarray:
-    """The part of each row, 0 to `num_parts` - 1, stratified by label; sizes differ by one."""
+    """The part of each row, 0 to `num_parts` - 1, stratified; sizes differ by at most one."""
     order = np.concatenate(
         [generator.permutation(np.flatnonzero(labels == one)) for one in np.unique(labels)]
     )

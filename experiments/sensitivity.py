@@ -20,9 +20,9 @@ studies.
   noise       of the gradient, relative to that of the kernel, in the last ten moves
               (`diagnostics["gradient_noise_share"]`).
 
-The models, rows and values of the papers' figures, their order and their words are not available.
-The claims are our reading: published settings were shown not to matter much. We take that as an
-error under 0.5% of the log evidence up to ten times from the published value, five times the
+The models, rows, values and words of the papers' figures are not available, nor which study each
+shows. The claims are our reading: published settings were shown not to matter much. We take that
+as an error under 0.5% of the log evidence up to ten times from the published value, five times the
 papers' error on 10⁶ rows (0.1%), and that more moves, particles, temperatures or gradient rows,
 and smaller chunks, take more time. A study differs if the mean error at a value is beyond 0.5% by
 more than two standard errors, or the time does not grow, or fall, from one end of the range to the
@@ -177,7 +177,7 @@ def standard_error(values):
 
 
 def judge(study, record):
-    """Agree if no error is too large, up to two standard errors, and the time changes as expected."""
+    """Agree if no error is over the limit by two standard errors, and times change as expected."""
     values, runs, size = record["values"], record["runs"], abs(record["log_evidence"])
     errors = np.array([mean(run["error"]) for run in runs]) / size
     allowed = ALLOWED + 2 * np.array([standard_error(run["error"]) for run in runs]) / size

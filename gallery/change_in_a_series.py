@@ -2,12 +2,12 @@
 # # A change in a river
 #
 # **The question.** The yearly flow of the Nile at Aswan was measured from 1871 to 1970. Did it
-# change, in which year, and how soon could somebody who wrote it down year by year have known?
+# change, in which year, and how soon could an observer have known?
 #
-# The series is one of the Turing change point dataset (van den Burg and Williams 2020), in which
-# five people have marked by eye where each series changes. Set `EVIDENTIA_DATA` to a folder with
-# `tcpd/nile.json` and `tcpd/annotations.json`, or the files are fetched from the dataset's
-# repository.
+# The series is part of the Turing change point dataset (van den Burg and Williams 2020), in which
+# five annotators marked by eye where each series changes. Set `EVIDENTIA_DATA` to a folder with
+# `tcpd/nile.json` and `tcpd/annotations.json`; otherwise the files are downloaded from the
+# dataset's repository.
 
 # %%
 import itertools
@@ -43,7 +43,7 @@ print("marked by the annotators:", [[int(year[row]) for row in rows] for rows in
 
 # %% [markdown]
 # **The model** of the years between two changes: independent and Gaussian, with unknown mean and
-# scatter. The priors say what one may roughly know of a large river beforehand, in 10⁸ m³ a year.
+# scatter. The priors express rough knowledge of a large river, in 10⁸ m³ a year.
 
 
 # %%
@@ -60,9 +60,9 @@ def steady_river(uncertainty):
 model = steady_river(uncertainty=300)
 
 # %% [markdown]
-# **The detector** compares, every year, the model that goes on with copies of it that began anew
-# in earlier years. A false alarm rate of 0.01 means: if nothing ever changes, a hundred years or
-# more on average up to the first alarm.
+# **The detector** compares, every year, the running model with copies that were restarted in
+# earlier years. A false alarm rate of 0.01 means: if nothing ever changes, the first alarm comes
+# after a hundred years or more on average.
 
 
 # %%
@@ -84,7 +84,7 @@ for alarm in alarms:
         f"between {first} and {last}; log Bayes factor so far {alarm.log_bayes_factor:.1f} nats"
     )
 
-# %% alt="Flow of the Nile by year with the change of 1899, and below the detector's log e-value, which passes its threshold"
+# %% alt="Nile flow by year with the change of 1899; below, the log e-value passes its threshold"
 plt.rc("axes.spines", right=False, top=False)
 figure, (upper, lower) = plt.subplots(
     2, 1, figsize=(7, 5.4), sharex=True, layout="constrained", dpi=120
@@ -109,14 +109,13 @@ for axes in (upper, lower):
 plt.show()
 
 # %% [markdown]
-# **The answer.** Yes, with 1899, as three of the five people saw, and by 1902 one could have
-# known. The shaded years are the interval in which the change lies with a probability of 95%. In
-# 1902 the first dam at Aswan was completed, and rain over East Africa had become less in the
-# years before: the alarm cannot tell which it was.
+# **The answer.** Yes, it changed in 1899, as three of the five annotators marked, and this was
+# clear by 1902. The shaded years are the 95% interval of the change. In 1902 the first dam at
+# Aswan was completed, and rainfall over East Africa had decreased before: the alarm cannot tell
+# which was the cause.
 #
-# **Looking back**, the evidence of the whole series says how much is in it. Both models are asked
-# about the same hundred years: one river, or two, of which the second begins in the year of the
-# alarm.
+# **In retrospect**, the evidence of the whole series shows how strongly it supports a change. Both
+# models describe the same hundred years: one river, or two, the second from the year of the alarm.
 
 # %%
 row = alarms[0].row
@@ -130,9 +129,9 @@ print(f"less log 99 = {np.log(99):.2f} nats for having chosen the year")
 # %% [markdown]
 # ## What could mislead here
 #
-# - **The prior decides how soon.** A copy that begins anew must learn the mean again, and pays
-#   for every value that it held possible. Ask with another prior before believing a date; here
-#   with a mean that is three times as uncertain beforehand:
+# - **The prior determines the delay.** A restarted copy must learn the mean again, and pays for
+#   every value that its prior allowed. Try another prior before you trust a date; here, a mean
+#   with three times the prior uncertainty:
 
 # %%
 for alarm in watch(steady_river(uncertainty=900))[1]:
@@ -141,13 +140,13 @@ for alarm in watch(steady_river(uncertainty=900))[1]:
     )
 
 # %% [markdown]
-# On this series it makes no difference: the change is large beside either.
+# On this series it makes no difference: the change is large under both priors.
 #
-# - **Independent years.** Rivers remember: wet years follow wet years. A model without memory
-#   takes a run of dry years for a change, and the guarantee on false alarms is about rows that
-#   follow the model.
-# - **A Gaussian** is surprised by a single extraordinary year. Where outliers are common take a
-#   [heavier tail](noise_model.md), or `tempering=0.5`.
-# - **A step.** The detector dates a step. Had the flow fallen slowly, it would still name a year.
-# - **One series.** This one is in every textbook of change points. How the detector does on
-#   thirty annotated series is in `experiments/change_detection_tcpd.py`.
+# - **Independent years.** River flow has memory: wet years follow wet years. A model without
+#   memory mistakes a run of dry years for a change, and the guarantee on false alarms covers only
+#   rows that follow the model.
+# - **A Gaussian** is surprised by a single extreme year. If outliers are common, use
+#   `tempering=0.5` or a [heavier tail](noise_model.md).
+# - **A step.** The detector dates a step. For a slow decline, it would still name a year.
+# - **One series.** This one is in every textbook on change points.
+#   `experiments/change_detection_tcpd.py` shows how the detector does on thirty annotated series.

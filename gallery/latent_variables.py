@@ -1,12 +1,12 @@
 # %% [markdown]
 # # How wide is the prior? A latent-variable model with its evidence
 #
-# **The question.** A logistic regression needs a prior of its weights. How wide should it be?
-# Empirical Bayes says: as wide as makes the data most probable. The weights are then latent
-# variables, to be integrated out, and the width is a parameter, to be chosen.
+# **The question.** A logistic regression needs a prior for its weights. How wide should it be?
+# Empirical Bayes answers: as wide as makes the data most probable. The weights are then latent
+# variables, which are integrated out, and the width is a parameter, which is chosen.
 #
-# The data are Wisconsin's breast cancer data, the original table (Wolberg and Mangasarian 1990,
-# UCI): nine features of cells, graded from 1 to 10, and whether the tumour was malignant. Set
+# The data are the original Wisconsin breast cancer data (Wolberg and Mangasarian 1990, UCI): nine
+# features of cells, graded from 1 to 10, and whether the tumour was malignant. Set
 # `EVIDENTIA_DATA` to a folder with `breast-cancer-wisconsin.data`; otherwise scikit-learn fetches
 # the table from OpenML (`breast-w`).
 
@@ -39,7 +39,7 @@ x = (x - x.mean(axis=0)) / x.std(axis=0)
 print(f"{len(y)} complete rows of {len(complete)}, {y.sum()} malignant")
 
 # %% [markdown]
-# **The model**, as a NumPyro function. `width` is to be chosen, `weights` and `intercept` are
+# **The model** is a NumPyro function. `width` is the parameter; `weights` and `intercept` are
 # latent.
 
 
@@ -58,9 +58,9 @@ def chosen_width(x, y):
 model = ev.latent.LatentModel.from_numpyro(chosen_width, parameters=["width"])
 
 # %% [markdown]
-# **The climb.** JALA-EM moves particles of the weights by Langevin steps and the width up the
-# gradient of the evidence. Its weights correct what the steps get wrong, so that the log evidence
-# of every width on the way is known. Two climbs, one from either side:
+# **The climb.** JALA-EM moves particles of the weights by Langevin steps, and the width along the
+# gradient of the evidence. Importance weights correct the error of the steps, so the log evidence
+# is known for every width along the path. Two climbs, one from each side:
 
 
 # %%
@@ -81,9 +81,9 @@ rising = climb(0.2, learning_rate=0.01, num_steps=800)
 falling = climb(5.0, learning_rate=0.01, num_steps=800)
 
 # %% [markdown]
-# **Another way to the same numbers.** With the width fixed this is a model like any other, and
-# `ev.estimate` knows its evidence. A prior of width w on the weights is a prior of width one on
-# the weights of features multiplied by w, so that one model does for all widths.
+# **A check by another method.** With a fixed width this is an ordinary model, and `ev.estimate`
+# computes its evidence. A prior of width w on the weights is equivalent to a prior of width one on
+# the weights of features multiplied by w, so one model serves all widths.
 
 
 # %%
@@ -100,7 +100,7 @@ for width, value, error in zip(widths, values, errors, strict=True):
     passed = way.log_evidence[np.abs(np.log(way.theta["width"] / width)).argmin()]
     print(f"width {width:4.2f}: {value:7.2f} ± {error:.2f} nats; climbing {passed:7.2f}")
 
-# %% alt="Log evidence against the prior's width: the two climbs of JALA-EM lie on the points of ev.estimate"
+# %% alt="Log evidence against prior width: both climbs of JALA-EM lie on the ev.estimate points"
 plt.rc("axes.spines", right=False, top=False)
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained", dpi=120)
 for fit, name, color, style in (
@@ -121,13 +121,12 @@ axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# The climbs and the fixed widths agree to about a tenth of a nat along the whole way, not only at
-# the top, though they are computed in different ways.
+# The climbs and the fixed widths agree to about a tenth of a nat along the whole path, not only at
+# the maximum, although they are computed in different ways.
 #
-# **The answer, and what it leaves out.** A width of one, for these standardised features. But a
-# width that is chosen is one value of many that would do nearly as well. To know what the choice
-# is worth, give the width a prior and integrate it out as well: that is the evidence to compare
-# with other models.
+# **The answer, and what it leaves out.** The best width is one, for these standardised features.
+# But many other widths would do nearly as well. To account for them, give the width a prior and
+# integrate it out as well: the result is the evidence to compare with other models.
 
 
 # %%
@@ -147,23 +146,23 @@ print(
 # %% [markdown]
 # ## What could mislead here
 #
-# - **A maximum is not an average.** The best width's evidence is higher than that of the model
-#   with an unknown width, and with many parameters in θ it is much higher. Compare models by the
-#   integrated evidence, or by maxima over as many parameters.
+# - **A maximum is not an average.** The evidence at the best width is higher than that of the
+#   model with an unknown width, and much higher if θ has many parameters. Compare models by the
+#   integrated evidence, or by maxima over the same number of parameters.
 # - **Haste.** The particles must keep up with the width. From the narrow side, where they have to
-#   spread out, a climb with three times the learning rate arrives at the same width with a log
-#   evidence that is half a nat too low. The effective sample size hardly tells; another climb
+#   spread out, a climb with three times the learning rate reaches the same width with a log
+#   evidence that is half a nat too low. The effective sample size hardly shows it; another climb
 #   does:
 
 # %%
 hasty = climb(0.2, learning_rate=0.03, num_steps=270)
 
 # %% [markdown]
-# - **A climb that has not arrived** looks like one that has. Start from both sides.
-# - **Collapse.** With a group of one or two weights of its own a width can run to zero, where the
-#   evidence has a second maximum, or none.
-# - **Standardising** looks at the features of all rows before the first prediction. It does no
-#   harm to this comparison, as all models have the same features; but "width one" means something
-#   only together with that scale.
+# - **A climb that has not converged** looks like one that has. Start from both sides.
+# - **Collapse.** A width of only one or two weights can shrink to zero, where the evidence has a
+#   second maximum, or none.
+# - **Standardising** uses the features of all rows before the first prediction. This does not
+#   affect the comparison, as all models have the same features; but "width one" has a meaning only
+#   on that scale.
 # - **What was left out**: the sixteen rows with a missing grade, which may not be missing at
 #   random.

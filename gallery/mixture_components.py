@@ -1,12 +1,12 @@
 # %% [markdown]
 # # How many groups are in the stream?
 #
-# **The question.** Rows keep coming, and fall into groups that nobody has labelled. How many
-# groups are there, and how many rows does it take to know? A good answer begins with few groups
-# and adds some as the rows demand them, without being told when.
+# **The question.** Rows keep arriving and fall into unlabelled groups. How many groups are there,
+# and how many rows does it take to know? A good answer starts with few groups and adds more as the
+# rows require, without being told when.
 #
-# The rows are simulated, so that we know the answer: three Gaussian groups in the plane, of which
-# two overlap.
+# The rows are simulated, so the answer is known: three Gaussian groups in the plane, two of which
+# overlap.
 
 # %%
 import matplotlib.pyplot as plt
@@ -24,8 +24,8 @@ rows = rows.astype(np.float32)
 
 # %% [markdown]
 # **The models** are mixtures of one to four Gaussians. `ev.ModelAverage` feeds them the same
-# batches and keeps their probabilities, which are those of Bayes' rule with equal probabilities
-# before the first row. Batches are small at first, where something is to be seen.
+# batches and updates their probabilities by Bayes' rule, from equal ones before the first row. The
+# first batches are small, because the probabilities change most there.
 
 # %%
 onlines = {
@@ -44,7 +44,7 @@ for start, end in zip([0, *ends], ends, strict=False):
         shares[name].append(share)
     print(f"{end:6,} " + " ".join(f"{share:10.3f}" for share in probabilities.values()))
 
-# %% alt="Left: the rows, and the three groups found. Right: the probability of one to four groups against the number of rows"
+# %% alt="Left: rows and the three groups found. Right: probabilities of one to four groups"
 plt.rc("axes.spines", right=False, top=False)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", dpi=120)
 left.scatter(*rows[:1_000].T, s=4, color=COLORS[6], alpha=0.6, linewidths=0)
@@ -71,8 +71,8 @@ plt.show()
 
 # %% [markdown]
 # With ten rows one group is enough, with a hundred two: a third would cost more than it explains.
-# With two hundred the third is needed, and the fourth never is. Nobody had to say when: the
-# evidence charges each group for its five parameters by itself. In nats, at the end:
+# With two hundred the third is needed, and the fourth never is. No threshold was set: the evidence
+# charges each group for its five parameters automatically. In nats, at the end:
 
 # %%
 for name, online in onlines.items():
@@ -82,15 +82,15 @@ for name, online in onlines.items():
 # ## What could mislead here
 #
 # - **Groups that are not Gaussian.** These are, by construction. A group of another shape is
-#   described by several Gaussians, and with enough rows the evidence will ask for them: then it
-#   counts Gaussians, not groups. On real rows expect the best number to grow with the rows.
-# - **The prior.** A mean lies within a few standard deviations of zero, and a variance is of
-#   order one. Standardise the columns, and mind that a prior which allows much wider groups, or
-#   groups much farther apart, makes each further group dearer.
-# - **Several modes.** A mixture with too many groups can spend the extra one in many ways.
-#   Estimates with few rows and four groups are the hardest on this page: their errors can be
-#   larger than those reported ([when it fails](../methods/sgais.md#when-it-fails)). Try other
-#   seeds before trusting a close race, and ask `onlines["4 groups"].evidence()`: it warns where
-#   particles hardly move.
-# - **"No group was added for ten thousand rows"** is not "the stream has not changed": for that
-#   there is [change detection](change_in_a_series.md).
+#   described by several Gaussians, and with enough rows the evidence will ask for them: it then
+#   counts Gaussians, not groups. On real data, expect the best number to grow with the rows.
+# - **The prior.** A mean lies within a few standard deviations of zero, and a variance is of order
+#   one. Standardise the columns, and note that a prior that allows much wider or more distant
+#   groups makes each additional group more costly.
+# - **Several modes.** A mixture with too many groups can use the extra one in many ways. Estimates
+#   with few rows and four groups are the hardest on this page: their errors can be larger than
+#   reported ([when it fails](../methods/sgais.md#when-it-fails)). Try other seeds before you trust
+#   a close result, and look at `onlines["4 groups"].evidence()`: it warns if particles hardly
+#   move.
+# - **"No group was added for ten thousand rows"** does not mean "the stream has not changed": use
+#   [change detection](change_in_a_series.md) for that.

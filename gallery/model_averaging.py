@@ -1,15 +1,15 @@
 # %% [markdown]
 # # Averaging models that take turns
 #
-# **The question.** How uncertain is next year's unemployment? Some decades are calm and some are
-# not, so no single noise level is right for long. Does an average of models that forgets, and so
-# lets them take turns, predict better than each of them, and better than one model with heavy
-# tails?
+# **The question.** How uncertain is next year's unemployment? Some decades are calm and others are
+# not, so no single noise level is right for long. Does a model average with forgetting, which lets
+# models take turns, predict better than each of them, and better than one model with heavy tails?
 #
-# The data are the unemployment rate of the Netherlands from 1800 to 2013, one of the Turing
-# change point dataset (van den Burg and Williams 2020). Set `EVIDENTIA_DATA` to a folder with
-# `tcpd/unemployment_nl.json`, or it is fetched from the dataset's repository. What is predicted
-# is the change of its logarithm, in units of 0.1: about ten percent of the rate itself.
+# The data are the unemployment rate of the Netherlands from 1800 to 2013, from the Turing change
+# point dataset (van den Burg and Williams 2020). Set `EVIDENTIA_DATA` to a folder with
+# `tcpd/unemployment_nl.json`; otherwise it is downloaded from the dataset's repository. The models
+# predict the change of the logarithm of the rate, in units of 0.1: about ten percent of the rate
+# itself.
 
 # %%
 import json
@@ -41,9 +41,9 @@ print(
 )
 
 # %% [markdown]
-# **The models.** In each the change of a year is a linear function of the change of the year
-# before, plus Gaussian noise of a known scale: 5%, 15% or 45% of the rate. For comparison there
-# are two models that learn the scale from all years, a Gaussian and a Student-t.
+# **The models.** In each, the change of a year is a linear function of the previous year's change,
+# plus Gaussian noise of a known scale: 5%, 15% or 45% of the rate. For comparison, two models
+# learn the scale from all years, a Gaussian and a Student-t.
 
 # %%
 levels = {"calm (5%)": 0.5, "lively (15%)": 1.5, "crisis (45%)": 4.5}
@@ -70,9 +70,9 @@ def student_t(mean, scale):
 singles = {**turns, "Gaussian": learning(dist.Normal), "Student-t": learning(student_t)}
 
 # %% [markdown]
-# **Single models.** The log evidence of a model is the sum of what it predicted of each year from
-# the years before, log p(year | years before): it *is* the cumulative log predictive score. So
-# one `estimate` scores a model.
+# **Single models.** The log evidence of a model is the sum of its log predictions of each year
+# from the years before, log p(year | years before): it *is* the cumulative log predictive score.
+# So one `estimate` scores a model.
 
 # %%
 for name, model in singles.items():
@@ -80,10 +80,10 @@ for name, model in singles.items():
     print(f"{name:>12}: {evidence.log_evidence:8.1f} ± {evidence.standard_error:.2f} nats")
 
 # %% [markdown]
-# **Averages** take in one year at a time. Without forgetting (1) that is Bayesian model
-# averaging: its score is that of the best of its models, less the price of not having known
-# which. With forgetting, what a year said of the models counts for less the longer ago it was:
-# 0.95 is a memory of some twenty years.
+# **Averages** process one year at a time. Without forgetting (1) this is Bayesian model averaging:
+# its score is that of the best of its models, minus the cost of not knowing which one that is.
+# With forgetting, older years count less for the probabilities of the models: 0.95 is a memory of
+# some twenty years.
 
 
 # %%
@@ -104,7 +104,7 @@ scores = {
 for forgetting, by_year in scores.items():
     print(f"average, forgetting {forgetting:4}: {by_year.sum():8.1f} nats")
 
-# %% alt="Changes of the unemployment rate by year, and below the probability of each of the three models"
+# %% alt="Changes of the unemployment rate by year; below, the probability of each model"
 plt.rc("axes.spines", right=False, top=False)
 figure, (upper, lower) = plt.subplots(
     2, 1, figsize=(7, 5.4), sharex=True, layout="constrained", dpi=120
@@ -119,10 +119,10 @@ lower.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
 plt.show()
 
 # %% [markdown]
-# The average takes the calm model up to the 1840s, and again from the 1880s to the First World
-# War, and the lively one between. The war year 1943 throws it to the crisis model, from which it
-# finds back only in the 1980s, later than the bars suggest. Where is its lead over the average
-# that never forgets won?
+# The average prefers the calm model up to the 1840s and again from the 1880s to the First World
+# War, and the lively one in between. The war year 1943 moves it to the crisis model, which it
+# leaves only in the 1980s, later than the bars suggest. When does it gain its lead over the
+# average without forgetting?
 
 # %%
 gain = scores[0.95] - scores[1]
@@ -130,11 +130,11 @@ for first, last in ((1802, 1900), (1901, 1950), (1951, 2013)):
     print(f"{first} to {last}: {gain[(first <= year) & (year <= last)].sum():6.1f} nats")
 
 # %% [markdown]
-# **The answer.** An average that forgets beats each of its three models by far. Whether it also
+# **The answer.** An average with forgetting beats each of its three models by far. Whether it also
 # beats one model with heavy tails depends on the forgetting: with a memory of fifty years (0.98)
-# it does not, with twenty (0.95) it does. To choose the best value after seeing the scores would
-# be to cheat. Not having chosen is cheap, though: give the four values equal probabilities, and
-# the score of their mixture is that of the best less log 4 at most, without hindsight.
+# it does not, with twenty (0.95) it does. Choosing the best value after seeing the scores would be
+# cheating. But we need not choose: with equal probabilities for the four values, the score of
+# their mixture is at most log 4 below the best, without hindsight.
 
 # %%
 totals = [by_year.sum() for by_year in scores.values()]
@@ -144,10 +144,10 @@ print(f"mixture of the four averages: {mixed:.1f} nats")
 # %% [markdown]
 # ## What could mislead here
 #
-# - **Which values are in the mixture** was still our choice, and so were the three levels.
-# - **A stand-in.** A model of volatility in which the noise level moves by itself would say in
-#   one piece what the average patches together. Forgetting is a cheap stand-in for such a model,
-#   not a proof that three regimes exist.
-# - **Probabilities are about the models given.** They add up to one even where none is right.
-# - **The data.** What is called unemployment in 1800 is a reconstruction by historians, smoother
-#   perhaps than life was.
+# - **The values in the mixture** were still our choice, and so were the three noise levels.
+# - **A stand-in.** A stochastic volatility model, whose noise level changes with time, would
+#   describe in one piece what the average patches together. Forgetting is a cheap stand-in for
+#   such a model, not a proof that three regimes exist.
+# - **Probabilities are relative to the given models.** They add up to one even if none is right.
+# - **The data.** The unemployment of 1800 is a reconstruction by historians, and perhaps smoother
+#   than the reality.

@@ -2,11 +2,11 @@
 # # Gaussian or Student-t noise?
 #
 # **The question.** Does a price move with Gaussian noise, or are large moves so common that the
-# noise needs heavier tails? And how much of the answer hangs on a single month?
+# noise needs heavier tails? And how much does the answer depend on a single month?
 #
-# The data are the monthly exchange rate of the Icelandic króna, in US dollars, from 1999 to 2019,
-# one of the Turing change point dataset (van den Burg and Williams 2020). Set `EVIDENTIA_DATA` to
-# a folder with `tcpd/usd_isk.json`, or it is fetched from the dataset's repository.
+# The data are the monthly exchange rate of the Icelandic króna in US dollars, from 1999 to 2019,
+# from the Turing change point dataset (van den Burg and Williams 2020). Set `EVIDENTIA_DATA` to a
+# folder with `tcpd/usd_isk.json`; otherwise it is downloaded from the dataset's repository.
 
 # %%
 import json
@@ -37,10 +37,10 @@ print(f"{len(move)} monthly moves, standard deviation {move.std():.1f}%; the lar
 print(", ".join(f"{month[row]} {move[row]:+.1f}%" for row in largest))
 
 # %% [markdown]
-# **Three models** that differ in the noise alone. In each a month's move is a drift plus noise,
-# with the same priors of drift and scale. The Student-t has one parameter more, its degrees of
-# freedom, with a prior that allows anything from 1 (Cauchy) to 100 (Gaussian, almost). The
-# evidence charges for that parameter by itself.
+# **Three models** differ only in the noise. In each, a month's move is a drift plus noise, with
+# the same priors for drift and scale. The Student-t has one more parameter, its degrees of
+# freedom, with a prior that allows anything from 1 (Cauchy) to 100 (almost Gaussian). The evidence
+# charges for that parameter automatically.
 
 
 # %%
@@ -64,8 +64,8 @@ models = {name: model_of(noise) for name, noise in noises.items()}
 print(ev.compare({name: ev.estimate(model, {"y": move}) for name, model in models.items()}))
 
 # %% [markdown]
-# The Gaussian is out, by nearly two hundred nats. **When** was that decided? The evidence grows
-# with the months, so ask it every half year.
+# The Gaussian is ruled out, by nearly two hundred nats. **When** was that decided? The evidence is
+# available at any month; we look at it every half year.
 
 # %%
 onlines = {name: ev.Online(model) for name, model in models.items()}
@@ -80,7 +80,7 @@ for row in (*range(7, len(ends), 8), -1):
         f"{seen[row]}: Student-t ahead of the Gaussian by {lead['Student-t'][row]:6.1f} nats"
     )
 
-# %% alt="Monthly moves of the exchange rate, and below the log Bayes factors of the Student-t and the Laplace against the Gaussian"
+# %% alt="Monthly moves of the exchange rate; below, log Bayes factors against the Gaussian"
 plt.rc("axes.spines", right=False, top=False)
 figure, (upper, lower) = plt.subplots(
     2, 1, figsize=(7, 5.4), sharex=True, layout="constrained", dpi=120
@@ -97,10 +97,10 @@ lower.legend(loc="upper left", frameon=False)
 plt.show()
 
 # %% [markdown]
-# For ten years there was nothing between them. Then came the collapse of the króna in October
-# 2008 and its jump back in January 2009, moves of twenty standard deviations of the months
-# before, and more: a hundred nats. The rest was won in the quiet years since, in which the
-# Gaussian went on expecting storms. Is there anything in the other months?
+# For ten years the models were level. Then came the collapse of the króna in October 2008 and its
+# rebound in January 2009, moves of twenty and more standard deviations of the months before: a
+# hundred nats. The rest was gained in the quiet years since, in which the Gaussian still expected
+# large moves. Do the other months say anything?
 
 # %%
 usual = abs(move) < 20
@@ -109,12 +109,12 @@ print(f"without {', '.join(month[~usual])}:")
 print(ev.compare(without))
 
 # %% [markdown]
-# There is: ten nats for heavier tails than a Gaussian's, from usual months alone. But which of
-# the two with heavier tails is better has turned round: that was decided by the two months.
+# They do: ten nats for heavier tails than a Gaussian's, from ordinary months alone. But the order
+# of the two heavy-tailed models is reversed: those two months had decided it.
 #
-# ## What the models say of next month
+# ## What the models predict for next month
 
-# %% alt="Histogram of the monthly moves and the predictive densities of the three models, on a logarithmic scale"
+# %% alt="Histogram of the monthly moves and the models' predictive densities, on a log scale"
 grid = np.linspace(-90, 90, 721).astype(np.float32)
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained", dpi=120)
 axes.hist(move, np.arange(-90, 91, 2), density=True, color="#C0C0C0", label="months")
@@ -132,19 +132,19 @@ axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# The Gaussian has widened to take in two months, and now expects moves of 10% that hardly ever
-# come; the Student-t describes usual months and crises at once.
+# The Gaussian has widened to fit two months, and now expects moves of 10% that hardly ever occur;
+# the Student-t describes ordinary months and crises at once.
 #
 # ## What could mislead here
 #
-# - **Two months.** Where a Bayes factor hangs on two of 246 rows, look at them first. Iceland's
-#   currency was hardly traded then, and quoted at home and abroad at very different rates, so
-#   that they may say more of the source than of the market. Without them the Gaussian still
+# - **Two months.** If a Bayes factor depends on two of 246 rows, look at them first. Iceland's
+#   currency was hardly traded then, and quoted at very different rates at home and abroad, so
+#   these rows may say more about the source than about the market. Without them the Gaussian still
 #   loses, but not by 190 nats, and another model wins.
-# - **Heavy tails or changing calm?** Months are taken as independent. Noise whose scale changes
-#   from year to year looks like heavy tails when its order is ignored; [averaging models that
-#   take turns](model_averaging.md) looks at that.
-# - **The prior of the scale.** All three share it, but a scale means something else in each: a
-#   Laplace of scale one has a standard deviation of 1.4. With a prior as wide as this one that is
-#   a matter of tenths of a nat.
-# - **The least wrong** of three models has won, no more.
+# - **Heavy tails or changing volatility?** The months are modelled as independent. Noise whose
+#   scale changes from year to year looks like heavy tails if its order is ignored; see [averaging
+#   models that take turns](model_averaging.md).
+# - **The prior of the scale.** All three share it, but a scale has a different meaning in each: a
+#   Laplace of scale one has a standard deviation of 1.4. With a prior this wide, the effect is
+#   tenths of a nat.
+# - **The winner** is only the least wrong of three models.

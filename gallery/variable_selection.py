@@ -1,15 +1,15 @@
 # %% [markdown]
 # # Which columns of a large table matter?
 #
-# **The question.** An engine misfires, and one of its sensors may tell. The table has 141,691
+# **The question.** An engine misfires, and its sensors may predict when. The table has 141,691
 # rows and 22 columns; which of them does a classifier need? Adding columns never makes the fit
-# worse. It can make the evidence worse: each weight that the data do not need costs something.
+# worse. It can make the evidence worse: each weight that the data do not need has a cost.
 #
-# The table is `ijcnn1`, from the challenge of the IJCNN 2001 conference (Prokhorov) in the form
-# of Chang and Lin, who built the columns: `f1` to `f10` are zeros and a one, which says where in
-# a cycle of ten the row stands, `f11` and `f12` are two measurements, and `f13` to `f22` ten
-# successive values of a third. Set `EVIDENTIA_DATA` to a folder with `ijcnn1.parquet` (columns
-# `f1` to `f22` and `label`), or the files are fetched from the LIBSVM page.
+# The table is `ijcnn1`, from the challenge of the IJCNN 2001 conference (Prokhorov) in the form of
+# Chang and Lin, who built the columns: `f1` to `f10` are zeros and a one, at the row's position in
+# a cycle of ten, `f11` and `f12` are two measurements, and `f13` to `f22` are ten successive
+# values of a third. Set `EVIDENTIA_DATA` to a folder with `ijcnn1.parquet` (columns `f1` to `f22`
+# and `label`); otherwise the files are downloaded from the LIBSVM page.
 
 # %%
 import bz2
@@ -45,12 +45,12 @@ else:
 print(f"{len(label):,} rows, {label.mean():.1%} misfires")
 
 # %% [markdown]
-# **The model** is a softmax regression, here with two classes: its weights have normal(0, 1)
-# priors. So the scale of a column matters: it says how large an effect is held possible. All
-# columns are standardised, so that the prior expects one standard deviation more to move the log
-# odds, which are the difference of two weights, by about √2. The ten columns of the cycle sum to
-# one in every row, so that with an intercept one of them is superfluous; a proper prior can bear
-# that, where maximum likelihood could not.
+# **The model** is a softmax regression with two classes, whose weights have normal(0, 1) priors.
+# The scale of a column therefore matters: it sets how large an effect the prior expects. All
+# columns are standardised, so the prior expects one standard deviation to move the log odds, the
+# difference of two weights, by about √2. The ten columns of the cycle sum to one in every row, so
+# with an intercept one of them is redundant; a proper prior handles that, while maximum likelihood
+# would not.
 
 # %%
 columns = ((columns - columns.mean(axis=0)) / columns.std(axis=0)).astype(np.float32)
@@ -63,7 +63,7 @@ def evidence_of(chosen, scale=1.0):
 
 
 # %% [markdown]
-# **Groups first.** Four sets of columns, and none at all, where the answer needs no estimate:
+# **Groups first.** Four sets of columns, and the case without columns, which needs no estimate:
 
 # %%
 sets = {
@@ -79,13 +79,13 @@ alone = len(label) * (share * np.log(share) + (1 - share) * np.log(1 - share))
 print(f"the share of misfires alone, no columns: {alone:,.0f} nats")
 
 # %% [markdown]
-# Every group earns its place, by thousands of nats and by nearly one thousand. Levels and cycle
+# Every group improves the evidence, by thousands of nats or nearly one thousand. Levels and cycle
 # by themselves are worse than no columns at all: their weights cost some fifty nats and explain
-# nothing. Yet beside the window they are worth five thousand. A look at each group by itself
-# would have thrown them out.
+# nothing. Yet together with the window they are worth five thousand. A test of each group by
+# itself would have discarded them.
 #
-# **Then one by one**: how many nats are lost if a single column is left out? (The ten of the
-# cycle count as one: they are one measurement.)
+# **Then one by one**: how many nats are lost if a single column is left out? (The ten of the cycle
+# count as one, because they are one measurement.)
 
 # %%
 without = {name: [other for other in names if other != name] for name in level + window}
@@ -111,9 +111,9 @@ axes.set_ylabel("log evidence lost without it (nats)")
 plt.show()
 
 # %% [markdown]
-# **The answer.** None of them can go. The sixth value of the window, `f18`, says most, but the
-# least of the twelve, `f15`, is worth eighty nats: with 141,691 rows even small effects are
-# plain. How many rows did it take? The trajectory of an estimate has the evidence of the rows so
+# **The answer.** All of them are needed. The sixth value of the window, `f18`, is worth most, but
+# even the least of the twelve, `f15`, is worth eighty nats: with 141,691 rows small effects are
+# clear. How many rows did it take? The trajectory of an estimate has the evidence of the rows so
 # far; for the cycle:
 
 # %%
@@ -126,9 +126,8 @@ for rows in (500, 1_000, 2_000, 5_000, 10_000, 50_000):
 # %% [markdown]
 # ## What could mislead here
 #
-# **The prior.** A wider prior charges more for a column that has little to say. Standard
-# deviations of a third and of three (the columns multiplied by them, which is the same) instead
-# of one:
+# **The prior.** A wider prior charges more for a column with little information. Standard
+# deviations of a third and of three (or, equivalently, columns multiplied by them) instead of one:
 
 # %%
 weak = sorted(lost, key=lost.get)[:2]
@@ -137,17 +136,18 @@ for scale in (1 / 3, 3.0):
         print(f"prior {scale:4.2f}, without {name:>5}: {-nats:10.1f} nats")
 
 # %% [markdown]
-# With this many rows it hardly matters here.
+# With this many rows it hardly matters.
 #
-# - **Columns that share what they know.** "Lost without it" asks about one column with all others
-#   present. Two columns that say the same thing can each be left out for nothing, and not both.
+# - **Columns that share information.** "Lost without it" asks about one column with all others
+#   present. Of two columns with the same information, either can be left out at no cost, but not
+#   both.
 # - **Only linear effects.** The evidence is about columns in this model. A column that matters
-#   only together with another one, as products, would show nothing. Machines with Gaussian
-#   kernels are known to classify this table far better than linear ones: all models on this page
-#   are wrong, and the evidence ranks them all the same.
-# - **Choosing among many.** Sixteen sets of columns were looked at, of four million. The best of
-#   many looks better than it is, by up to the log of how many were tried; for differences of a
-#   hundred nats that is nothing, for one of three it would be all.
+#   only through products with another one would show nothing. Machines with Gaussian kernels are
+#   known to classify this table far better than linear ones: all models on this page are wrong,
+#   and the evidence still ranks them.
+# - **Choosing among many.** Sixteen sets of columns were compared, of four million. The best of
+#   many looks better than it is, by up to the log of how many were tried; this is negligible for
+#   differences of a hundred nats, and decisive for one of three.
 # - **Rows in order of time.** Rows are treated as independent given the columns. Successive rows
-#   share nine of ten values of the window, so that the table knows less than its number of rows
-#   says, and Bayes factors are too sure of themselves.
+#   share nine of ten values of the window, so the table has less information than its number of
+#   rows suggests, and the Bayes factors are overconfident.

@@ -1,4 +1,4 @@
-"""The gallery: pages match their scripts, which run and use only the public interface."""
+"""The gallery: pages match their scripts, and scripts run with public names only."""
 
 import ast
 import bz2
@@ -25,10 +25,7 @@ every_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: scr
 
 
 def cells(script: Path) -> list[tuple[str, str]]:
-    """The cells of a script in the percent format: the words after `# %%`, and the text.
-
-    Markdown is without its `# `.
-    """
+    """The cells of a script in the percent format: header and text, Markdown without `# `."""
     _, *parts = re.split(r"^# %%(.*)\n", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
     for kind, text in zip(parts[::2], parts[1::2], strict=True):
@@ -54,7 +51,7 @@ def test_there_are_six_examples_with_a_page_each():
 
 @every_script
 def test_page_holds_the_script_as_it_stands(script):
-    """Verbatim prose and code; only printed text, pictures and the last line come from the run."""
+    """Prose and code match exactly; only output, pictures and footer come from the run."""
     page, _, footer = page_of(script).rpartition("\n---\n")
     assert f"`gallery/{script.name}`" in footer
     page = re.sub(r"^```text\n.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
@@ -97,7 +94,7 @@ def test_script_uses_public_names_only(script):
 
 @every_script
 def test_script_reads_like_an_article(script):
-    """A title, the question first, a section on pitfalls, and prose at the end."""
+    """A title, the question, one section on what could mislead, and prose at the end."""
     prose = [text for kind, text in cells(script) if kind == "[markdown]"]
     assert re.match(r"# .+\n\n\*\*The question\.\*\*", prose[0])
     assert sum("## What could mislead here" in text for text in prose) == 1
@@ -207,7 +204,7 @@ def test_breast_cancer_table_is_the_same_from_folder_and_origin(tmp_path, monkey
 @pytest.mark.gallery
 @every_script
 def test_script_runs(script, request, monkeypatch, capsys):
-    """As a plain script; output is not compared, as its last digits depend on the machine."""
+    """The output is not compared: another machine or version may change a last digit."""
     code = script.read_text(encoding="utf-8")
     if "EVIDENTIA_DATA" in code:
         monkeypatch.setenv("EVIDENTIA_DATA", str(request.getfixturevalue("shared_data")))

@@ -1,6 +1,4 @@
-"""Runs over windows of the same arrays, so that all numbers of rows share their compiled programs;
-and how far off they are.
-"""
+"""Runs on windows of shared arrays, so that compiled programs are shared too, and their errors."""
 
 import warnings
 
@@ -13,9 +11,7 @@ from evidentia.posterior.rows import Window
 
 
 def run(method, model, data, num_rows=None, seed=0):
-    """The last snapshot of a run over the first rows of the data, all if not given; it warns as
-    `estimate` does.
-    """
+    """The last snapshot of a run over the first rows (default: all); warns as `estimate` does."""
     arrays = as_arrays(data)
     rows = Window(on_device(arrays), 0, len(data["y"]) if num_rows is None else num_rows)
     *_, last = method.run(model.bind(arrays), rows, jax.random.key(seed))
@@ -32,6 +28,6 @@ def scores(method, case, seeds, data, num_rows=None, form="explicit"):
 
 
 def fresh_scores(method, case, seeds, num_rows=200):
-    """The same for all of `num_rows` rows, on data of its own for each seed."""
+    """The same for all of `num_rows` rows, with new data for each seed."""
     data = {seed: case.simulate(np.random.default_rng([num_rows, seed]), num_rows) for seed in seeds}
     return np.concatenate([scores(method, case, [seed], data[seed]) for seed in seeds])

@@ -1,4 +1,4 @@
-"""AIS: exact evidences under every kernel and schedule, unbiased, and what is refused."""
+"""AIS: exact evidences under every kernel and schedule, unbiasedness, and rejected arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -51,10 +51,10 @@ def test_the_mean_of_the_evidence_is_the_evidence():
     method, ratios = ev.AIS(num_particles=64, schedule=ev.sigmoid_schedule(5)), []
     for seed in range(40):
         *_, last = method.run(bound, rows, jax.random.key(seed))
-        # Without the correction for the bias of the logarithm.
+        # The raw estimate, without the correction for the bias of the logarithm.
         ratios.append(np.exp(last.estimate.raw - case.exact(data)))
     assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios) / np.sqrt(40)
-    assert np.std(ratios) > 0.02  # else the test would prove nothing
+    assert np.std(ratios) > 0.02  # otherwise the test would prove nothing
 
 
 def test_the_posterior_is_that_of_the_model():
@@ -68,9 +68,7 @@ def test_the_posterior_is_that_of_the_model():
 
 
 def test_draws_that_the_data_rule_out_from_the_start_are_no_boundary_that_moves_crossed():
-    """y = 0 with a mean that must be above -0.5: 31% of the prior is impossible, and no warning
-    blames the moves.
-    """
+    """y = 0, mean above -0.5: 31% of the prior is impossible, and no warning blames the moves."""
     model = ev.Model(
         {"m": dist.Normal(0, 1)},
         lambda params, batch: jnp.where(
@@ -106,7 +104,7 @@ def test_progress_shows_the_way_and_only_the_end_is_an_estimate():
 
 
 def test_ctrl_c_on_the_way_is_passed_on():
-    """On the way there is no estimate of the evidence yet."""
+    """Before the end there is no estimate of the evidence."""
 
     def interrupt(update):
         raise KeyboardInterrupt
@@ -163,10 +161,10 @@ def test_impossible_fields_are_refused(make, message):
 def test_components_that_are_put_in_order_cost_nothing():
     """On 20 rows three components overlap, and particles change their order all the time.
 
-    The truth is from prior sampling: ten times 400,000 draws, with a standard error of 0.008.
-    Three runs: 0.13 is three standard errors of their mean; it was 0.27 high as long as moves
-    might leave the order. The effective sample size falls to 13% of the particles in one of the
-    runs, which AIS says.
+    The truth is from prior sampling: ten times 400,000 draws, with a standard error of 0.008. For
+    three runs, 0.13 is three standard errors of their mean; the mean was 0.27 too high when moves
+    could leave the order. In one run the effective sample size falls to 13% of the particles, and
+    AIS warns about it.
     """
     model = ev.models.gaussian_mixture(num_components=3, num_features=1)
     data, _ = model.simulate(20, 5)

@@ -1,10 +1,9 @@
-"""The default estimator against exact evidences: conjugate models, each written by hand and in
-NumPyro.
+"""The default method against exact evidences: conjugate models, by hand and in NumPyro.
 
-Tolerances come from the reported standard errors alone. Over the seeds of one case the errors, in
-units of their standard errors, must average to less than 4 / √seeds and none may exceed 4.5 (each
-happens by chance once in 10⁴ cases), so both a bias and a standard error that is too small are
-found.
+Tolerances come from the reported standard errors alone. Over the seeds of one case, the errors in
+units of their standard errors must average to less than 4 / √seeds, and none may exceed 4.5. Each
+happens by chance once in 10⁴ cases, so the test detects both a bias and a standard error that is
+too small.
 """
 
 from dataclasses import dataclass
@@ -128,9 +127,9 @@ CASES = {
 }
 
 
-# Real parameters, one in an interval with counts as data, a scale; and a prior that is
-# hierarchical, in NumPyro's form (that both forms have the same densities is in test_model).
-# Numbers of rows share their programs.
+# Real parameters, one in an interval with counts as data, a scale; and a hierarchical prior in
+# NumPyro (test_model checks that both forms have the same densities). All numbers of rows share
+# compiled programs.
 @pytest.mark.parametrize(
     ("name", "form", "sizes"),
     [

@@ -1,6 +1,4 @@
-"""The loop over chunks: each row once, in order, and chunks that stop where trajectories can be
-compared.
-"""
+"""The loop over chunks: each row once, in order, with stops where trajectories can be compared."""
 
 from hypothesis import given
 from hypothesis import strategies as st

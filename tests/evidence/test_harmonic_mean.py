@@ -1,6 +1,4 @@
-"""The harmonic mean: right where the likelihood is nearly flat, far too high elsewhere, and always
-said to be.
-"""
+"""The harmonic mean: right for a nearly flat likelihood, else far too high, always flagged."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +16,7 @@ METHOD = ev.HarmonicMean(num_particles=2000)
 
 
 def weak_mean(noise_scale=4.0, with_sampler=True, num_rows=3):
-    """y_i ~ N(m, σ²), m ~ N(0, 1): with little data 1/L has a finite variance, as σ² > n."""
+    """y_i ~ N(m, σ²), m ~ N(0, 1): for few data 1/L has a finite variance, as σ² > n."""
     precision = 1 + num_rows / noise_scale**2
 
     def draw(data, num_draws, seed):
@@ -44,7 +42,7 @@ def test_exact_where_the_likelihood_is_weak():
     model, y, exact = EXACT
     runs = [ev.estimate(model, y, method=METHOD, seed=seed) for seed in range(40)]
     scores = np.array([(run.log_evidence - exact) / run.standard_error for run in runs])
-    # Of 40 independent scores; their deviation by chance within 4 / √80 of one.
+    # 40 independent scores: their standard deviation is within 4 / √80 of one.
     assert abs(scores.mean()) < 4 / np.sqrt(40) and abs(scores.std() - 1) < 4 / np.sqrt(80), scores
 
 
@@ -66,7 +64,7 @@ def test_markov_chains_draw_from_the_posterior():
     draws = np.concatenate(parts, axis=1)
     assert draws.shape == (NUM_CHAINS, 500, 1) and len(parts) == 10
     precision = 1 + 3 / 16
-    # Worth a third of their number at least, for NUTS in one dimension.
+    # The ESS is at least a third of the draws, for NUTS in one dimension.
     assert abs(draws.mean() - np.sum(y) / 16 / precision) < 4 / np.sqrt(precision * 2000 / 3)
     assert abs(draws.var() * precision - 1) < 4 * np.sqrt(2 / (2000 / 3))
 
@@ -76,8 +74,7 @@ def test_far_too_high_and_said_so_each_time():
     data, _ = model.simulate(1000, 0)
     with pytest.warns(ev.DiagnosticWarning, match=r"variance is infinite.*far too high.*Use SGAIS\(\)"):
         evidence = ev.estimate(model, data, method=METHOD)
-    # Measured over twenty seeds: 10.6 to 12.3 nats too high, with a standard error of 0.16 to
-    # 0.72.
+    # Measured over 20 seeds: 10.6 to 12.3 nats too high, with standard errors of 0.16 to 0.72.
     assert evidence.log_evidence - model.exact_log_evidence(data) > 8
     assert evidence.num_particles == 2000 and evidence.ess == pytest.approx(2000)
 

@@ -1,6 +1,4 @@
-"""JALA: right on average for any step size, on a path of potentials, as an estimator, and as the
-move of SMC.
-"""
+"""JALA: unbiased for any step size, on a path of potentials, as a method, and as a move of SMC."""
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +11,12 @@ from evidentia.kernels import ULA
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
-LARGE = 0.35  # a step size 1.4 times the variance of the narrow end: Langevin steps are stable there up to 2
+LARGE = 0.35  # 1.4 times the variance of the narrow end, where Langevin steps are stable up to 2
 NUM_STEPS, MEAN, PRECISION = 20, 1.0, 4.0
 
 
 def narrowing(k, x):
-    """From N(0, 1) to N(1, 1/4), over the steps; constants are left out."""
+    """From N(0, 1) to N(1, 1/4) over the steps, without constants."""
     share = k / NUM_STEPS
     precision = (1 - share) + share * PRECISION
     return 0.5 * precision * (x - share * MEAN) ** 2
@@ -37,9 +35,7 @@ def test_a_path_with_large_steps_is_right_on_average_where_plain_steps_are_not(e
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(40) and ratios.std() < 0.5
     variances = [np.exp(path.log_weights) @ np.square(path.particles - MEAN) for path in paths]
     assert abs(np.mean(variances) - 1 / PRECISION) < 4 * np.std(variances) / np.sqrt(40)
-    if (
-        not ess_threshold
-    ):  # then all particles are as the steps left them: too wide, by 1 / (1 - h/2 · 4) at the end
+    if not ess_threshold:  # without resampling, particles stay too wide, by 1 / (1 - h/2 · 4) at the end
         plain = np.mean([np.mean(np.square(path.particles - MEAN)) for path in paths])
         assert plain > 2 / PRECISION
 

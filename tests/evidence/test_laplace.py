@@ -1,6 +1,4 @@
-"""Laplace's approximation: exact with importance sampling, its own error without, and what it
-cannot do.
-"""
+"""Laplace's approximation: exact with importance sampling, its error without, and its limits."""
 
 import math
 
@@ -26,7 +24,7 @@ AS_IT_STANDS = ev.Laplace(importance_sampling=False)
 
 @pytest.mark.parametrize(("name", "size"), [("linear", 200), ("normal-inverse-gamma", 2)])
 def test_importance_sampling_agrees_with_the_exact_evidence(name, size):
-    """Where the posterior is a Gaussian, and where it is far from one."""
+    """For a Gaussian posterior, and for one far from Gaussian."""
     data = CASES[name].simulate(np.random.default_rng(size), 200)
     found = scores(ev.Laplace(), CASES[name], range(4), data, size)
     assert np.all(np.abs(found) < 4.5) and abs(found.mean()) < 4 / np.sqrt(4), found
@@ -35,7 +33,7 @@ def test_importance_sampling_agrees_with_the_exact_evidence(name, size):
 def test_the_standard_error_is_what_repeats_vary_by(monkeypatch):
     case, repeats = CASES["normal-inverse-gamma"], 40
     data = case.simulate(np.random.default_rng(0), 200)
-    # The mode is searched once, as all seeds find the same.
+    # Search the mode once, since all seeds find the same one.
     arrays = on_device(as_arrays(data))
     modes = find_modes(case.explicit.bind(arrays), Window(arrays, 0, 20), jax.random.key(0))
     monkeypatch.setattr(laplace, "find_modes", lambda *arguments: modes)
@@ -57,8 +55,7 @@ def test_as_it_stands_it_is_exact_for_a_gaussian_and_its_error_is_not_known():
 
 
 def test_as_it_stands_its_error_falls_as_one_over_the_rows():
-    # The next term for the rate of counts, from Stirling's series: 1/12 (1/(2 + Σy)), with Σy near
-    # 3 n.
+    # The next term for the Poisson rate, by Stirling's series: 1/12 (1/(2 + Σy)), with Σy ≈ 3 n.
     case = CASES["gamma-poisson"]
     data = case.simulate(np.random.default_rng(0), 300)
     for size in (5, 300):
@@ -68,7 +65,7 @@ def test_as_it_stands_its_error_falls_as_one_over_the_rows():
 
 
 def test_interchangeable_components_are_counted_once_each_order():
-    # Two Gaussians of known width in any order; the truth is a sum over a grid of both means.
+    # Two Gaussians of known width in either order; the truth is a sum over a grid of both means.
     def log_likelihood(params, y):
         return jax.nn.logsumexp(dist.Normal(params["m"], 0.5).log_prob(y[:, None]), axis=1) - jnp.log(2)
 
@@ -76,7 +73,7 @@ def test_interchangeable_components_are_counted_once_each_order():
     generator = np.random.default_rng(0)
     y = generator.normal(generator.choice([-1.0, 1.5], 60), 0.5).astype(np.float32)
     grid = np.linspace(-3, 3, 601)
-    density = norm.pdf(y[:, None], grid, 0.5)  # rows, places
+    density = norm.pdf(y[:, None], grid, 0.5)  # (rows, grid)
     mixed = np.zeros((601, 601))
     for row in density:
         mixed += np.log(0.5 * (row[:, None] + row))
@@ -85,13 +82,12 @@ def test_interchangeable_components_are_counted_once_each_order():
     evidence = ev.estimate(model, y, method=ev.Laplace())
     assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
     assert evidence.diagnostics["num_modes"] == 1
-    # An order too many or too few is off by log 2.
+    # One order too many or too few would be off by log 2.
     assert ev.estimate(model, y, method=AS_IT_STANDS).log_evidence == pytest.approx(exact, abs=0.1)
 
 
 def test_two_modes_are_found_and_counted():
-    # The sign of m is not known: two modes of the same height at -1 and 1, and twice the evidence
-    # of one.
+    # The sign of m is unknown: two modes of equal height at -1 and 1, with twice the evidence.
     one = ev.Model({"m": dist.Normal(0, 1)}, lambda p, y: dist.Normal(p["m"], 1.0).log_prob(y))
     two = ev.Model({"m": dist.Normal(0, 1)}, lambda p, y: dist.Normal(jnp.abs(p["m"]), 1.0).log_prob(y))
     y = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
@@ -129,7 +125,7 @@ def test_modes_far_from_the_draws_of_the_prior_are_found(problem):
 
 
 def test_a_posterior_far_from_a_gaussian_is_said_loudly():
-    # Two factors of which only the product is known: a cross with four long arms.
+    # The data determine only the product of two factors: a cross with four long arms.
     model = ev.Model(
         {"a": dist.Normal(0, 1), "b": dist.Normal(0, 1)},
         lambda p, y: dist.Normal(p["a"] * p["b"], 1.0).log_prob(y),
@@ -140,7 +136,7 @@ def test_a_posterior_far_from_a_gaussian_is_said_loudly():
 
 
 def test_no_mode_is_an_error_that_says_what_to_do():
-    # The prior's density rises towards the edge at which the likelihood ends: there is no top.
+    # The prior density rises towards the edge of the likelihood's support: there is no mode.
     model = ev.Model({"m": dist.Normal(0, 1)}, lambda p, y: jnp.where(p["m"] > 2.5, 0.0, -jnp.inf) + 0 * y)
     with pytest.raises(ev.EstimationError, match=r"no mode .* Use SGAIS\(\), which needs no mode"):
         ev.estimate(model, np.zeros(5, np.float32), method=ev.Laplace())

@@ -1,6 +1,4 @@
-"""Nested sampling against exact evidences, its posterior and information, what stops it, and what
-is refused.
-"""
+"""Nested sampling: evidence, posterior, information, stopping, and rejected arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +27,7 @@ def test_agrees_with_the_exact_evidence(name):
     data = CASES[name].simulate(np.random.default_rng(0), 2000)
     for size in (20, 300, 2000):
         found = scores(FEW, CASES[name], range(4), data, size)
-        # As for SGAIS: a mean beyond 4/√seeds or one beyond 4.5 happens by chance once in 10⁴
-        # cases.
+        # As for SGAIS: by chance, a mean beyond 4/√seeds or one beyond 4.5 occurs once in 10⁴.
         assert np.all(np.abs(found) < 4.5) and abs(found.mean()) < 4 / np.sqrt(4), (size, found)
 
 
@@ -43,7 +40,7 @@ def test_every_quadrature_and_shrinkage_agrees(quadrature, shrinkage):
 
 
 def signs_unknown(params, batch):
-    """y ~ N(|m|, 1) in two coordinates: four modes of the same height."""
+    """y ~ N(|m|, 1) in two coordinates: four modes of equal height."""
     return jnp.sum(dist.Normal(jnp.abs(params["m"]), 1.0).log_prob(batch["y"]), axis=-1)
 
 
@@ -77,7 +74,7 @@ def test_the_posterior_and_the_information_are_those_of_conjugate_regression():
     draws = np.c_[evidence.posterior["weights"], evidence.posterior["intercept"]]
     spread = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(weights @ draws - mean) < 4 * spread / np.sqrt(effective))
-    # Kullback and Leibler's divergence of N(mean, covariance) from N(0, 1); its estimate moves
+    # The Kullback-Leibler divergence of N(mean, covariance) from N(0, 1); its estimate varies
     # with log Z.
     information = 0.5 * (np.trace(covariance) + mean @ mean - 4 + np.linalg.slogdet(precision)[1])
     assert evidence.diagnostics["information"] == pytest.approx(information, abs=4 * evidence.standard_error)
@@ -91,23 +88,19 @@ def test_published_has_the_published_settings_and_the_error_of_two_live_points()
     assert (method.num_particles, method.shrinkage, method.remaining) == (2, "geometric", 0.01)
     assert method.kernel == ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
     found = scores(method, LINEAR, range(8), DATA, 50)
-    # With two live points whose copies are alike: over 40 data sets scores have a mean of -0.5 and
-    # a spread of 1.4.
+    # Two live points, with similar copies: over 40 data sets, scores have mean -0.5 and standard
+    # deviation 1.4.
     assert np.all(np.abs(found) < 7) and abs(found.mean()) < 0.5 + 4 * 1.4 / np.sqrt(8), found
 
 
-@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")  # one of two copies may come nowhere
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")  # one of two copies may get stuck
 def test_two_live_points_suffice_for_steps_that_follow_the_region():
     found = scores(ev.NestedSampling(num_particles=2), LINEAR, range(8), DATA)
-    assert abs(found.mean()) < 4 * 1.25 / np.sqrt(8), (
-        found
-    )  # the spread of 1.25 is that of 12 runs with 1000 rows
+    assert abs(found.mean()) < 4 * 1.25 / np.sqrt(8), found  # 1.25 is the spread of 12 runs with 1000 rows
 
 
 def narrow(params, batch):
-    """Far narrower than a step of the published kernel: a normal with a standard deviation of
-    10⁻⁵.
-    """
+    """A normal of standard deviation 10⁻⁵, far narrower than a step of the published kernel."""
     return jnp.sum(dist.Normal(params["m"], 1e-5).log_prob(0.3), axis=-1) + 0 * batch["y"]
 
 

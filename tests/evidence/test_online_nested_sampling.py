@@ -1,6 +1,4 @@
-"""Online nested sampling against exact evidences, chunk by chunk, with every gradient; what it
-carries and refuses.
-"""
+"""Online nested sampling: exact evidences by chunk, every gradient, carried points, rejections."""
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +34,8 @@ def test_agrees_with_the_exact_evidence_all_along():
     ("kernel", "gradient", "bias"),
     [
         (ConstrainedWalk(), FullBatch(), 0.0),
-        # Without Metropolis' correction: over 12 seeds 0.16 ± 0.12 nats, and 0.64 ± 0.08 with the
-        # noise of mini-batches.
+        # Bias without a Metropolis correction, over 12 seeds: 0.16 ± 0.12 nats, and 0.64 ± 0.08
+        # with mini-batch noise.
         (ReflectingSGHMC(), ControlVariate(batch_size=32, exact_rows=0), 0.16),
         (ReflectingSGHMC(), MiniBatch(batch_size=100), 0.64),
     ],
@@ -63,8 +61,8 @@ def test_what_is_carried_is_the_posterior():
     params = bound.constrain(state.population.positions)
     draws = np.c_[params["weights"], params["intercept"]]
     spread = np.sqrt(np.diag(np.linalg.inv(precision)))
-    # 64 points, some of which are copies that moved on: a few more standard errors than for
-    # independent ones.
+    # Some of the 64 points are moved copies: allow more standard errors than for independent
+    # points.
     assert np.all(np.abs(draws.mean(0) - mean) < 5 * spread / np.sqrt(64))
     assert np.all(np.abs(draws.var(0) / spread**2 - 1) < 5 * np.sqrt(2 / 64))
     assert state.population.variance == pytest.approx(info.information / 64, rel=0.1)

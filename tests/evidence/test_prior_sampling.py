@@ -1,6 +1,4 @@
-"""Prior sampling: unbiased, honest where the posterior is near the prior, and loud where it is
-not.
-"""
+"""Prior sampling: unbiased, accurate if the posterior is near the prior, and flagged if not."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +23,7 @@ def problem(name, num_observations=30):
 
 @pytest.mark.parametrize("name", ["gamma-poisson", "normal-inverse-gamma"])
 def test_estimates_agree_with_the_exact_evidence(name):
-    # As in test_analytic_truths: each failure happens by chance once in 10⁴ cases.
+    # As in test_analytic_truths: a failure happens by chance once in 10⁴ cases.
     model, data, exact = problem(name, 10)
     runs = [ev.estimate(model, data, method=METHOD, seed=seed) for seed in range(10)]
     scores = np.array([(run.log_evidence - exact) / run.standard_error for run in runs])
@@ -37,7 +35,7 @@ def test_the_standard_error_is_what_repeats_vary_by():
     repeats = 60
     runs = [ev.estimate(model, data, method=METHOD, seed=seed) for seed in range(repeats)]
     scores = np.array([(run.log_evidence - exact) / run.standard_error for run in runs])
-    # Of 60 independent scores: the mean within 4 / √60, the deviation within 4 / √120 of one.
+    # 60 independent scores: mean within 4 / √60 of zero, deviation within 4 / √120 of one.
     assert abs(scores.mean()) < 4 / np.sqrt(repeats), scores.mean()
     assert abs(scores.std() - 1) < 4 / np.sqrt(2 * repeats), scores.std()
 
@@ -58,7 +56,7 @@ def test_a_posterior_far_from_the_prior_is_said_loudly():
     ):
         runs = [ev.estimate(model, data, method=METHOD, seed=seed) for seed in range(5)]
     assert all(run.diagnostics["ess"] < 100 for run in runs)
-    assert np.median([run.log_evidence for run in runs]) < exact  # a single one may be far too high
+    assert np.median([run.log_evidence for run in runs]) < exact  # a single run may be far too high
 
 
 def test_batches_change_nothing_but_the_draws(monkeypatch):
@@ -123,4 +121,6 @@ def test_the_number_of_particles_is_checked(method, given):
 def test_the_mean_of_likelihoods_is_taken_on_their_own_scale():
     log_evidence, error = log_mean_likelihood(np.array([-1e6, -1e6 + np.log(3)]))
     assert log_evidence == pytest.approx(-1e6 + np.log(2), abs=1e-9)
-    assert error == pytest.approx(0.5 / np.sqrt(2))  # a mean of 1 and 3: a deviation of 1 beside 2
+    assert error == pytest.approx(
+        0.5 / np.sqrt(2)
+    )  # likelihoods 1 and 3: a deviation of 1 relative to a mean of 2

@@ -1,6 +1,4 @@
-"""The sequential estimator: its chunks, exact evidences, the hybrid, the published settings, and
-what is refused.
-"""
+"""The sequential estimator: chunks, exact evidences, hybrid, published settings, rejections."""
 
 import jax
 import numpy as np
@@ -38,9 +36,7 @@ def test_chunks_are_those_of_the_paper():
 
 
 def test_published_settings_lag_behind():
-    """Ten particles without weights from the prior: what is wrong with it is told in the
-    docstring.
-    """
+    """Ten unweighted particles from the prior; the docstring explains why they are too low."""
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(1000, 0)
     with pytest.warns(ev.DiagnosticWarning):

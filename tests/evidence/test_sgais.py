@@ -1,6 +1,4 @@
-"""SGAIS: the published algorithm's real error, the default's accuracy on the way, its
-configuration and its errors.
-"""
+"""SGAIS: the published algorithm's error, the default's accuracy, configuration and errors."""
 
 from dataclasses import replace
 
@@ -25,8 +23,7 @@ def first_rows(data, n):
 
 
 def test_published_settings_have_the_published_error():
-    # The paper reports an error of 0.1% of log Z; measured, it is 1.7e-3 nats a row below the
-    # exact value.
+    # The paper reports an error of 0.1% of log Z; we measure 1.7e-3 nats per row too low.
     model, data = linear_problem(100_000, 5)
     with pytest.warns(ev.DiagnosticWarning):
         evidence = ev.estimate(model, data, method=ev.SGAIS.published())
@@ -90,8 +87,8 @@ def test_the_same_seed_repeats_and_another_differs():
     assert first == again != other
 
 
-# The path alone (with the default kernel and control variates it is in `test_without_refresh_…`),
-# without the exact moves and the importance sampling that would hide what a kernel does.
+# The path alone, without exact moves and importance sampling, which would hide a kernel's effect
+# (`test_without_refresh_…` has the default kernel and control variates).
 PATH = ev.SGAIS(refresh=False, exact_kernel=None, chunk_size=20)
 
 
@@ -107,27 +104,25 @@ def test_every_gradient_and_kernel_can_be_combined(gradient, kernel):
     model, data = linear_problem(1000)
     exact = model.exact_log_evidence(data)
     evidence = ev.estimate(model, data, method=replace(PATH, gradient=gradient, kernel=kernel))
-    # Moves without Metropolis' correction leave a bias: over ten seeds -0.11 to 0.02 nats, with
-    # SGNHT 0.34.
+    # Moves without a Metropolis correction are biased: over ten seeds by -0.11 to 0.02 nats, and
+    # by 0.34 with SGNHT.
     assert abs(evidence.log_evidence - exact) < 0.5 + 4.5 * evidence.standard_error
 
 
 def uniform_below(params, batch):
-    """y ~ Uniform(0, m): -inf where an observation is larger than m."""
+    """y ~ Uniform(0, m): -inf if an observation is larger than m."""
     return jnp.where(batch["y"] < params["m"], -jnp.log(params["m"]), -jnp.inf)
 
 
 def normal_unless_far(params, batch):
-    """y ~ N(m, 1), but impossible for m > 2: about one particle in forty drawn from an N(0, 1)
-    prior.
-    """
+    """y ~ N(m, 1), but impossible for m > 2: about one particle in 40 drawn from N(0, 1)."""
     return jnp.where(params["m"] < 2, dist.Normal(params["m"], 1.0).log_prob(batch["y"]), -jnp.inf)
 
 
 def test_minus_infinity_at_some_particles_is_weight_zero():
     model = ev.Model(prior={"m": dist.Normal(0.0, 1.0)}, log_likelihood=normal_unless_far)
     y = np.random.default_rng(0).normal(-1, 1, size=100).astype(np.float32)
-    # The posterior, of width 0.1 about -1, does not reach 2: the evidence is that of the conjugate
+    # The posterior at -1, of width 0.1, does not reach 2: the evidence is that of the conjugate
     # normal model.
     total, n = y.astype(float).sum(), len(y)
     exact = (
@@ -206,7 +201,7 @@ def test_what_the_paper_varies_can_be_varied(change):
     evidence = ev.estimate(model, data, method=replace(ev.SGAIS.published(), **change))
     published = ev.estimate(model, data, method=ev.SGAIS.published())
     assert evidence.log_evidence != published.log_evidence
-    # All are low, as published: by 2 to 39 nats over six seeds of each.
+    # All are too low, as published: by 2 to 39 nats over six seeds of each.
     assert -45 < evidence.log_evidence - model.exact_log_evidence(data) < 0
 
 

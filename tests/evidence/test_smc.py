@@ -1,4 +1,4 @@
-"""SMC over the data: exact evidences under every resampling scheme, unbiased, and what is refused."""
+"""SMC over the data: exact evidences for every resampling scheme, unbiasedness, and rejections."""
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +30,10 @@ def test_the_mean_of_the_evidence_is_the_evidence(scheme):
     method, ratios = ev.SMC(num_particles=64, chunk_size=3, resampling=scheme), []
     for seed in range(40):
         *_, last = method.run(bound, rows, jax.random.key(seed))
-        # Without the correction for the bias of the logarithm.
+        # The raw estimate, without the correction for the bias of the logarithm.
         ratios.append(np.exp(last.estimate.raw - case.exact(data)))
     assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios) / np.sqrt(40)
-    assert np.std(ratios) > 0.05  # else the test would prove nothing
+    assert np.std(ratios) > 0.05  # otherwise the test would prove nothing
 
 
 def test_rows_are_taken_in_one_by_one_as_published():

@@ -1,6 +1,4 @@
-"""The experiment on breast cancer in small: predictions, one method's runs beside the exact
-answer, and the verdict.
-"""
+"""The breast cancer experiment in small: predictions, runs against exact values, verdicts."""
 
 from types import SimpleNamespace
 

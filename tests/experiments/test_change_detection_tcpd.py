@@ -1,4 +1,4 @@
-"""Scores as the benchmark defines them, and the series where they are present."""
+"""Scores are those of the benchmark, and the series are scored where they are available."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_series_are_scored_beside_the_published_ones(shared_data, tmp_path, monk
     series, annotations = experiment.read(folder)
     published = json.loads(experiment.PUBLISHED.read_text())
     zero = published["methods"].index("zero")
-    for name in published["f1"]:  # that nothing ever changes is a method whose scores we can repeat
+    for name in published["f1"]:  # the method "zero" finds no change
         scores = (
             experiment.covering(annotations[name], [], len(series[name])),
             experiment.f1(annotations[name], []),
@@ -34,7 +34,7 @@ def test_series_are_scored_beside_the_published_ones(shared_data, tmp_path, monk
         assert scores == pytest.approx(
             (published["covering"][name][zero], published["f1"][name][zero]), abs=5e-5
         )
-    # The Nile's flow changed in 1898, the 28th year.
+    # The Nile's flow changed in 1898; row 28 is the first one after it.
     assert experiment.change_points(series["nile"]) == [28]
     small = ("nile", "ozone", "rail_lines")
     content = {kind: {name: published[kind][name] for name in small} for kind in ("covering", "f1")}

@@ -1,6 +1,4 @@
-"""The exact models: their evidence against a sum over a grid, and one row against another way of
-cutting.
-"""
+"""The exact models: their evidence against sums over grids, in one batch or several."""
 
 import math
 
@@ -43,7 +41,7 @@ def test_the_evidence_does_not_depend_on_how_rows_are_cut(kind):
 
 
 def test_the_evidence_is_the_integral():
-    """Over a grid of mean and log variance; over the probability; over both weights."""
+    """Over grids of mean and log variance, of the probability, and of both weights."""
     gaussian = Gaussian(rows=0.5, shape=2.0, scale=1.5)
     gaussian.update(Y)
     mean, log_v = np.meshgrid(np.linspace(-4, 5, 901), np.linspace(-3, 5, 801))

@@ -1,4 +1,4 @@
-"""The experiment on appearing clusters, with models so simple that their evidence is exact."""
+"""The experiment on appearing clusters, with simple models whose evidence is exact."""
 
 import copy
 
@@ -55,20 +55,19 @@ def test_the_changes_are_found_and_the_shuffled_rows_raise_no_alarm(record):
         for kind in ("alarms", "density_alarms"):
             assert entry[kind]["found"] >= 1
             assert entry[kind]["shuffled"] == 0
-        # The evidence of an exact model does not depend on the order of the rows; their sums are
-        # rounded.
+        # Exact evidence does not depend on the order of the rows, up to rounding.
         assert abs(entry["difference"]) < 1e-3
 
 
 def test_alarms_are_told_apart():
     plan = {"changes": [1_000, 10_000], "chunk_size": 500}
     ordered = [{"num_observations": rows} for rows in (1_500, 4_000, 11_000)]
-    # The first change in time; one alarm at no change; the second change too late.
+    # The first change in time, one alarm without a change, and the second change too late.
     assert experiment.count_alarms(ordered, ordered[:1], plan) == {"found": 1, "other": 2, "shuffled": 1}
 
 
 def seen(steps, log_evidence, rows):
-    """A run of four chunks, with an alarm after the chunk of a change at row 200."""
+    """A run of four chunks with a change at row 200, and alarms at some rows."""
     alarms = [{"num_observations": row} for row in rows]
     return {
         "num_observations": [100, 200, 300, 400],
@@ -92,7 +91,7 @@ def test_the_verdict_agrees_and_can_differ():
         },
     }
     verdict = experiment.judge(right)
-    # A rise from 4 to 30, beside one from 8 to 10; 0.3 nats with an error of 0.14.
+    # A rise from 4 to 30, against one from 8 to 10; 0.3 nats with an error of 0.14.
     assert verdict.agrees and "7.5-fold" in verdict.measured and "1.2-fold" in verdict.measured
     for key, change in (
         (ordered, {"num_annealing_steps": [20, 4, 5, 8]}),  # hardly a rise

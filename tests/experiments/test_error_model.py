@@ -1,4 +1,4 @@
-"""The experiment on error models in small: the exact evidence, and JALA-EM beside it on the way."""
+"""The experiment on error models in small: exact evidence, and JALA-EM along its climb."""
 
 import jax
 import numpy as np
@@ -48,9 +48,7 @@ def test_the_verdict_sees_a_biased_evidence():
 
 
 def exact(bias=0.0):
-    """A hundred repeats with Gaussian errors, of which the mean of Ẑ/Z is 1 but for a bias of the
-    log evidence.
-    """
+    """A hundred repeats with Gaussian errors; mean Ẑ/Z is 1 but for a bias of the log evidence."""
     errors = np.random.default_rng(0).normal(-0.005 + bias, 0.1, (100, 2))
     return found(
         "gaussian",

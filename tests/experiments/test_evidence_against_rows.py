@@ -1,6 +1,4 @@
-"""The papers' estimators against the number of rows: the reference, the cap on time, and the
-verdict.
-"""
+"""The papers' estimators against the number of rows: reference, time cap and verdict."""
 
 import copy
 import json
@@ -23,9 +21,7 @@ TRUTH = -1_420_000.0
 
 
 class Noisy:
-    """An estimator that knows the exact evidence, and adds a normal error with the standard
-    deviation that it reports.
-    """
+    """The exact evidence plus a normal error with the reported standard deviation."""
 
     def run(self, model, rows, key):
         first = {name: value[rows.start : rows.stop] for name, value in rows.arrays.items()}
@@ -36,7 +32,7 @@ class Noisy:
 
 @pytest.fixture(scope="module")
 def record():
-    """A run of the experiment in which the same estimator plays all parts."""
+    """A run of the experiment in which one estimator replaces all of them."""
     part = {"METHODS": dict.fromkeys(experiment.METHODS, Noisy())}
     part["QUICK"] = {"linear": experiment.Plan((30, 60), 2, 1000.0, ("hybrid",))}
     with pytest.MonkeyPatch.context() as patch:
@@ -47,7 +43,7 @@ def record():
 
 @pytest.fixture
 def as_published():
-    """What runs that are just as the paper says would leave behind."""
+    """The record of runs that are exactly as the paper says."""
     errors = {"SGAIS": 0.001, "sequential": 1e-4, "hybrid": 1e-4, "AIS": 0.0}
     times = {"SGAIS": 30.0, "sequential": 33.0, "nested sampling": 99.0, "AIS": 747.0}
 
@@ -90,7 +86,7 @@ def test_the_estimates_of_a_run_are_right_at_every_size(record):
         points = accuracy(record, name)
         assert [point.rows for point in points] == [30, 60]
         assert all(abs(point.error) < 4 * point.standard_error < 1 for point in points)
-    # Each size and each repeat has a seed of its own.
+    # Each size and each repeat has its own seed.
     values = [value for entry in record["runs"]["SGAIS"] for value in entry["log_evidence"]]
     assert len(set(values)) == 4
 

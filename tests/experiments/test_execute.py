@@ -1,6 +1,4 @@
-"""What is written and shown of an experiment, what is remembered of one that was broken off, and
-the page of all.
-"""
+"""Results as written and shown, resuming an interrupted run, and the page of all results."""
 
 import json
 import re
@@ -110,7 +108,7 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path):
     (tmp_path / "toy.parts.json").write_text(json.dumps(kept | {"seconds": 1000.0}))
     outcome = execute(toy(run=run), tmp_path)
     assert outcome.record == {"values": [0, 1, 2]}
-    assert 1000 <= outcome.about["seconds"] < 1060  # those of both runs
+    assert 1000 <= outcome.about["seconds"] < 1060  # the seconds of both runs
     assert done == [0, 1, 2, "broken"]
     assert not list(tmp_path.glob("*.parts.json"))
 
@@ -153,7 +151,7 @@ def test_all_goes_on_without_one_and_writes_the_page(tmp_path, experiments, caps
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "1 of 1 agree" in page and "1 not run" in page and "data_dir must hold something." in page
     assert "A &lt;toy&gt;" in page and 'alt="A line."' in page
-    assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)  # nothing from elsewhere
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)  # no external resources
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -161,9 +159,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_the_page_in_a_browser(tmp_path, experiments):
-    """Nothing is wrong in the console; after a click on its head the table is sorted; nothing is
-    wider than a phone.
-    """
+    """No console errors, a click on a header sorts, and nothing is wider than a phone."""
     outcome = execute(toy(run=lambda settings: {"values": [3.0, 10.0, 2.0]}), tmp_path)
     path = write_report(tmp_path, [outcome], {})
     script = """<script>

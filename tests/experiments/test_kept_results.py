@@ -1,6 +1,4 @@
-"""Results that are kept in the repository can still be read, judged and told apart, and say where
-they come from.
-"""
+"""Results kept in the repository can be read and judged, and say where they come from."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Kernels on a correlated Gaussian: the law that each one keeps, its path step by step, the
-verdict.
-"""
+"""Kernels on a correlated Gaussian: stationary laws, paths and verdict."""
 
 import copy
 from dataclasses import replace
@@ -16,7 +14,7 @@ pytestmark = pytest.mark.experiments
 
 @pytest.fixture(scope="module")
 def record():
-    """As of a run, with fewer draws; the paths are tested by themselves."""
+    """A run with fewer draws; the paths are tested separately."""
     kernels = {
         name: experiment.measure(kernel, 300, 0) | {"places": [[0.0, 0.0], [1.0, 1.0]]}
         for name, kernel in experiment.KERNELS.items()
@@ -36,7 +34,7 @@ def test_short_steps_and_long_moves_keep_the_target():
     for kernel in (SGLD(1e-5), SGHMC(1e-5, num_steps=100_000)):
         found = experiment.expected_covariance(kernel)
         np.testing.assert_allclose(found, experiment.COVARIANCE, rtol=1e-3)
-    # Moves of 20 steps as published do not: each begins with a velocity that is too slow.
+    # Published moves of 20 steps do not: each starts with a velocity that is too small.
     found = experiment.expected_covariance(SGHMC(1e-5, num_steps=20))
     np.testing.assert_allclose(found, 0.962 * experiment.COVARIANCE, rtol=1e-3)
 
@@ -54,10 +52,10 @@ def test_a_path_leads_where_the_move_does():
     for name in ("HMC", "SGHMC"):
         kernel = experiment.KERNELS[name]
         places = experiment.trace(replace(kernel, num_steps=10), 0)
-        # The start, and every second step but what was refused.
+        # The start, and every second step of the accepted moves.
         assert places[0] == pytest.approx(experiment.START, abs=1e-4)
         assert 0.8 * experiment.NUM_SHOWN / 2 < len(places) <= experiment.NUM_SHOWN / 2 + 1
-        # Four steps of at most 0.3 with a velocity below three standard deviations: no jump to
+        # Four steps of at most 0.3, with velocities below three standard deviations: no jump to
         # another trajectory.
         assert np.max(np.linalg.norm(np.diff(places, axis=0), axis=1)) < 4 * 0.3 * 3
 
@@ -71,7 +69,7 @@ def test_the_kernels_with_velocities_need_fewer_evaluations(record):
 def test_the_verdict_can_differ(record):
     for name, change in (
         ("HMC", {"moments": [0.0, 0.0, 1.95, 0.06, 0.0]}),
-        ("SGLD", {"moments": [0.0, 0.0, 1.95, 0.05, 0.0]}),  # the target's, which it cannot have
+        ("SGLD", {"moments": [0.0, 0.0, 1.95, 0.05, 0.0]}),  # the target's, out of reach for SGLD
         ("random walk", {"evaluations_per_draw": 12.0}),
         ("SGHMC", {"evaluations_per_draw_error": 50.0}),
     ):

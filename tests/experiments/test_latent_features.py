@@ -1,6 +1,4 @@
-"""The features of latent-variable methods in small: exact answers of the model, what is counted,
-and what the verdict says.
-"""
+"""The features of latent-variable methods in small: exact answers, counts and verdict."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""The evidence of a logistic regression beside sums over a grid."""
+"""The evidence of a logistic regression against sums over a grid."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,6 +1,4 @@
-"""The appendix' comparison in small: nested sampling and annealed importance sampling agree on the
-mixture.
-"""
+"""The appendix' comparison in small: nested sampling and AIS agree on the mixture."""
 
 import copy
 
@@ -15,7 +13,7 @@ pytestmark = pytest.mark.experiments
 
 
 def made_up(differences, error=0.1, num_runs=4):
-    """A record of runs whose means differ by given numbers."""
+    """A record of runs whose means differ by the given numbers."""
 
     def runs(values, error):
         # Every run has the same value: the error of their mean is the reported one over √num_runs.
@@ -52,9 +50,9 @@ def test_the_verdict_is_that_of_the_errors():
 
     normal = 0.1 * np.random.default_rng(0).standard_normal(30)
     assert agrees(list(normal))
-    assert not agrees([*normal, 0.8])  # one that is eight errors off
-    assert not agrees(list(normal + 0.1))  # each is within two errors or so, but all lie on one side
-    assert not agrees(list(2 * normal))  # errors that are twice those reported
+    assert not agrees([*normal, 0.8])  # one is eight errors off
+    assert not agrees(list(normal + 0.1))  # each within two errors or so, but shifted to one side
+    assert not agrees(list(2 * normal))  # errors twice as large as reported
 
 
 def test_what_was_given_up_is_not_compared():
@@ -69,7 +67,10 @@ def test_what_was_given_up_is_not_compared():
 
 def test_the_verdict_says_how_far_a_record_went():
     verdict = experiment.EXPERIMENTS[0].judge(made_up([0.0, 0.1]))
-    assert "at 2 numbers of rows from 20 to 40" in verdict.measured and "continues to 250 rows" in verdict.measured
+    assert (
+        "at 2 numbers of rows from 20 to 40" in verdict.measured
+        and "continues to 250 rows" in verdict.measured
+    )
 
 
 def test_many_rows_are_eight_in_the_table():

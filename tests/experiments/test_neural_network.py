@@ -1,4 +1,4 @@
-"""The network's density, the pixels that are left out, and what the verdict says."""
+"""The network's density, the pixels left out, and the verdict."""
 
 import json
 
@@ -20,7 +20,7 @@ SETTING = experiment.Setting((4, 9), 40, 6, 3, 2, num_steps=experiment.NUM_LOOKS
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Images of the digits 0 to 9, with a border that is always 0 and ink where the digit says."""
+    """Images of the digits 0 to 9, with zeros at the border and ink that depends on the digit."""
     generator = np.random.default_rng(0)
     digits = generator.integers(0, 10, 400)
     images = np.zeros((400, experiment.NUM_PIXELS), np.float32)
@@ -52,14 +52,12 @@ def test_one_method_learns_what_is_easy(drawn, monkeypatch):
     setting = SETTING._replace(num_images=100, num_steps=2 * experiment.NUM_LOOKS)
     found = experiment.repeat(experiment.make_method("PGD", setting), setting, Settings(), 0)
     assert len(found["error"]) == experiment.NUM_LOOKS
-    assert found["error"][-1] < 0.25  # of 20 images of one of two classes
+    assert found["error"][-1] < 0.25  # on 20 images of two classes
     assert np.isnan(found["ess"]).all()
 
 
 def test_a_run_of_all_methods_is_a_record_of_numbers(drawn, monkeypatch):
-    """Methods without weights have no effective sample size: it is absent, not NaN, which is no
-    JSON.
-    """
+    """Methods without weights omit the effective sample size: NaN is not valid JSON."""
     monkeypatch.setattr(experiment, "mnist", lambda data_dir: drawn)
     monkeypatch.setattr(experiment, "QUICK", {"4 or 9": SETTING})
     found = experiment.run(Settings(quick=True))
@@ -87,9 +85,7 @@ def test_the_verdict_compares_the_methods():
 
 @pytest.mark.parametrize("shift, is_alike", [(0.0, True), (5.0, False)])
 def test_methods_that_are_said_to_be_alike_are_compared_repeat_by_repeat(shift, is_alike):
-    """Ten repeats that differ by 1 ± 1 or so: a shift of 5 points is far beyond what Student's t
-    allows.
-    """
+    """Ten repeats differ by 1 ± 1 or so: 5 points more are far outside Student's t interval."""
     found = record(PGD=2.0, **{"JALA-EM": 9.0, "JALA-EM, adaptive": 9.0, "SOUL": 9.0})
     methods = found["2, 4, 7 or 9, 40 units"]["methods"]
     noise = np.random.default_rng(0).standard_normal(10)

@@ -1,6 +1,4 @@
-"""The order of a polynomial in small: exact evidence, least squares, candidates in one program,
-and what the verdict says.
-"""
+"""The polynomial order in small: exact evidence, least squares, one program, verdict."""
 
 import copy
 
@@ -69,19 +67,17 @@ def test_the_log_joint_is_that_of_the_rows_and_blind_to_powers_that_a_candidate_
 
 
 def test_jala_em_knows_the_evidence_of_every_candidate_on_its_way():
-    """Few steps of 50 particles: the mean over repeats of the log evidence is right within its
-    spread.
-    """
+    """A few steps of 50 particles: the mean error is zero within four standard errors."""
     data = experiment.summarise(*experiment.simulate(4, 100, 12, seed=1))
     theta, log_evidence = experiment.fit(data, seed=0, num_steps=20)
-    fits = slice(3, None)  # those that have the powers of the data
+    fits = slice(3, None)  # candidates with all powers of the data
     errors = (log_evidence - experiment.exact_log_evidence(theta, data))[:, fits].mean(1)
     assert np.abs(theta - experiment.THETA0).mean() > 0.1
     assert abs(errors.mean()) < 4 * errors.std(ddof=1) / np.sqrt(12) and np.abs(errors).max() < 0.5
 
 
 def record(jala_em):
-    """As if in three settings everyone but JALA-EM missed by a half on average."""
+    """Three settings in which all criteria but JALA-EM's are off by a half on average."""
     shared = {"exact_value": [0.5, 0.05], "exact_maximum": [0.5, 0.05], "ols_bic": [0.5, 0.05]}
     row = {"error": {"jala_em": [jala_em, 0.05], **shared}}
     row["jala_em_minus"] = {name: [jala_em - 0.5, 0.05] for name in shared}
@@ -93,7 +89,7 @@ def test_the_verdict_follows_the_numbers():
     assert experiment.EXPERIMENT.judge(record(0.52)).agrees
     worse = experiment.EXPERIMENT.judge(record(0.9))
     assert not worse.agrees and "worse in 3" in worse.measured and "better in 0" in worse.measured
-    assert not experiment.EXPERIMENT.judge(record(0.2)).agrees  # what its own evidence does not say
+    assert not experiment.EXPERIMENT.judge(record(0.2)).agrees  # better than its own exact evidence
     unstable = copy.deepcopy(record(0.52))
     unstable["stability"][2]["largest"] = 2.5
     assert not experiment.EXPERIMENT.judge(unstable).agrees

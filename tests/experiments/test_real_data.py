@@ -1,6 +1,4 @@
-"""Real data from a folder, from OpenML where scikit-learn is installed, or a message that says
-what to do.
-"""
+"""Real data from a folder or from OpenML, or an error that says what to do."""
 
 import sys
 from pathlib import Path

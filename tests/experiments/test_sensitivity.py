@@ -1,6 +1,4 @@
-"""The studies of SGAIS's settings in small: each varies one setting, errors are against the exact
-evidence, verdicts can differ.
-"""
+"""The studies of SGAIS's settings in small: settings, errors and verdicts."""
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ STUDIES = {study.name: study for study in experiment.STUDIES}
 
 
 def leaves(value, path=""):
-    """Fields of a configuration, nested ones too, by their path."""
+    """Fields of a nested configuration, by path."""
     if not isinstance(value, dict):
         return {path: value}
     return {name: leaf for key in value for name, leaf in leaves(value[key], f"{path}/{key}").items()}
@@ -35,7 +33,7 @@ def test_a_study_varies_one_setting_about_its_published_value(study):
 
 
 def test_a_tiny_study_measures_against_the_exact_evidence():
-    study = STUDIES["target-ess"]  # the one whose values share all programs
+    study = STUDIES["target-ess"]  # its values share all compiled programs
     record = experiment.compare(study, [2, 5, 9], experiment.Plan(rows=600, seeds=3), Settings())
     data, _ = experiment.MODEL.simulate(600, 0)
     evidence = ev.estimate(experiment.MODEL, data, seed=2)
@@ -54,8 +52,9 @@ def test_a_tiny_study_measures_against_the_exact_evidence():
 
 
 def made_up(errors, seconds):
-    """A record with log Z = -1000, five values and these errors; standard errors of 0.5 nats, or
-    0.05% of log Z.
+    """A record with log Z = -1000 and the given errors and times.
+
+    Standard errors are 0.5 nats, or 0.05% of log Z.
     """
     runs = [
         {
@@ -75,7 +74,7 @@ def made_up(errors, seconds):
         ("chunk-size", [-3, -2, -1, -1, -2], [5, 4, 3, 2, 1], True),
         ("chunk-size", [-3, -2, -1, -1, -2], [1, 2, 3, 4, 5], False),
         ("moves", [-3, -2, -1, -1, -2], [1, 2, 3, 4, 5], True),
-        ("moves", [-5.5, -2, -1, -1, -2], [1, 2, 3, 4, 5], True),  # beyond 0.5%, by a standard error
+        ("moves", [-5.5, -2, -1, -1, -2], [1, 2, 3, 4, 5], True),  # beyond 0.5% by one standard error
         ("moves", [-20, -2, -1, -1, -2], [1, 2, 3, 4, 5], False),
         ("moves", [-2, -2, -1, -1, 20], [1, 2, 3, 4, 5], False),
         ("moves", [-2, np.nan, -1, -1, 2], [1, 2, 3, 4, 5], False),

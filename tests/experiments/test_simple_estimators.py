@@ -1,6 +1,4 @@
-"""The thesis' example: with ten draws, prior sampling is far too low in the bulk and the harmonic
-mean far too high.
-"""
+"""The thesis' example: with ten draws, prior sampling is too low, the harmonic mean too high."""
 
 import copy
 
@@ -47,10 +45,10 @@ def test_prior_sampling_is_far_too_low_in_the_bulk_and_right_on_average(errors):
 def test_the_harmonic_mean_is_typically_far_too_high(errors):
     numbers = experiment.summarise(errors["harmonic mean"], (-2.0, 5.0))
     # Measured: 44 times too high in the median, and 17 to 64 in the middle 80% of the repeats:
-    # nearer two orders of magnitude than one. Too low in 0.3% of them.
+    # closer to two orders of magnitude than to one. Too low in 0.3% of them.
     assert 30 < numbers["median_factor"] < 100
     assert numbers["share_too_low"] < 0.02
-    # The mean of the estimates does not help, nor does that of many draws at once.
+    # Averaging the estimates does not help, nor does one estimate from many draws.
     assert numbers["log_of_mean_estimate_error"] > 3
 
 
@@ -64,8 +62,7 @@ def test_the_repeats_are_what_the_estimators_of_the_package_give(errors):
                 for seed in range(15)
             ]
         found = np.array([run.log_evidence for run in runs]) - exact
-        # Fifteen from the same distribution: between them lies its median, but for a chance of 2
-        # in 2^15.
+        # Fifteen draws from a distribution enclose its median, except with probability 2 / 2^15.
         assert found.min() < np.median(errors[name]) < found.max()
 
 
@@ -73,8 +70,8 @@ def test_what_lies_beyond_the_axis_is_in_the_first_bar():
     numbers = experiment.summarise(np.array([-100.0, -10.0, 0.0, 1.0]), (-20.0, 2.0))
     assert numbers["share_below_axis"] == 0.25
     assert numbers["histogram"][0] == 0.25 and sum(numbers["histogram"]) == 1
-    # An estimate that is e^x times too large counts as much as its factor: log((e^-100 + e^-10 + 1
-    # + e) / 4).
+    # An estimate that is e^x times too large counts with this factor: log((e^-100 + e^-10 + 1 + e)
+    # / 4).
     assert numbers["log_of_mean_estimate_error"] == pytest.approx(np.log((np.exp(-10) + 1 + np.e) / 4))
 
 

@@ -26,7 +26,7 @@ def new_online(**changes):
 
 
 def fed(online, data, cuts):
-    """The online estimate and its updates after batches that end at the cuts."""
+    """The online estimate, and its updates, after batches that end at the cuts."""
     updates = [online.update(rows(data, start, stop)) for start, stop in itertools.pairwise(cuts)]
     return online, updates
 
@@ -46,17 +46,15 @@ def test_the_log_evidence_is_exact_within_three_errors_all_along(data, finished)
 
 
 def test_log_predictives_are_those_of_the_batches(data, finished):
-    """Their exact value is a difference of exact log evidences; 30 differences have a mean error
-    of about 0.02 nats.
-    """
+    """Exact values are differences of log evidences; 30 have a mean error of about 0.02 nats."""
     exact = np.array(
         [MODEL.exact_log_evidence(rows(data, 0, stop)) for stop in range(100, NUM_ROWS + 1, 100)]
     )
     errors = np.array([update.log_predictive for update in finished[1]]) - np.diff(exact, prepend=0.0)
     assert np.sqrt(np.mean(errors[1:] ** 2)) < 0.2
     assert [update.batch_size for update in finished[1]] == [100] * 30
-    # Mean squares of 29 errors and of what they are said to be: 0.8 to 1.3 for three seeds; χ²
-    # allows 2.3 for 20 (0.1%).
+    # The mean squares of 29 actual and reported errors have ratios of 0.8 to 1.3 for three seeds;
+    # χ² allows 2.3 for 20 (0.1%).
     said = np.array([update.log_predictive_standard_error for update in finished[1]])
     assert 1 / 2.3 < np.mean(errors[1:] ** 2) / np.mean(said[1:] ** 2) < 2.3
 
@@ -74,8 +72,9 @@ def test_where_particles_are_drawn_anew_the_error_of_the_prediction_stays(finish
 
 
 def test_pointwise_log_predictives_of_new_rows_sum_to_that_of_the_batch(data, finished):
-    """Rows are nearly independent given 3,000 before them: apart from what 50 rows teach, 4/2 ·
-    log(3050/3000) = 0.03 nats.
+    """Given 3,000 rows, new rows are nearly independent.
+
+    The exception is what 50 rows teach, 4/2 · log(3050/3000) = 0.03 nats.
     """
     online, _ = finished
     new = MODEL.simulate(NUM_ROWS, 3)[0]
@@ -238,9 +237,7 @@ def test_bad_arguments_are_named():
 
 
 def test_a_likelihood_that_has_no_zero_among_its_data_can_be_followed():
-    """Rows that only fill a window must be rows that the model can have: the log-normal density of
-    zero has no gradient.
-    """
+    """Padding rows must be valid for the model: the log-normal density of zero has no gradient."""
     model = ev.Model(
         {"location": dist.Normal(0, 1)},
         lambda params, batch: dist.LogNormal(params["location"], 1.0).log_prob(batch["y"]),
@@ -254,11 +251,10 @@ def test_a_likelihood_that_has_no_zero_among_its_data_can_be_followed():
 
 
 def test_a_mixture_on_a_short_stream_finds_the_mode_that_its_first_rows_did_not_show():
-    """Below a chunk too particles are drawn anew: along the path alone the log evidence was 7 to
-    11 nats too low here.
+    """Particles are also redrawn below one chunk: the path alone was 7 to 11 nats too low here.
 
-    Against the mean of three runs of `estimate` over all rows, seeds 0 to 2: -726.31, -726.42,
-        -726.35.
+    Compared with the mean of three runs of `estimate` over all rows, seeds 0 to 2: -726.31,
+    -726.42, -726.35.
     """
     generator = np.random.default_rng(4)
     centres = np.array([[-1.0, 0.2], [0.5, 0.7], [0.9, -0.6]])

@@ -1,6 +1,4 @@
-"""What is kept of the past stands for all of it: against sums over all rows, with a likelihood
-that is not quadratic.
-"""
+"""The record of the past against sums over all rows, with a likelihood that is not quadratic."""
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +20,7 @@ AWAY = np.array([3.0, -1.0, 2.0, 0.0, 1.0, -1.0], np.float32)
 
 @pytest.fixture(scope="module")
 def stream():
-    """The model, all rows on the device, and particles of a Gaussian near the posterior of all of
-    them.
-    """
+    """The model, all rows on the device, and Gaussian particles near the posterior of all rows."""
     data, params = MODEL.simulate(NUM_ROWS, 1)
     bound = MODEL.bind(data)
     true = np.asarray(bound.unconstrain({name: jnp.asarray(value) for name, value in params.items()}))
@@ -34,9 +30,7 @@ def stream():
 
 
 def followed(bound, data, positions, *, stop=NUM_ROWS, seed=0):
-    """The past after the stream; the particles come nearer to their place as rows come in, as a
-    posterior does.
-    """
+    """The past after the stream, with particles that approach their place as a posterior does."""
     past = pasts.StreamPast(reservoirs.empty(data, CAPACITY, seed))
     while (first := past.reservoir.num_observations) < stop:
         size = min(250, reservoirs.room(past.reservoir))
@@ -56,7 +50,7 @@ def test_while_every_row_is_kept_the_window_is_all_rows(stream):
 
 
 def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
-    """A tenth of a nat, where the weighted sample alone is tens of nats off."""
+    """Within a tenth of a nat, while the weighted sample alone is off by tens of nats."""
     bound, data, all_rows, positions = stream
     past = followed(bound, data, positions)
     assert past.sums is not None and past.window.num_observations == pytest.approx(NUM_ROWS)
@@ -71,8 +65,9 @@ def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
 
 
 def test_the_standard_error_is_that_of_the_log_likelihood(stream):
-    """The mean squared error over its square is 1.15 ± 0.14 for 100 reservoirs; for 12, χ² allows
-    a factor of 3 (0.1%).
+    """Mean squared error over squared standard error: 1.15 ± 0.14 for 100 reservoirs.
+
+    For 12 reservoirs, χ² allows a factor of 3 (0.1%).
     """
     bound, data, all_rows, positions = stream
     exact = all_rows.exact_log_likelihoods(bound, positions[:1])[0]

@@ -38,9 +38,7 @@ def test_rows_that_are_kept_are_those_of_the_stream_and_none_comes_twice():
 
 @pytest.mark.parametrize("num_rows", [1000, 5000, 20_000])
 def test_the_sample_is_uniform_at_any_time(num_rows):
-    """Each tenth of the stream has its share of the reservoir, over 20 seeds: chi-square, and
-    Kolmogorov-Smirnov.
-    """
+    """Each tenth of the stream has its share, over 20 seeds: chi-square and Kolmogorov-Smirnov."""
     rows = np.concatenate([kept(filled(num_rows, seed=seed, batch_size=999)) for seed in range(20)])
     counts = np.histogram(rows, bins=10, range=(0, num_rows))[0]
     assert chisquare(counts).pvalue > 0.001

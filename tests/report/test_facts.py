@@ -40,9 +40,7 @@ def test_three_digits(value, text):
     assert three_digits(value) == text
 
 
-@pytest.mark.parametrize(
-    "method", [ev.SGAIS(num_particles=64), ev.Laplace(), ev.PriorSampling()], ids=repr
-)
+@pytest.mark.parametrize("method", [ev.SGAIS(num_particles=64), ev.Laplace(), ev.PriorSampling()], ids=repr)
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_every_diagnostic_has_a_meaning(method):
     model = ev.models.linear_regression(1)

@@ -120,7 +120,7 @@ class AIS:
     def walk(
         self, model: BoundModel, rows: Window, population: Population, *, is_reverse: bool = False
     ) -> Iterator[Snapshot]:
-        """Yield a snapshot per temperature; in reverse, from posterior to prior, of 1/Z."""
+        """Yield a snapshot after each temperature; in reverse, each with an estimate of 1/Z."""
         settings = PathSettings(self.target_ess, self.kernel)
         nothing, stops = rows.part(0, 0), self._stops(is_reverse)
         temperatures, infos = [], []

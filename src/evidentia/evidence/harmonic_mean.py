@@ -65,8 +65,8 @@ class HarmonicMean:
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each batch of draws, each for all `rows`.
 
-        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or not finite at
-        every possible start of a chain.
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or finite at no
+        possible start of a chain.
         """
         is_exact = model.sample_posterior is not None
         return self._independent(model, rows, key) if is_exact else self._chains(model, rows, key)

@@ -142,7 +142,6 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagn
         )
     signs = {} if problem is None else {
         "heavy weights": f"{problem}: the posterior is far from Gaussian about its modes, and the log evidence may be too "
-        "low by more than the standard error suggests. Use SGAIS(), or reparametrize the model to make the posterior more "
-        "Gaussian."
+        "low by more than the standard error suggests. Use SGAIS(), or reparametrize for a more Gaussian posterior."
     }  # fmt: skip
     return Diagnosis({"ess": ess, "pareto_shape": shape, "num_modes": num_modes}, signs)

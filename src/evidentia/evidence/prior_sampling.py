@@ -87,7 +87,7 @@ def log_mean_likelihood(log_likelihoods: Float[np.ndarray, " draws"]) -> tuple[f
 
 
 def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
-    """A snapshot; `rows` is None, and the estimate too, if they are impossible at all draws."""
+    """A snapshot, without an estimate if `rows` is None: impossible at all draws so far."""
     estimate = None
     if rows is not None:
         raw, standard_error = log_mean_likelihood(draws.log_weights)

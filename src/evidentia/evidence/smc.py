@@ -26,8 +26,8 @@ class SMC:
 
     A few rows are processed at a time. Particles are reweighted by p(rows | θᵢ); if the effective
     sample size falls below its target, they are resampled and moved by a kernel that leaves the
-    posterior of all rows seen invariant. A move costs as much as there are rows, and the whole run
-    about N log N:
+    posterior of all rows seen invariant. The cost of a move grows with the rows seen,
+    and that of the whole run as about N log N:
 
         wᵢ ← wᵢ p(yₙ | θᵢ),        log Ẑ ← log Ẑ + log Σ Wᵢ p(yₙ | θᵢ).
 

@@ -64,8 +64,8 @@ class BoundModel:
         log_likelihood(u, batch)_i = log p(y_i | θ).
 
     `Model.bind` makes it. It is a static argument of compiled functions. Two bound models are
-    equal if they compute the same (`identity`), so a model that is rebuilt from the same parts
-    compiles nothing.
+    equal if they compute the same (`identity`), so a model rebuilt from the same parts compiles
+    nothing.
 
     Attributes:
         name: the model's name.

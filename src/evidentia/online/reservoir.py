@@ -79,7 +79,7 @@ def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
 
 
 def room(reservoir: Reservoir) -> int:
-    """Maximum number of rows in the next chunk, which must end where the reservoir gets full."""
+    """Maximum rows in the next chunk, which must not go past the row that fills the reservoir."""
     left = reservoir.capacity - reservoir.num_observations
     return min(left, STAGE) if left > 0 else STAGE
 

@@ -252,7 +252,7 @@ class ControlVariate:
     def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
         """Request a new centre if the noise is large, or a larger mini-batch if the centre is new.
 
-        Tiny noise shrinks the mini-batch. The exact gradient, whose noise is zero, changes nothing.
+        Tiny noise shrinks the mini-batch. The exact gradient, with zero noise, changes nothing.
         """
         if memory is None or noise == 0.0:
             return memory

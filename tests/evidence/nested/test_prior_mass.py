@@ -1,6 +1,4 @@
-"""The sum over shrinking prior mass: exact on a run whose masses are known, widths that add up to
-one.
-"""
+"""The sum over shrinking prior mass: exact for known masses, with widths that sum to one."""
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from evidentia.evidence.nested.prior_mass import (
 
 
 def integrate(log_likelihood, quadrature, count=200, num_rows=40, rows_of=50):
-    """The sum over points that lie exactly at the masses that the quadrature takes them to have."""
+    """The sum over points placed exactly at the masses that the quadrature assumes."""
     found, log_mass, total_width = Integral(), 0.0, 0.0
     steps = np.tile(log_shrinkages(count, 1, "geometric"), rows_of)
     for _ in range(num_rows):
@@ -33,7 +31,7 @@ def test_the_integral_and_information_of_a_known_curve(quadrature, error):
     found, total_width = integrate(lambda log_mass: -0.5 * log_mass, quadrature)
     tail = 2 * np.exp(-0.5 * 40 * 50 / 200)  # of the integral, not visited
     assert total_width == pytest.approx(1.0, abs=1e-12)
-    # A rectangle is too high or low by L(X) t^½ against the mean: 1/4M relative, 1.25e-3.
+    # A rectangle is off by L(X) t^½ relative to the mean: 1/4M relative, 1.25e-3.
     assert np.exp(found.log_evidence) + tail == pytest.approx(2.0, rel=error)
     assert found.information == pytest.approx(1 - np.log(2), abs=0.05)
 

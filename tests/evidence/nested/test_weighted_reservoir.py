@@ -9,9 +9,7 @@ from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
 
 
 def inclusion_probabilities(weights, size):
-    """min(1, w / τ) with their sum `size`, by the definition: overweight points are set aside
-    until none is left.
-    """
+    """min(1, w / τ) with sum `size`: set overweight points aside until none is left."""
     weights, is_over = np.asarray(weights, float), np.zeros(len(weights), bool)
     while True:
         threshold = weights[~is_over].sum() / (size - is_over.sum())
@@ -23,10 +21,10 @@ def inclusion_probabilities(weights, size):
 @pytest.mark.parametrize(
     ("weights", "size"),
     [
-        ([100, 1, 1, 1, 2, 3, 50], 3),  # overweight from the first to the last
-        ([5, 1, 1, 1, 1, 1, 1, 1], 2),  # overweight until others have come
+        ([100, 1, 1, 1, 2, 3, 50], 3),  # the first point stays overweight
+        ([5, 1, 1, 1, 1, 1, 1, 1], 2),  # overweight until others arrive
         ([1, 10, 100, 1000, 1, 1, 1000, 500, 20], 3),
-        (list(np.exp(np.arange(12))), 4),  # each is overweight when it comes
+        (list(np.exp(np.arange(12))), 4),  # each is overweight on arrival
         ([1, 1, 1, 1, 1], 1),
     ],
 )
@@ -36,12 +34,12 @@ def test_points_are_included_with_their_probabilities(weights, size):
     for _ in range(repeats):
         reservoir = WeightedReservoir(size)
         for item, weight in enumerate(weights):
-            reservoir.offer(generator, item, np.log(weight) - 5000.0)  # far below what floats hold
+            reservoir.offer(generator, item, np.log(weight) - 5000.0)  # far below the range of floats
         counts[reservoir.items] += 1
     probabilities = inclusion_probabilities(weights, size)
     four_errors = 4 * np.sqrt(probabilities * (1 - probabilities) / repeats)
-    # Each item's count is binomial, at most 41 of them in all: four standard errors happen once in
-    # 400 such tests.
+    # Each item's count is binomial, and there are at most 41: one in 400 such tests exceeds four
+    # standard errors by chance.
     assert np.all(np.abs(counts / repeats - probabilities) <= four_errors + 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Diagnostics: each sign with a case that provokes it, and healthy runs where all are silent."""
+"""Diagnostics: each sign with a case that triggers it, and healthy runs without signs."""
 
 import math
 import re
@@ -52,16 +52,14 @@ def test_mini_batch_noise():
 
 
 def test_collapsed_ess():
-    # As published weights are carried on without resampling, until one of the particles has them
-    # all.
+    # As published, weights accumulate without resampling until one particle has all the weight.
     names, message = warnings_of(replace(ev.SGAIS.published(), num_particles=50))
     assert "ESS collapsed" in names and "% of the particles" in message and "resample=True" in message
 
 
 @pytest.mark.parametrize(("spread", "is_sign"), [(math.nan, False), (2.9, False), (3.1, True)])
 def test_heights_that_spread_three_times_as_much_as_a_gaussian_s_are_a_sign(spread, is_sign):
-    # Which heights a run meets differs from seed to seed; that they are measured right is tested
-    # below.
+    # The heights of a run depend on the seed; a test below checks that they are measured right.
     signs = signs_of_path(measure([], spread))
     assert list(signs) == ["modes of different height"] * is_sign
     assert all("other seeds" in sentence for sentence in signs.values())
@@ -69,14 +67,14 @@ def test_heights_that_spread_three_times_as_much_as_a_gaussian_s_are_a_sign(spre
 
 @pytest.mark.parametrize(("shape", "is_heavy"), [(math.nan, False), (0.69, False), (0.71, True)])
 def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_heavy):
-    # NaN: as many draws as particles were enough, and no shape was fitted.
+    # NaN: one draw per particle was enough, and no shape was fitted.
     assert list(signs_of_draws({"pareto_shape": shape})) == ["heavy weights"] * is_heavy
 
 
 def test_heavy_weights():
-    # The data speak of one coordinate; the others keep the tails of the Cauchy prior, which no
-    # Student t with 20 degrees of freedom has. How heavy the largest weights look differs from
-    # seed to seed: too heavy in 3 of 30.
+    # The data inform one coordinate; the others keep the tails of the Cauchy prior, heavier than
+    # those of a Student t with 20 degrees of freedom. The fitted shape depends on the seed: it is
+    # too heavy for 3 of 30.
     model = ev.Model(
         {"m": dist.Cauchy(0.0, 1.0).expand([5]).to_event(1)},
         lambda params, batch: dist.Normal(jnp.tanh(params["m"][0]), 1.0).log_prob(batch["y"]),

@@ -1,6 +1,4 @@
-"""Proposals: a density that its draws follow, modes that are found, kept and forgotten, moments of
-particles.
-"""
+"""Proposals: density and draws agree; modes are found, kept and dropped; moments are matched."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,7 +59,7 @@ def test_modes_are_found_from_particles(problem, particles):
     assert len(one.modes) == 1
     many = about_many_modes(*problem, particles, np.random.default_rng(0))
     found = sorted(mode.mode[0] for mode in many.modes)
-    # The prior N(0, 1) counts as one row at zero.
+    # The prior N(0, 1) is equivalent to one row at zero.
     np.testing.assert_allclose(found, [-100 / 101, 100 / 101], atol=0.1 / np.sqrt(101))
     np.testing.assert_allclose(many.shares, 0.5, atol=0.01)
 
@@ -70,7 +68,7 @@ def test_moments_are_those_of_the_particles_drawn_to_the_mode(problem, particles
     proposal = with_moments(about_many_modes(*problem, particles, np.random.default_rng(0)), particles)
     matched = proposal.modes[-1]
     np.testing.assert_allclose(matched.mode, particles.positions.mean(0))
-    # 200 particles with their variance, and two for the one parameter with that of the mode.
+    # The variance of 200 particles, and that of the mode with a weight of two (one parameter).
     expected = (200 * np.var(particles.positions) + 2 / 101) / 202
     np.testing.assert_allclose(1 / matched.precision, expected, rtol=1e-4)
 
@@ -88,7 +86,7 @@ def test_modes_are_followed_and_the_smallest_forgotten(particles):
 
 
 def test_particles_of_which_none_leads_to_a_mode(particles):
-    # The density grows without end: Newton's method goes on and on.
+    # The density is unbounded: Newton's method does not converge.
     model = ev.Model(
         prior={"m": dist.Normal(0, 1)}, log_likelihood=lambda params, y: params["m"] ** 2 + 0 * y
     )

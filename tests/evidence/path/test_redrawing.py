@@ -1,4 +1,4 @@
-"""Drawing anew: exact where the posterior is a Student t's, refused where it is not covered."""
+"""Redrawing: exact if the posterior is a Student t, refused if the proposal does not cover it."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -56,9 +56,7 @@ def test_more_batches_are_drawn_where_one_is_not_enough(linear):
 
 
 def two_modes(params, y):
-    """A coin's toss for the sign: two modes of the same height at -1 and 1, each of width 0.1
-    after a hundred rows.
-    """
+    """Modes of equal height at -1 and 1 (unknown sign), of width 0.1 after a hundred rows."""
     near = -0.5 * (jnp.abs(params["m"]) - 1 - 0 * y) ** 2
     return near - 0.5 * jnp.log(2 * jnp.pi)
 
@@ -75,20 +73,20 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
     proposal = Proposal((newton(bound, rows, np.array([0.9])),))
     draws = weighted_draws(bound, rows, proposal, np.random.default_rng(0), COUNT, 1)
-    assert is_enough(draws, COUNT)  # on its own it looks well
+    assert is_enough(draws, COUNT)  # the draws alone look good
     for share, is_covered in ((0.0, True), (0.5, False), (0.15, False)):
         particles = draws.positions * jnp.where(jnp.arange(COUNT) < share * COUNT, -1, 1)[:, None]
         population = Population(None, particles, draws.log_weights)
         assert covers(bound, rows, proposal, draws, population) == is_covered
     spread = Population(
         None, 1 + 3 * (draws.positions - 1), draws.log_weights
-    )  # to where the posterior is not
+    )  # to where there is no posterior mass
     assert covers(bound, rows, proposal, draws, spread)
 
 
 @pytest.mark.filterwarnings(
     "ignore::evidentia.errors.DiagnosticWarning"
-)  # on the path particles keep to their modes
+)  # on the path, particles stay in their modes
 def test_two_modes_are_both_counted(symmetric):
     model, y = symmetric
     grid = np.linspace(-6, 6, 200_001)

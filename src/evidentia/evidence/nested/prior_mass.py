@@ -28,7 +28,7 @@ class WeightedPoints(NamedTuple):
 
     @property
     def log_weights(self) -> Vector:
-        """Log of likelihood times prior mass; so weighted, the points are the posterior."""
+        """Log of likelihood times prior mass; with these weights the points are the posterior."""
         return self.log_likelihoods + self.log_widths
 
 

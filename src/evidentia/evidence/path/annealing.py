@@ -58,10 +58,10 @@ def anneal_step(
     stop: float | None = None,
     is_reverse: bool = False,
 ) -> tuple[Population, float, StepInfo]:
-    """Take one step of the path; return population, temperature and information.
+    """Take one step of the path; return the population, the new `done` and diagnostics.
 
-    In reverse, the temperature counts as 1 - temperature. The step ends at `stop` or, if None,
-    where the effective sample size reaches its target.
+    `done` is the temperature, or 1 - temperature in reverse. The step ends at `stop` or, if None,
+    as far as the effective sample size allows.
     """
     sign = -1.0 if is_reverse else 1.0
     population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)

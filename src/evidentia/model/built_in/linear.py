@@ -79,8 +79,8 @@ def _simulate(num_observations, seed, *, num_features, noise_scale):
 def _exact_log_evidence(data, *, noise_scale):
     """Log density of y ~ N(0, σ² I + X Xᵀ), where X has a column of ones.
 
-    With the d × d precision A = I + XᵀX/σ² and m = A⁻¹ Xᵀy/σ², it is -½ [n log 2πσ² + log |A| +
-    (|y|² - yᵀX m)/σ²].
+    With the d × d precision A = I + XᵀX/σ² and m = A⁻¹ Xᵀy/σ², it is
+    -½ [n log 2πσ² + log |A| + (|y|² - yᵀX m)/σ²].
     """
     precision, projection, square = _sufficient(data, noise_scale)
     fitted = projection @ np.linalg.solve(precision, projection)
