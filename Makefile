@@ -23,7 +23,7 @@ demo: $(VENV)/installed ## Estimate the evidence of three models on a million si
 test: lint ## Lint and run the tests, but those of the next three
 	$(PYTEST) -m "not network and not reference and not experiments and not gallery"
 
-test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators: minutes more
+test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators and other slow ones: 15 minutes more
 	$(PYTEST) -m "reference"
 
 test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experiments: two minutes more

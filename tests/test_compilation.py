@@ -186,6 +186,7 @@ def test_a_cache_that_the_user_has_set_for_jax_stays(cache_of, home):
     assert cache_of("--compilation-cache", home / "option") == home / "option"
 
 
+@pytest.mark.reference
 def test_a_command_that_loads_compiled_programs_says_nothing(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("x,y\n1,2\n2,3\n3,4\n")

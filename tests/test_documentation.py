@@ -30,7 +30,7 @@ PAGES = [
 
 
 class Block(NamedTuple):
-    """A block of code on a page, and its first line."""
+    """A block of code on a page, and the line number where it begins."""
 
     language: str
     code: str
@@ -72,7 +72,16 @@ def folder_of_a_reader(tmp_path, monkeypatch):
     compilation_cache.reset_cache()
 
 
-@pytest.mark.parametrize("page", pages_with_examples())
+QUICK = {"docs/architecture.md", "README.md", "docs/index.md", "docs/start.md", "docs/streaming.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if page in QUICK else pytest.mark.reference)
+        for page in pages_with_examples()
+    ],
+)
 def test_examples_run(page, folder_of_a_reader, capsys):
     """Run the blocks of a page in order, as a reader does, on 600 rows instead of thousands.
 
@@ -118,7 +127,7 @@ def test_commands_exist(page):
 
 
 def parse(words: list[str]) -> None:
-    """Fail for words that the command line rejects; of a synopsis, with …, check the subcommand."""
+    """Fail for words that the command line rejects; of a synopsis (…), only the subcommand."""
     group = typer.main.get_command(app)
     if words[0].startswith("-"):
         assert words[0] in {name for parameter in group.params for name in parameter.opts}
@@ -148,6 +157,14 @@ def headings(page: Path) -> list[str]:
 def test_navigation_has_every_page():
     listed = re.findall(r": (\S+\.md)$", text_of("mkdocs.yml"), flags=re.MULTILINE)
     assert sorted(f"docs/{page}" for page in listed) == sorted(set(PAGES) - {"README.md"})
+
+
+def test_the_site_needs_no_network():
+    """Scripts and styles are files of the site; links to other sites are not affected."""
+    config = text_of("mkdocs.yml")
+    loaded = re.findall(r"^  - (\S+\.(?:js|css))$", config, flags=re.MULTILINE)
+    assert len(loaded) >= 4
+    assert all((REPOSITORY / "docs" / file).is_file() for file in loaded)
 
 
 def test_reference_has_every_public_name():

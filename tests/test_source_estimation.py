@@ -37,6 +37,7 @@ def test_rows_with_missing_values_can_be_left_out_and_are_counted(data):
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(whole)) < 3 * 0.022
 
 
+@pytest.mark.reference
 def test_more_particles_are_taken_where_a_target_asks_for_them(data):
     evidence = ev.estimate(MODEL, ArraySource(data), method=METHOD, target_standard_error=0.01)
     assert evidence.standard_error <= 0.01 and evidence.num_particles > 64

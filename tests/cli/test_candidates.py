@@ -29,6 +29,7 @@ def test_seeds():
     assert not np.array_equal(first["x"][:, :5], first["x"][:, 10:])
 
 
+@pytest.mark.reference
 def test_demo_finds_the_true_model(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["demo", "--num-observations", "2000", "--num-particles", "64", "--out", str(tmp_path)]) == 0

@@ -134,8 +134,8 @@ CASES = {
     ("name", "form", "sizes"),
     [
         ("linear", "explicit", (50, 20_000)),
-        ("beta-bernoulli", "explicit", (50, 20_000)),
-        ("normal-inverse-gamma", "explicit", (50, 20_000)),
+        pytest.param("beta-bernoulli", "explicit", (50, 20_000), marks=pytest.mark.reference),
+        pytest.param("normal-inverse-gamma", "explicit", (50, 20_000), marks=pytest.mark.reference),
         ("normal-inverse-gamma", "numpyro", (50, 2000)),
     ],
 )

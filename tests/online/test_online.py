@@ -250,6 +250,7 @@ def test_a_likelihood_that_has_no_zero_among_its_data_can_be_followed():
     assert abs(online.posterior["location"].mean() - 0.3) < 4 / np.sqrt(800) + 0.05
 
 
+@pytest.mark.reference
 def test_a_mixture_on_a_short_stream_finds_the_mode_that_its_first_rows_did_not_show():
     """Particles are also redrawn below one chunk: the path alone was 7 to 11 nats too low here.
 

@@ -19,13 +19,11 @@ def _as_it_is(theta: Any, x: Any, data: Any) -> tuple[Any, Any]:
 class LatentModel:
     """A model with parameters θ to optimise and latent variables x to integrate out.
 
-    Its evidence is the marginal likelihood Z(θ) = ∫ exp(log_joint(θ, x)) dx, which the methods of
-    `ev.latent` maximise.
+    The methods of `ev.latent` maximise its evidence, Z(θ) = ∫ exp(log_joint(θ, x)) dx.
 
     Attributes:
         log_joint: `(theta, x, data=None) -> ()`, log p_θ(x, data) in nats, in `jax.numpy`; θ and x
-            are any pytrees of unconstrained arrays. It is called without data if `fit` is given
-            none.
+            are any pytrees of unconstrained arrays. Called without data if `fit` has none.
         log_prior: `(theta, x) -> ()`, the terms of `log_joint` that do not depend on data;
             required for mini-batches.
         sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. With it,

@@ -71,6 +71,7 @@ def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_hea
     assert list(signs_of_draws({"pareto_shape": shape})) == ["heavy weights"] * is_heavy
 
 
+@pytest.mark.reference
 def test_heavy_weights():
     # The data inform one coordinate; the others keep the tails of the Cauchy prior, heavier than
     # those of a Student t with 20 degrees of freedom. The fitted shape depends on the seed: it is
