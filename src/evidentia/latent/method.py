@@ -37,7 +37,7 @@ class ParticleMethod:
         num_particles: particles N.
         step_size: of the particles' Langevin steps, h.
         optimizer: any optax transformation for θ; `optax.sgd(step_size)` if not given.
-        bounds: (lower, upper), pytrees like θ or numbers: θ is clipped to this box after each step.
+        bounds: (lower, upper), pytrees like θ or numbers: θ is clipped to them after each step.
         normalise_gradient: divide the gradient of θ by its norm, over all of θ.
         tolerance: stop early if the mean of θ over the last twentieth of the steps differs from
             that over the twentieth before by less than this share of 1 + |θ|, in each number. None

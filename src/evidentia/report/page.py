@@ -36,7 +36,7 @@ def write_report(
 
     Example:
         >>> together = ev.compare(evidences)  # doctest: +SKIP
-        >>> write_report("report.html", evidences, together, title="Which model?")  # doctest: +SKIP
+        >>> write_report("page.html", evidences, together, title="Which?")  # doctest: +SKIP
     """
     together, single = all_pictures(evidences, comparison)
     page = render_page(evidences, comparison, together, single, title=title, notes=notes)
