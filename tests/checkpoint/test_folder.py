@@ -72,10 +72,13 @@ def test_when_both_are_damaged_the_message_says_so(folder):
         read(folder)
 
 
-def test_a_newer_format_asks_for_the_newer_version(folder):
+@pytest.mark.parametrize(("number", "version"), [(1, "older"), (9, "newer")])
+def test_another_format_asks_for_its_version(folder, number, version):
     path = folder / CURRENT
-    path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 2', 1))
-    with pytest.raises(CheckpointError, match="Install the newer version"):
+    written = path.read_bytes()
+    path.write_bytes(written.replace(b'"format": 2', f'"format": {number}'.encode(), 1))
+    assert path.read_bytes() != written
+    with pytest.raises(CheckpointError, match=f"Install the {version} version"):
         read(folder)
 
 

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import numpyro.distributions as dist
@@ -112,6 +113,19 @@ def test_saved_and_loaded_goes_on_bit_for_bit(data, finished, tmp_path, stop):
     for name, values in finished[0].posterior.items():
         np.testing.assert_array_equal(loaded.posterior[name], values)
     np.testing.assert_array_equal(loaded.log_weights, finished[0].log_weights)
+
+
+def test_a_kernel_of_ones_own_cannot_be_kept_in_a_checkpoint(tmp_path):
+    """It is refused before anything is written, not when the stream is to continue."""
+
+    @dataclass(frozen=True)
+    class HMC(ev.kernels.HMC):
+        """Has the name of a known one, too."""
+
+    online = new_online(method=ev.SGAIS(exact_kernel=HMC()))
+    with pytest.raises(ev.CheckpointError, match="exact_kernel must be a class of evidentia"):
+        online.save(tmp_path)
+    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_what_has_seen_nothing_can_be_saved_too(tmp_path):

@@ -22,7 +22,7 @@ import numpy as np
 from evidentia.checkpoint.packing import UnknownRecordError, pack, unpack
 from evidentia.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = "evidentia checkpoint"
 CURRENT, PREVIOUS, WRITTEN, LOCK = "checkpoint", "checkpoint.previous", "checkpoint.new", "lock"
 
@@ -176,10 +176,11 @@ def _opened(path: Path) -> tuple[Header, bytes]:
         fields = None
     if not isinstance(fields, dict) or fields.pop("file", None) != MAGIC:
         raise ValueError("it does not start like a checkpoint")
-    if fields["format"] > FORMAT:
+    if fields["format"] != FORMAT:
+        which = "newer" if fields["format"] > FORMAT else "older"
         raise CheckpointError(
-            f"{path} was written by evidentia {fields['evidentia']} in format {fields['format']}; this version reads up to "
-            f"format {FORMAT}. Install the newer version."
+            f"{path} was written by evidentia {fields['evidentia']} in format {fields['format']}; this version reads format "
+            f"{FORMAT}. Install the {which} version to continue from it, or give another folder to start again."
         )
     header = Header(**fields)
     if hashlib.sha256(payload).hexdigest() != header.sha256:

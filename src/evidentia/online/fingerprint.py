@@ -6,6 +6,7 @@ passes, also on another machine or version of JAX; one with another prior, anoth
 other columns does not.
 """
 
+import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,6 +53,16 @@ RECORDS: dict[str, type] = {
         *(kernels.SGHMC, kernels.SGLD, kernels.SGNHT, kernels.ULA),
     )
 }
+
+
+def check_storable(method: SGAIS) -> None:
+    """Raise CheckpointError if the method has parts that could not be read back."""
+    for field in dataclasses.fields(method):
+        part = getattr(method, field.name)
+        if dataclasses.is_dataclass(part) and RECORDS.get(type(part).__name__) is not type(part):
+            raise CheckpointError(
+                f"{field.name} must be a class of evidentia to be kept in a checkpoint; got {part!r}."
+            )
 
 
 def fingerprint(model: BoundModel, state: OnlineState) -> Fingerprint:

@@ -24,7 +24,7 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online import state as states
-from evidentia.online.fingerprint import RECORDS, bind_as_saved, fingerprint
+from evidentia.online.fingerprint import RECORDS, bind_as_saved, check_storable, fingerprint
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.result import Evidence, make_evidence
 
@@ -182,8 +182,8 @@ class Online:
         The file is complete at any time: it is written beside the previous one, which stays as
         `checkpoint.previous`, and renamed.
 
-        Raises CheckpointError, and leaves the previous one unchanged, if the disk is full or
-        another process writes there.
+        Raises CheckpointError, and leaves the previous one unchanged, if the disk is full, another
+        process writes there, or the method has a kernel of your own.
         """
         with CheckpointFolder(folder) as checkpoints:
             checkpoints.write(
@@ -214,7 +214,11 @@ class Online:
         self._state = state
 
     def packed(self) -> dict[str, Any]:
-        """This object without the model's functions, for a custom checkpoint."""
+        """This object without the model's functions, for a custom checkpoint.
+
+        Raises CheckpointError if the method has a kernel or gradient that evidentia does not know.
+        """
+        check_storable(self.method)
         names = "method", "seed", "reservoir_size"
         kept = {name: getattr(self, name) for name in names}
         known = None
