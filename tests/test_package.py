@@ -245,3 +245,21 @@ def test_all_names_exist_and_are_sorted_out():
     assert len(set(evidentia.__all__)) == len(evidentia.__all__)
     for name in evidentia.__all__:
         assert hasattr(evidentia, name), name
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["estimate", "--help"], ["stream", "--help"]])
+def test_help_loads_nothing_heavy(words):
+    """Help and completion are there at once: JAX alone takes a second."""
+    code = (
+        "import sys; from evidentia.cli import main; code = main(sys.argv[1:]); "
+        "heavy = {'jax', 'numpy', 'numpyro', 'scipy', 'matplotlib', 'pyarrow'} & set(sys.modules); "
+        "assert not heavy, heavy; sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_the_import_alone_loads_nothing_heavy():
+    code = "import sys, evidentia; assert not {'jax', 'numpy'} & set(sys.modules); evidentia.SGAIS"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,8 +10,8 @@ adds to the log weight of x', which then represents the next log density ℓ_{k+
          - (h/4) (|∇ℓ_{k+1}(x')|² - |∇ℓ_k(x)|²),
 
 the log of π_{k+1}(x') q_{k+1}(x | x') over π_k(x) q_k(x' | x), with q_k the transition density of
-a step. Weighted means, and the ratio of normalising constants exp(log mean A), are therefore right
-on average for any h and any path of densities. Each step takes one gradient.
+a step. Weighted means, and the ratio of normalising constants, the mean of exp(A), are therefore
+right on average for any h and any path of densities. Each step takes one gradient.
 
 Source: Cuin, Carbone, Akyildiz (2025), Eq. 2 to 4 (there -α_{k+1}(x', x) + α_k(x, x')).
 """

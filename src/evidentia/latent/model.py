@@ -92,7 +92,7 @@ class LatentModel:
             LatentModel('groups')
         """
         if not callable(function):
-            raise ModelError(f"function must be a function with numpyro statements; got {function!r}.")
+            raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         names = tuple(parameters)
         if isinstance(parameters, str) or not names or not all(isinstance(name, str) for name in names):
             raise ModelError(f"parameters must be one or more names of sites; got {parameters!r}.")
