@@ -37,8 +37,8 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path:
     kept across upgrades. It can be deleted at any time; nothing else removes old programs. Anyone
     who can write to it can run code as you.
 
-    JAX 0.9 to 0.10.1 prints false alarms about the machine's features when it loads programs on
-    some CPUs.
+    JAX 0.9 prints false alarms about the machine's features when it loads programs on some CPUs;
+    the environment variable `TF_CPP_MIN_LOG_LEVEL=3`, which the command line sets, silences it.
 
     Args:
         folder: created if missing. Default: `$XDG_CACHE_HOME/evidentia` or
