@@ -544,3 +544,14 @@ def test_the_prior_of_constrained_parameters_has_no_jacobian():
     expected = dist.Gamma(2.0, 1.0).log_prob(3.0)
     np.testing.assert_allclose(bound.log_prior_of({"rate": jnp.float32(3.0)}), expected, rtol=1e-6)
     np.testing.assert_allclose(bound.log_priors(position[None])[0], expected + np.log(3.0), rtol=1e-6)
+
+
+def test_a_cholesky_factor_of_twenty_dimensions_passes_the_checks():
+    """At unconstrained positions of order one its Jacobian underflows; its prior draws do not."""
+    bind_prior(factor=dist.LKJCholesky(20, 2.0))
+
+
+def test_a_likelihood_that_is_flat_near_zero_passes_the_checks():
+    Model(
+        {"m": dist.Normal(0, 1)}, lambda params, batch: -jnp.maximum(params["m"], 1.0) + 0 * batch["y"]
+    ).bind(DATA)
