@@ -135,11 +135,11 @@ def test_sigmoid_steps_are_shorter_at_the_ends():
         (lambda: ev.AIS(num_particles=10.5), r"num_particles must be an integer of at least 2; got 10\.5\."),
         (
             lambda: ev.AIS(kernel=ev.kernels.Rejection()),
-            r"kernel must be a move under .*kernels\.HMC\(\) .* got Rejection",
+            r"kernel must be a move that uses the exact .*kernels\.HMC\(\) .* got Rejection",
         ),
         (
             lambda: ev.AIS(kernel=ev.kernels.HMC),
-            r"kernel must be a move under .*kernels\.HMC\(\) .* got <class",
+            r"kernel must be a move that uses the exact .*kernels\.HMC\(\) .* got <class",
         ),
         (lambda: ev.AIS(target_ess=1.0), r"target_ess is a fraction of the particles .* got 1\.0\."),
         (

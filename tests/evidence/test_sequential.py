@@ -96,7 +96,7 @@ def test_data_shorter_than_the_initial_rows_are_the_initial_estimator_s():
         ),
         (
             {"exact_kernel": ev.kernels.BAOAB()},
-            r"exact_kernel must be a move under.*kernels\.HMC\(\); got BAOAB.* needs a gradient",
+            r"exact_kernel must be a move that uses.*kernels\.HMC\(\); got BAOAB.* needs a gradient",
         ),
         ({"initial": 5}, r"initial must be a configuration such as NestedSampling\(\); got 5\."),
     ],
