@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from evidentia.display import text
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import ConfigurationError, ModelError, check_seed
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.method import Estimate, Snapshot
+from evidentia.evidence.method import Estimate
 from evidentia.evidence.path import reverse
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.smc import SMC
@@ -92,19 +92,9 @@ class Sandwich:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-compatible summary."""
-        names = (
-            "lower",
-            "upper",
-            "gap",
-            "confidence",
-            "exact",
-            "num_observations",
-            "model_name",
-            "seed",
-            "seconds",
-        )
+        found = {name: value for name, value in vars(self).items() if name != "params"}
         sides = {"forward": self.forward._asdict(), "reverse": self.reverse._asdict()}
-        return {name: getattr(self, name) for name in names} | sides | {"method": configuration(self.method)}
+        return {**found, **sides, "gap": self.gap, "method": configuration(self.method)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot both estimates, the bounds and, if known, the exact value.
@@ -178,9 +168,17 @@ def sandwich(
     rows = Window(on_device(arrays), 0, num_rows(arrays))
     position = _unconstrained(bound, params)
     path = replace(chosen, refresh=False) if isinstance(chosen, SGAIS) else chosen
+    sides: dict[str, Side] = {}
+    steps = enumerate(_both_ways(path, bound, rows, position, jax.random.key(seed)), 1)
     with reporter(progress, f"{bound.name}: bounds") as report:
-        tell = _Teller(report, rows.size, started)
-        forward, backward = _both_ways(path, bound, rows, position, jax.random.key(seed), tell)
+        for num_steps, (name, share, estimate) in steps:
+            assert estimate is not None  # a path has an estimate after each step
+            # Without its bias correction: the bounds need the logarithm of an unbiased estimate.
+            sides[name] = side = Side(estimate.raw, estimate.standard_error)
+            known = rows.size if share == 1.0 else 0  # no value counts as an estimate before the end
+            seconds = time.perf_counter() - started
+            report(Update(known, rows.size, *side, num_steps, seconds, share))
+    forward, backward = sides["forward"], sides["reverse"]
     quantile = NormalDist().inv_cdf(0.5 + 0.5 * confidence)
     return Sandwich(
         lower=forward.log_evidence - quantile * forward.standard_error,
@@ -199,53 +197,20 @@ def sandwich(
 
 
 def _both_ways(
-    method: AIS | SMC | SGAIS,
-    bound: BoundModel,
-    rows: Window,
-    position: jax.Array,
-    key: jax.Array,
-    tell: _Teller,
-) -> tuple[Side, Side]:
-    """The forward and the reverse estimate."""
+    method: AIS | SMC | SGAIS, bound: BoundModel, rows: Window, position: jax.Array, key: jax.Array
+) -> Iterator[tuple[str, float, Estimate | None]]:
+    """Yield the side, the share of both runs done and the estimate of the side at each step."""
     key_forward, key_start = jax.random.split(key)
     last, marks = None, []
     for last in method.run(bound, rows, key_forward):
         marks.append(last.num_observations)
-        tell(0.5 * _share(last, rows.size), last.estimate)
+        share = last.num_observations / rows.size if last.share_done is None else last.share_done
+        yield "forward", 0.5 * share, last.estimate
     assert last is not None  # a path has at least one step
-    forward = backward = last.estimate
     population = reverse.start(bound, rows, position, last.positions, last.log_weights, key_start)
     path = method if isinstance(method, AIS) else method.path
-    for share, backward in reverse.remove_rows(path, bound, rows, population, marks):
-        tell(0.5 + 0.5 * share, backward)
-    return _side(forward), _side(backward)
-
-
-@dataclass
-class _Teller:
-    """Reports the progress of both runs; no value counts as an estimate before the end."""
-
-    report: Callable[[Update], None]
-    num_rows: int
-    started: float
-    num_steps: int = 0
-
-    def __call__(self, share: float, estimate: Estimate | None) -> None:
-        self.num_steps += 1
-        side = _side(estimate)
-        seconds = time.perf_counter() - self.started
-        known = self.num_rows if share == 1.0 else 0
-        self.report(Update(known, self.num_rows, *side, self.num_steps, seconds, share))
-
-
-def _side(estimate: Estimate | None) -> Side:
-    """The logarithm of the unbiased estimate, without its bias correction, as bounds require."""
-    assert estimate is not None  # a path has an estimate after each step
-    return Side(estimate.raw, estimate.standard_error)
-
-
-def _share(snapshot: Snapshot, total: int) -> float:
-    return snapshot.num_observations / total if snapshot.share_done is None else snapshot.share_done
+    for share, estimate in reverse.remove_rows(path, bound, rows, population, marks):
+        yield "reverse", 0.5 + 0.5 * share, estimate
 
 
 def _check(model: Any, method: Any, seed: Any, confidence: float) -> None:

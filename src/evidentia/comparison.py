@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from evidentia.display import text
 from evidentia.errors import ConfigurationError
-from evidentia.result import Evidence
+from evidentia.result import Evidence, jsonable
 from evidentia.weights import model_probabilities
 
 if TYPE_CHECKING:
@@ -108,29 +108,16 @@ class Comparison:
 
         Unknown errors become None.
         """
-        columns = (
-            "log_evidence",
-            "standard_error",
-            "log_bayes_factor",
-            "log_bayes_factor_error",
-            "prior_probability",
-            "probability",
-            "probability_error",
-            "seconds",
-        )
+        columns = [field.name for field in fields(self) if field.name not in ("names", "num_observations")]
         return {
             "num_observations": self.num_observations,
             "best": self.best,
             "conclusion": self.conclusion,
             "models": {
-                name: {column: _or_none(getattr(self, column)[i]) for column in columns}
+                name: {column: jsonable(getattr(self, column)[i]) for column in columns}
                 for i, name in enumerate(self.names)
             },
         }
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def compare(
@@ -232,16 +219,13 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
     return {name: np.array(values, np.float64) for name, values in columns.items()}
 
 
-def _is_unknown(evidence: Any, value: Any) -> bool:
-    """Whether a standard error is marked as unknown: NaN, which is None in JSON."""
-    is_none = isinstance(evidence, Mapping) and "standard_error" in evidence and value is None
-    return is_none or (isinstance(value, float | np.floating) and math.isnan(value))
-
-
 def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> float:
     value = evidence.get(column) if isinstance(evidence, Mapping) else getattr(evidence, column, None)
-    if column == "standard_error" and _is_unknown(evidence, value):
-        return math.nan
+    if column == "standard_error":  # unknown if NaN, which is None in JSON
+        if value is None and isinstance(evidence, Mapping) and column in evidence:
+            return math.nan
+        if isinstance(value, float | np.floating) and math.isnan(value):
+            return math.nan
     if isinstance(value, int | float | np.number) and math.isfinite(value):
         return float(value)
     given = f"{column}={value}" if isinstance(evidence, Evidence | Mapping) else type(evidence).__name__

@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,7 @@ def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callab
     and 29 ms to run with either (0.75 s and 118 ms at level 0).
     """
     options = {"xla_backend_optimization_level": 2}
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        return jax.jit(function, static_argnames=static_argnames, compiler_options=options)
-
-    return decorate
+    return partial(jax.jit, static_argnames=static_argnames, compiler_options=options)
 
 
 def use_compilation_cache(folder: str | Path | None = None) -> Path:

@@ -1,14 +1,15 @@
 """`estimate`: the log evidence of a model from data, in one call; runs a method."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
-import numpy as np
 
 from evidentia.data.arrays import as_arrays, num_rows, on_device
 from evidentia.data.batches import recut
@@ -25,17 +26,16 @@ from evidentia.errors import (
     check_seed,
     warn,
 )
-from evidentia.evidence.method import Method, Snapshot
+from evidentia.evidence.method import Estimate, Method, Snapshot
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.online import Online
 from evidentia.posterior.rows import Window
-from evidentia.result import Evidence, Trajectory, make_evidence
+from evidentia.result import Evidence, make_evidence, trajectory_of
 
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
-TRAJECTORY = "num_observations", "log_evidence", "standard_error", "num_annealing_steps", "seconds"
 
 
 def estimate(
@@ -105,23 +105,7 @@ def estimate(
     return evidence
 
 
-class _Run(Protocol):
-    """One run of a method, whose result so far is available at any time."""
-
-    def updates(self) -> Iterator[Update]:
-        """Run the method, with an update after each step."""
-        ...
-
-    def evidence(self, *, completed: bool) -> Evidence | None:
-        """The result so far; None if there is none."""
-        ...
-
-    def stopped(self) -> str:
-        """A sentence that says where the run was stopped."""
-        ...
-
-
-def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Method], _Run]:
+def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Method], _ArrayRun | _SourceRun]:
     """A function that starts a run over the data."""
     if isinstance(data, Source):
         return partial(_SourceRun, model, data, seed, started)
@@ -132,7 +116,7 @@ def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Metho
     return partial(_ArrayRun, model.bind(arrays), window, seed, started)
 
 
-def _drive(run: _Run, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
+def _drive(run: _ArrayRun | _SourceRun, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
     """The result of a run, also of an interrupted one, and what the user should know about it."""
     try:
         for update in run.updates():
@@ -164,12 +148,12 @@ class _ArrayRun:
         num_steps = 0
         for snapshot in self._method.run(self._bound, self._rows, jax.random.key(self._seed)):
             num_steps += snapshot.num_steps
-            found = snapshot.estimate
+            found = snapshot.estimate or Estimate(math.nan, math.nan)
             update = Update(
                 snapshot.num_observations,
                 self._rows.size,
-                math.nan if found is None else found.log_evidence,
-                math.nan if found is None else found.standard_error,
+                found.log_evidence,
+                found.standard_error,
                 num_steps,
                 time.perf_counter() - self._started,
                 snapshot.share_done,
@@ -185,16 +169,13 @@ class _ArrayRun:
         """The result of the last snapshot with an estimate."""
         if self._last is None or self._last.estimate is None:
             return None
-        columns = [asdict(update) for update in self._history]
-        trajectory = {name: np.array([column[name] for column in columns]) for name in TRAJECTORY}
-        trajectory["num_annealing_steps"] = np.diff(trajectory["num_annealing_steps"], prepend=0)
         return make_evidence(
             self._bound,
             self._method,
             self._seed,
             self._last.estimate,
             (self._last.positions, self._last.log_weights),
-            Trajectory(**trajectory),
+            trajectory_of(self._history),
             self._last.diagnose(),
             seconds=self._history[-1].seconds,
             completed=completed,

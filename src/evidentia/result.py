@@ -105,9 +105,7 @@ class Trajectory:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The trajectory as a pandas data frame."""
-        import pandas
-
-        return pandas.DataFrame({name: self[name] for name in self.columns})
+        return self.to_arrow().to_pandas()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,7 +230,7 @@ class Evidence:
             "inference_library_version": version("evidentia"),
             "draws": "particles resampled systematically to equal weights",
             "ess_of_particles": self.ess,
-            **{name: value for name, value in self._scalars().items() if name != "completed"},
+            **self._scalars(),
             "completed": int(self.completed),  # netCDF has no booleans
             "method": repr(self.method),
         }
@@ -279,6 +277,17 @@ class Evidence:
             "completed",
         )
         return {name: getattr(self, name) for name in names}
+
+
+def trajectory_of(entries: Sequence[Any]) -> Trajectory:
+    """The trajectory of entries with its columns as attributes.
+
+    Their annealing steps are counted from the start.
+    """
+    names = [column.name for column in dataclasses.fields(Trajectory)]
+    columns = {name: np.array([getattr(entry, name) for entry in entries]) for name in names}
+    columns["num_annealing_steps"] = np.diff(columns["num_annealing_steps"], prepend=0)
+    return Trajectory(**columns)
 
 
 def make_evidence(

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 import evidentia as ev
 from evidentia.cli import candidates as module

@@ -63,7 +63,10 @@ def test_constrained_values_go_in_and_come_out():
     [
         (lambda: LatentModel(3), "log_joint must be a function; got 3"),
         (lambda: LatentModel(lambda theta, x: 0.0, log_prior=1), "log_prior must be a function; got 1"),
-        (lambda: LatentModel.from_numpyro("f", ["a"]), "function must be a function with numpyro.sample statements"),
+        (
+            lambda: LatentModel.from_numpyro("f", ["a"]),
+            "function must be a function with numpyro.sample statements",
+        ),
         (lambda: LatentModel.from_numpyro(groups, "scale"), "parameters must be one or more names"),
         (lambda: PGD(step_size=0), "step_size must be positive; got 0"),
         (lambda: PGD(num_particles=0), "num_particles must be an integer of at least 1"),

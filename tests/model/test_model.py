@@ -542,7 +542,7 @@ def test_the_prior_of_constrained_parameters_has_no_jacobian():
     bound = model.bind(np.ones(10, np.float32))
     position = bound.unconstrain({"rate": jnp.float32(3.0)})
     expected = dist.Gamma(2.0, 1.0).log_prob(3.0)
-    np.testing.assert_allclose(bound.log_prior_of({"rate": jnp.float32(3.0)}), expected, rtol=1e-6)
+    np.testing.assert_allclose(bound.densities.log_prior_of({"rate": jnp.float32(3.0)}), expected, rtol=1e-6)
     np.testing.assert_allclose(bound.log_priors(position[None])[0], expected + np.log(3.0), rtol=1e-6)
 
 

@@ -49,7 +49,7 @@ def test_relabelling_brings_the_copies_of_a_mode_together(bound):
     mode = bound.unconstrain(params)
     near = mode + 0.1 * jax.random.normal(jax.random.key(0), (100, len(mode)))
     mixed = reorder(bound, near, random_orders(100))
-    together = relabel(bound, mixed, np.full(100, 0.01))
+    together, _ = relabel(bound, mixed, np.full(100, 0.01))
     assert np.std(mixed, axis=0).max() > 1
     assert np.std(together, axis=0).max() < 0.2
 

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from evidentia.comparison import compare
-from evidentia.report import results_dict, write_report, write_results
+from evidentia.report import results_dict, write_results
 from tests.evidence_factory import make_evidence
 
 EVIDENCES = {
@@ -132,8 +132,8 @@ def test_settings_are_on_the_page(page):
 
 def test_one_model_alone_has_a_page(tmp_path):
     alone = {"softmax": make_evidence(-1234.5, 0.12)}
-    write_report(tmp_path / "report.html", alone, compare(alone), title="One model")
-    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    write_results(tmp_path, alone, compare(alone), title="One model")
+    page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
     words = " ".join(" ".join(page.words).split())
     assert "-1,234.50 ± 0.12 nats log evidence, from 1,000 observations" in words
     assert len(page.all("img")) == 2
@@ -141,7 +141,7 @@ def test_one_model_alone_has_a_page(tmp_path):
 
 def test_a_run_that_was_stopped_says_so(tmp_path):
     stopped = {"softmax": make_evidence(completed=False)}
-    write_report(tmp_path / "report.html", stopped, compare(stopped), title="Stopped")
-    assert "Stopped before the end of the data: softmax." in (tmp_path / "report.html").read_text(
+    write_results(tmp_path, stopped, compare(stopped), title="Stopped")
+    assert "Stopped before the end of the data: softmax." in (tmp_path / "index.html").read_text(
         encoding="utf-8"
     )

@@ -42,6 +42,11 @@ def arrays_of(
     return {"y": chosen} if target is None else {"x": chosen, "y": target}
 
 
+def features_of(source: Any, target: str | None) -> list[str]:
+    """The feature columns of a source, which `arrays_of` chose."""
+    return list(source.selection.arrays["y" if target is None else "x"])
+
+
 def types_of(
     names: Sequence[str], target: str | None, models: Sequence[str]
 ) -> dict[str, type[int] | type[float]]:

@@ -1,7 +1,6 @@
 """`evidentia compare`: comparison of models from the results of earlier runs."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,8 +33,7 @@ def command(
     from evidentia.cli.results import show_comparison
     from evidentia.comparison import compare
 
-    runs = [(path, _read(path)) for path in results]
-    comparison = compare(_named(runs))
+    comparison = compare(_named([(path, _read(path)) for path in results]))
     if as_json:
         output.print_json(comparison.to_dict())
     else:
@@ -60,25 +58,22 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _named(runs: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+def _named(runs: list[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Collect all evidences by model name, or by folder and model if model names repeat."""
-    runs = list(runs)
     _check_same_data(runs)
-    pairs = [(path, name, evidence) for path, run in runs for name, evidence in run["evidences"].items()]
-    for path, name, evidence in pairs:
-        if not evidence.get("completed", True):
-            output.show_note(
-                f"{path}: {name} was stopped early, at {evidence.get('num_observations'):,} rows."
-            )
-    if len({name for _, name, _ in pairs}) < len(pairs):
-        pairs = [
-            (path, _place(path) if len(run["evidences"]) == 1 else f"{_place(path)}: {name}", evidence)
-            for path, run in runs
-            for name, evidence in run["evidences"].items()
-        ]
-    if len({name for _, name, _ in pairs}) < len(pairs):
+    names = [name for _, run in runs for name in run["evidences"]]
+    found = {}
+    for path, run in runs:
+        for name, evidence in run["evidences"].items():
+            if not evidence.get("completed", True):
+                rows = f"{evidence.get('num_observations'):,} rows"
+                output.show_note(f"{path}: {name} was stopped early, at {rows}.")
+            if len(set(names)) < len(names):
+                name = _place(path) if len(run["evidences"]) == 1 else f"{_place(path)}: {name}"
+            found[name] = evidence
+    if len(found) < len(names):
         raise DataError("the results have the same names; rename the folders, and name each result once.")
-    return {name: evidence for _, name, evidence in pairs}
+    return found
 
 
 def _place(path: Path) -> str:
@@ -89,8 +84,7 @@ def _place(path: Path) -> str:
 def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
     """Raise DataError unless all runs have the same observations; their features may differ."""
     data = {path: run.get("data") or {} for path, run in runs}
-    marks = {path: about.get("observations_sha256") for path, about in data.items()}
-    if len({mark for mark in marks.values() if mark}) > 1:
+    if len({about.get("observations_sha256") for about in data.values()} - {None}) > 1:
         listed = "; ".join(
             f"{path}: {about.get('target') or 'columns ' + ', '.join(about.get('features', []))} of {about.get('file')}"
             for path, about in data.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evidentia.cli.columns import arrays_of, listed, types_of
+from evidentia.cli.columns import arrays_of, features_of, listed, types_of
 from evidentia.data.sources import CsvSource, Missing, ParquetSource, Source, open_source
 from evidentia.data.sources.columns import gathered
 from evidentia.errors import ConfigurationError, DataError
@@ -122,7 +122,7 @@ def open_table(
         missing=missing,
         types=lambda names: types_of(names, target, [model]),
     )
-    return Table(file, _features(source, target), target, source)
+    return Table(file, features_of(source, target), target, source)
 
 
 def read_table(
@@ -152,7 +152,7 @@ def read_table(
     columns = gathered(source.pieces(), source.selection, missing)
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{file} has columns but no rows; at least two observations are needed.")
-    chosen = _features(source, target)
+    chosen = features_of(source, target)
     matrix, standardisation = _matrix({name: columns[name] for name in chosen}, standardise)
     data = {"y": matrix} if target is None else {"x": matrix, "y": _with_integers(columns[target], source)}
     fingerprint = hashlib.sha256(np.asarray(data["y"], np.float32).tobytes()).hexdigest()
@@ -170,10 +170,6 @@ def check_streamable(standardise: bool, models: Sequence[str], num_classes: int 
         raise ConfigurationError(
             "--model softmax needs --num-classes when rows are read in sequence: the classes of later rows are unknown."
         )
-
-
-def _features(source: Any, target: str | None) -> list[str]:
-    return list(source.selection.arrays["y" if target is None else "x"])
 
 
 def _with_integers(values: np.ndarray, source: CsvSource | ParquetSource) -> np.ndarray:

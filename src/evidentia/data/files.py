@@ -3,7 +3,8 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +56,15 @@ def unreadable(path: Path, kind: str, error: Exception) -> DataError:
     return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
 
 
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn the system's and Arrow's errors of reading a file into DataError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, kind, error) from error
+
+
 def check_names(path: Path | str, names: Sequence[str], known: Sequence[str]) -> None:
     """Raise DataError unless each name belongs to exactly one column."""
     for name in names:
@@ -73,25 +83,15 @@ def _header_hint(known: Sequence[str]) -> str:
     return ""
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds numbers or only missing values."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
-
-
-def type_problem(
-    name: str, kind: pa.DataType, values: pa.Table | Mapping[str, pa.ChunkedArray] | None = None
-) -> str:
+def type_problem(name: str, kind: pa.DataType, values: pa.Table | None) -> str:
     """Describe why a column is not numeric, with examples from `values` for text; else ""."""
-    kind = _value_type(kind)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return f"{name!r} holds text{'' if values is None else _examples(values[name])}"
-    if not (is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if not (is_number or types.is_boolean(kind) or types.is_null(kind)):
         return f"{name!r} holds values of type {kind}, not numbers"
     return ""
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _examples(column: pa.ChunkedArray) -> str:

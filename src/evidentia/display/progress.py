@@ -74,9 +74,8 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
         return
     column = Column(no_wrap=True, overflow="ellipsis")
     name = TextColumn("{task.description}", markup=False, table_column=column)
-    with Progress(
-        name, BarColumn(bar_width=8), _Numbers(), console=console, speed_estimate_period=MOST_SECONDS
-    ) as progress:
+    columns = name, BarColumn(bar_width=8), _Numbers(Column(no_wrap=True))
+    with Progress(*columns, console=console, speed_estimate_period=MOST_SECONDS) as progress:
         task = progress.add_task(description, total=None, update=None)
         yield lambda update: progress.update(task, completed=update.share, total=1.0, update=update)
 
@@ -145,9 +144,6 @@ class _Numbers(ProgressColumn):
             f"/row {update.num_annealing_steps:>4} steps {rate and rate + '/s':>7} ",
             end,
         )
-
-    def get_table_column(self) -> Column:
-        return Column(no_wrap=True)
 
 
 def _per_row(update: Update) -> float:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,17 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, check_count, check_positive, check_target_ess
-from evidentia.evidence.method import Diagnosis, Snapshot
-from evidentia.evidence.path import diagnostics
+from evidentia.evidence.method import Snapshot
 from evidentia.evidence.path.annealing import anneal_step
+from evidentia.evidence.path.diagnostics import diagnose_path
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior
 from evidentia.kernels import HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
+
+REMEDY = "more temperatures (a larger target_ess, or a longer schedule)"  # if the ESS collapsed
 
 
 def linear_schedule(num_steps: int) -> Float[ndarray, " temperatures"]:
@@ -152,18 +155,11 @@ class AIS:
         return Snapshot(
             estimate_of(population),
             num_observations=rows.size if last == 1.0 else 0,
-            num_steps=1,
             positions=population.positions,
             log_weights=population.log_weights,
             share_done=share,
-            diagnose=lambda: _diagnose(infos),
+            diagnose=partial(diagnose_path, infos, math.nan, REMEDY),
         )
-
-
-def _diagnose(infos: Sequence[StepInfo]) -> Diagnosis:
-    measured = diagnostics.measure(infos, math.nan)
-    remedy = "more temperatures (a larger target_ess, or a longer schedule)"
-    return Diagnosis(measured, diagnostics.signs_of_path(measured, remedy))
 
 
 def _checked(schedule: Sequence[float] | np.ndarray) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.moves import StepInfo
-from evidentia.evidence.path.population import Population, log_evidence_variance, split_key
+from evidentia.evidence.path.population import Population, from_prior, log_evidence_variance, split_key
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
@@ -67,9 +67,15 @@ class ChunkedMethod(Protocol):
     `num_observations`, an info has `steps`.
     """
 
-    def init(self, model: BoundModel, key: Array) -> Any:
-        """The state before any rows."""
-        ...
+    num_particles: int
+
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+        """Yield a snapshot after each chunk of `rows`."""
+        return over_chunks(self, model, rows, key)
+
+    def init(self, model: BoundModel, key: Array) -> PathState:
+        """Particles from the prior, with equal weights and a log evidence of zero."""
+        return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: Any, total: int) -> int:
         """Number of rows processed after the next chunk, out of `total`."""

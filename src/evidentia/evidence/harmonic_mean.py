@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.errors import check_count
-from evidentia.evidence.draws.chains import chain_draws
+from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path.checks import check_defined
+from evidentia.evidence.path.checks import defined_log_likelihoods
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
@@ -77,21 +77,20 @@ class HarmonicMean:
         def weigh(key, size):
             params = model.sample_posterior(data, size, int(jax.random.bits(key)))
             positions = jax.vmap(model.unconstrain)(jax.tree.map(jnp.asarray, dict(params)))
-            return positions, _log_likelihoods(model, positions, rows)
+            return positions, defined_log_likelihoods(model, positions, rows, "draws")
 
         for draws in in_batches(weigh, self.num_particles, rows, key):
             log_evidence, standard_error = log_harmonic_mean(draws.log_weights)
             yield _snapshot(draws.positions, log_evidence, standard_error, rows, draws.share_done)
 
     def _chains(self, model, rows, key) -> Iterator[Snapshot]:
-        positions = np.empty((0, 0, model.num_parameters))
-        log_likelihoods = np.empty((0, 0))
+        positions = np.empty((NUM_CHAINS, 0, model.num_parameters))
+        log_likelihoods = np.empty((NUM_CHAINS, 0))
         for new in chain_draws(model, rows, self.num_particles, key):
             flat = jnp.asarray(new.reshape(-1, model.num_parameters), jnp.float32)
-            found = _log_likelihoods(model, flat, rows).reshape(new.shape[:2])
-            is_first = not positions.size
-            positions = new if is_first else np.concatenate([positions, new], axis=1)
-            log_likelihoods = found if is_first else np.concatenate([log_likelihoods, found], axis=1)
+            found = defined_log_likelihoods(model, flat, rows, "draws").reshape(new.shape[:2])
+            positions = np.concatenate([positions, new], axis=1)
+            log_likelihoods = np.concatenate([log_likelihoods, found], axis=1)
             flat = positions.reshape(-1, model.num_parameters).astype(np.float32)
             share_done = min(1.0, log_likelihoods.size / self.num_particles)
             yield _snapshot(flat, *_of_chains(log_likelihoods), rows, share_done, log_likelihoods)
@@ -126,17 +125,10 @@ def _of_chains(log_likelihoods: Float[np.ndarray, "chains draws"]) -> tuple[floa
     return log_harmonic_mean(log_likelihoods.reshape(-1), min(ess, count) if not math.isnan(ess) else ess)
 
 
-def _log_likelihoods(model: BoundModel, positions, rows: Window) -> Float[np.ndarray, " draws"]:
-    deviations, offset = rows.log_likelihoods(model, positions)
-    check_defined(deviations, rows.span, "draws")
-    return deviations + offset
-
-
 def _snapshot(positions, log_evidence, standard_error, rows, share_done, chains=None) -> Snapshot:
     return Snapshot(
         Estimate(log_evidence, standard_error**2, is_unbiased=False),
         num_observations=rows.size,
-        num_steps=1,
         positions=positions,
         log_weights=np.zeros(len(positions)),
         share_done=share_done,

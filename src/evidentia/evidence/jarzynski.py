@@ -1,7 +1,7 @@
 """The Jarzynski-adjusted Langevin algorithm: weighted Langevin steps from prior to posterior."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,9 +12,9 @@ from jaxtyping import Array
 from evidentia import weights
 from evidentia.compilation import compiled
 from evidentia.errors import ConfigurationError, check_count, check_positive, check_seed, check_target_ess
-from evidentia.evidence.method import Diagnosis, Snapshot
-from evidentia.evidence.path import diagnostics
+from evidentia.evidence.method import Snapshot
 from evidentia.evidence.path.checks import check_defined, check_possible
+from evidentia.evidence.path.diagnostics import diagnose_path
 from evidentia.evidence.path.langevin import PathSample, sample_path
 from evidentia.evidence.path.moves import StepInfo, curvature, largest_correlation
 from evidentia.evidence.path.population import (
@@ -102,7 +102,7 @@ class Jarzynski:
                 positions=population.positions,
                 log_weights=population.log_weights,
                 share_done=1.0 if done == 1.0 else 1.0 - math.log(done) / math.log(first),
-                diagnose=partial(_diagnose, tuple(infos)),
+                diagnose=partial(diagnose_path, tuple(infos), math.nan, "a smaller step_size"),
             )
 
     def sample(
@@ -177,9 +177,3 @@ def _walk(model, key, positions, rows, temperatures, scale: Scale, step_size):
     num_steps = len(temperatures) - 1
     moved = langevin.walk(key, positions, log_density, num_steps, scale.factor, step_size)
     return moved, largest_correlation(positions, moved.positions)
-
-
-def _diagnose(infos: Sequence[StepInfo]) -> Diagnosis:
-    measured = diagnostics.measure(infos, math.nan)
-    remedy = "a smaller step_size"
-    return Diagnosis(measured, diagnostics.signs_of_path(measured, remedy))

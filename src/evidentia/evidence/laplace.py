@@ -103,7 +103,6 @@ class Laplace:
             yield Snapshot(
                 Estimate(weights.log_mean(log_weights), weights.relative_variance(log_weights), is_even),
                 num_observations=rows.size,
-                num_steps=1,
                 positions=draws.positions,
                 log_weights=log_weights,
                 share_done=draws.share_done,
@@ -119,7 +118,6 @@ class Laplace:
         return Snapshot(
             Estimate(log_evidence, math.nan, is_unbiased=False),
             num_observations=rows.size,
-            num_steps=1,
             positions=jnp.asarray(np.concatenate(draws), jnp.float32),
             log_weights=np.zeros(self.num_particles),
             share_done=1.0,

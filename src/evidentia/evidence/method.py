@@ -65,8 +65,8 @@ class Snapshot(NamedTuple):
     Attributes:
         estimate: the estimate for the first `num_observations` rows; None until there is one.
         num_observations: zero until there is an estimate.
-        num_steps: annealing steps or iterations of this step alone.
         positions, log_weights: the particles.
+        num_steps: annealing steps or iterations of this step alone.
         share_done: fraction of the run done, from 0 to 1; None if the number of rows determines
             it.
         diagnose: called for the last snapshot only.
@@ -74,9 +74,9 @@ class Snapshot(NamedTuple):
 
     estimate: Estimate | None
     num_observations: int
-    num_steps: int
     positions: Float[Array, "particles parameters"]
     log_weights: Float[np.ndarray, " particles"]
+    num_steps: int = 1
     share_done: float | None = None
     diagnose: Callable[[], Diagnosis] = Diagnosis
 

@@ -1,6 +1,6 @@
 """Online nested sampling: one nested sampling run per chunk, starting where the last one ended."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,27 +11,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, check_count
-from evidentia.evidence.chunks import next_stop, over_chunks
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.chunks import ChunkedMethod, PathState, next_stop
+from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
-from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink
+from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink, spread
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
+from evidentia.evidence.path.moves import NOISE_PARTICLES
 from evidentia.evidence.path.population import Population
-from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection, posterior_scale
+from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
+from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import posterior
-
-
-class OnlineNestedState(NamedTuple):
-    """The state that the next update needs.
-
-    The population's particles, of equal weight, are the next chunk's live points.
-    """
-
-    population: Population
-    num_observations: int
 
 
 class OnlineNestedInfo(NamedTuple):
@@ -43,7 +35,7 @@ class OnlineNestedInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OnlineNestedSampling:
+class OnlineNestedSampling(ChunkedMethod):
     """Bayesian updating with nested sampling: log p(D) = Σ_k log p(chunk_k | rows before).
 
     Each term is the evidence of a chunk with the posterior of the earlier rows as the prior.
@@ -107,33 +99,25 @@ class OnlineNestedSampling:
             self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
         )
 
-    def init(self, model: BoundModel, key: Array) -> OnlineNestedState:
-        """Live points from the prior, with a log evidence of zero."""
-        key, key_prior = jax.random.split(key)
-        positions = model.sample_prior(key_prior, self.num_particles)
-        return OnlineNestedState(Population(key, positions, np.zeros(self.num_particles)), 0)
-
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """Yield a snapshot after each chunk of `rows`."""
-        return over_chunks(self, model, rows, key)
-
-    def next_stop(self, state: OnlineNestedState, total: int) -> int:
+    def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk; growing chunks stop at round numbers."""
         size = max(self.chunk_size, int(self.chunk_growth * state.num_observations))
         above = state.num_observations if self.chunk_growth > 0 else None
         return next_stop(state.num_observations, size, total, round_above=above)
 
     def update(
-        self, model: BoundModel, state: OnlineNestedState, past: Window, chunk: Window
-    ) -> tuple[OnlineNestedState, OnlineNestedInfo]:
+        self, model: BoundModel, state: PathState, past: Window, chunk: Window
+    ) -> tuple[PathState, OnlineNestedInfo]:
         """Process a chunk; `past` holds the earlier rows, which the gradients of the moves use.
+
+        The particles, of equal weight, are the live points of the next chunk.
 
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
         live point, or -inf at all live points.
         """
         population = state.population
         key, key_shrink, key_noise, key_reservoir = jax.random.split(population.key, 4)
-        prior, memory = self._prepare(model, population, past, key_noise)
+        prior = self._prepare(model, population, past, key_noise)
         generator = np.random.default_rng(np.asarray(jax.random.key_data(key_reservoir)))
         reservoir, iterations = WeightedReservoir(self.num_particles), []
         stage: Stage | None = None
@@ -147,17 +131,17 @@ class OnlineNestedSampling:
             positions=jnp.asarray(_as_many(generator, reservoir.items, self.num_particles)),
             log_evidence=population.log_evidence + stage.integral.log_evidence,
             variance=population.variance + stage.variance,
-            memory=memory,
+            memory=prior.memory,
         )
         info = OnlineNestedInfo(tuple(iterations), stage.integral.information, stage.is_stuck)
-        return OnlineNestedState(population, state.num_observations + chunk.size), info
+        return PathState(population, state.num_observations + chunk.size), info
 
-    def estimate(self, state: OnlineNestedState) -> Estimate:
+    def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""
         return Estimate(state.population.log_evidence, state.population.variance, is_unbiased=False)
 
     def diagnose(
-        self, model: BoundModel, state: OnlineNestedState, rows: Window, infos: Sequence[OnlineNestedInfo]
+        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[OnlineNestedInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`; the information is the sum over chunks."""
         stuck = [index for index, info in enumerate(infos) if info.is_stuck]
@@ -165,21 +149,17 @@ class OnlineNestedSampling:
         where = f"early in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
         return diagnose(self.kernel, last.steps, sum(info.information for info in infos), where)
 
-    def _prepare(
-        self, model: BoundModel, population: Population, past: Window, key: Array
-    ) -> tuple[Prepared, Any]:
-        """The posterior of the past as the chunk's prior, and its gradient memory."""
-        positions = np.asarray(population.positions, np.float64)
+    def _prepare(self, model: BoundModel, population: Population, past: Window, key: Array) -> Prepared:
+        """The posterior of the past as the chunk's prior, with the gradient's adapted memory."""
+        positions = population.positions
+        centre = np.asarray(positions, np.float64).mean(0)
         gradient = FullBatch() if isinstance(self.kernel, ConstrainedWalk) else self.gradient
-        prior = gradient.prepare(model, population.memory, posterior(past), positions.mean(0))
+        prior = gradient.prepare(model, population.memory, posterior(past), centre)
         if prior.estimator.is_exact:
-            return prior, prior.memory
-        scale = posterior_scale(positions, np.full(len(positions), 1 / len(positions)), None, past.size)
-        expansion = None if prior.expansion is None else prior.expansion.narrowed()
-        noise = _noise(
-            model, prior.estimator, key, population.positions[:32], prior.target, expansion, scale.factor
-        )
-        return prior, self.gradient.adapt(prior.memory, float(noise))
+            return prior
+        few, factor = positions[:NOISE_PARTICLES], spread(positions)
+        noise = _noise(model, prior.estimator, key, few, prior.target, prior.on_device, factor)
+        return prior._replace(memory=self.gradient.adapt(prior.memory, float(noise)))
 
 
 def _offer(reservoir: WeightedReservoir, generator: np.random.Generator, points: WeightedPoints) -> None:
@@ -195,8 +175,8 @@ def _as_many(generator: np.random.Generator, items: Sequence[np.ndarray], count:
 
 @partial(jax.jit, static_argnames=("model", "estimator"))
 def _noise(model, estimator, key, positions, target, expansion, factor) -> Float[Array, ""]:
-    """Half the mean squared difference of two gradient estimates, in whitened coordinates."""
+    """The noise variance of the gradient estimates, in whitened coordinates."""
     gradient = estimator.function(model, target, expansion)
     key_first, key_second = jax.random.split(key)
     differences = gradient(key_first, positions) - gradient(key_second, positions)
-    return 0.5 * jnp.mean((differences @ factor) ** 2)
+    return noise_variance(differences @ factor)

@@ -95,7 +95,6 @@ def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
     return Snapshot(
         estimate,
         num_observations=0 if rows is None else rows.size,
-        num_steps=1,
         positions=draws.positions,
         log_weights=draws.log_weights,
         share_done=draws.share_done,

@@ -1,23 +1,22 @@
 """The sequential estimator: the log evidence as a sum of log predictive densities."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, EstimationError, check_count
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.chunks import ChunkInfo, PathState, over_chunks
-from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState
+from evidentia.evidence.method import Diagnosis, Estimate, Method
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
-from evidentia.evidence.path.population import Population, from_prior
+from evidentia.evidence.path.population import Population
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -36,7 +35,7 @@ class StartInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sequential:
+class Sequential(ChunkedMethod):
     """The sequential estimator: particles predict each chunk before they are moved with it.
 
         log Ẑ = Σ log p̂(yₙ | y_<n),        p̂(yₙ | y_<n) = mean over the particles of p(yₙ | θᵢ)
@@ -106,14 +105,6 @@ class Sequential:
             exact_kernel=None,
             initial=initial,
         )
-
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """Yield a snapshot after each chunk of `rows`."""
-        return over_chunks(self, model, rows, key)
-
-    def init(self, model: BoundModel, key: Array) -> PathState:
-        """Particles from the prior."""
-        return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk, as published."""

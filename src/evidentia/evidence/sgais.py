@@ -9,12 +9,19 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
-from evidentia.evidence.chunks import ChunkInfo, PathState, next_round_number, next_stop, over_chunks
+from evidentia.evidence.chunks import (
+    ChunkInfo,
+    PathState,
+    RedrawingMethod,
+    next_round_number,
+    next_stop,
+    over_chunks,
+)
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
-from evidentia.evidence.path.population import estimate_of, from_prior, split_key
+from evidentia.evidence.path.population import estimate_of, split_key
 from evidentia.evidence.path.redrawing import redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
@@ -24,7 +31,7 @@ from evidentia.posterior.rows import Rows, Window
 
 
 @dataclass(frozen=True)
-class SGAIS:
+class SGAIS(RedrawingMethod):
     """Stochastic gradient annealed importance sampling.
 
     Particles follow the posterior as the data arrive. Each chunk of rows reweights the particles,
@@ -131,10 +138,6 @@ class SGAIS:
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key, redrawing=self if self.refresh else None)
-
-    def init(self, model: BoundModel, key: Array) -> PathState:
-        """Particles from the prior, with equal weights and a log evidence of zero."""
-        return PathState(from_prior(model, key, self.num_particles), 0)
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk; growing chunks stop at round numbers."""

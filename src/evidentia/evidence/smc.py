@@ -1,19 +1,17 @@
 """Sequential importance resampling: rows in sequence, with moves that use all rows seen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxtyping import Array
-
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
-from evidentia.evidence.chunks import ChunkInfo, PathState, next_stop, over_chunks
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop
+from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
-from evidentia.evidence.path.population import estimate_of, from_prior
+from evidentia.evidence.path.population import estimate_of
 from evidentia.kernels import HMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -21,7 +19,7 @@ from evidentia.posterior.rows import Window
 
 
 @dataclass(frozen=True)
-class SMC:
+class SMC(ChunkedMethod):
     """Sequential Monte Carlo over the data: sequential importance resampling with moves.
 
     A few rows are processed at a time. Particles are reweighted by p(rows | θᵢ); if the effective
@@ -77,14 +75,6 @@ class SMC:
         """Settings of the annealed path, with exact gradients."""
         return PathSettings(self.target_ess, self.kernel, resampling=self.resampling)
 
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """Yield a snapshot after each chunk of `rows`."""
-        return over_chunks(self, model, rows, key)
-
-    def init(self, model: BoundModel, key: Array) -> PathState:
-        """Particles from the prior, with equal weights and a log evidence of zero."""
-        return PathState(from_prior(model, key, self.num_particles), 0)
-
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk."""
         return next_stop(state.num_observations, self.chunk_size, total)
@@ -111,5 +101,5 @@ class SMC:
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`."""
         spread = diagnostics.height_spread(model, rows, state.population)
-        measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
-        return Diagnosis(measured, diagnostics.signs_of_path(measured, "a smaller chunk_size"))
+        steps = [step for info in infos for step in info.steps]
+        return diagnostics.diagnose_path(steps, spread, "a smaller chunk_size")

@@ -32,7 +32,7 @@ def posterior_scale(
     """
     deviations = positions - weights @ positions
     factor = _particle_factor(deviations, weights)
-    if precision is not None and (root := _cholesky(precision)) is not None:
+    if precision is not None and (root := cholesky(precision)) is not None:
         distance = weights @ np.sum((deviations @ root) ** 2, axis=1) / len(precision)
         if 1 / AGREEMENT < distance < AGREEMENT:
             factor = np.linalg.inv(root).T
@@ -54,7 +54,8 @@ def _particle_factor(deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return spread[:, None] * np.linalg.cholesky(correlation)
 
 
-def _cholesky(matrix: np.ndarray) -> np.ndarray | None:
+def cholesky(matrix: np.ndarray) -> np.ndarray | None:
+    """The lower Cholesky factor; None if the matrix is not positive definite."""
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

@@ -42,11 +42,6 @@ class Climbed(NamedTuple):
     blocks: list[Block]
     stopped: BaseException | None = None
 
-    @property
-    def num_steps(self) -> int:
-        """Steps made."""
-        return count_steps(self.blocks)
-
 
 @compiled(static_argnames=("method",))
 def initial_state(method, problem: Problem, key, theta, positions):
@@ -92,14 +87,9 @@ def climb(
     return Climbed(state, blocks)
 
 
-def count_steps(blocks: list[Block]) -> int:
-    """Steps in all blocks."""
-    return sum(len(block.taken.ess) for block in blocks)
-
-
 def progress_of(blocks: list[Block], log_evidence0: float, num_steps: int, seconds: float) -> Update:
     """What the progress display shows after some blocks."""
-    count = count_steps(blocks)
+    count = sum(len(block.taken.ess) for block in blocks)
     gains = (float(np.sum(block.taken.log_evidence, dtype=np.float64)) for block in blocks)
     value = log_evidence0 + sum(gains)
     num_shown = count if math.isfinite(value) else 0

@@ -6,7 +6,7 @@ from typing import Any
 import optax
 from jaxtyping import Array
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_positive
 from evidentia.latent.pgd import PGD, with_noise
 
 
@@ -34,8 +34,7 @@ class IPLA(PGD):
                 "optimizer must be None: IPLA adds its noise to plain gradient steps; give theta_step_size."
             )
         size = self.step_size if self.theta_step_size is None else self.theta_step_size
-        if not size > 0:
-            raise ConfigurationError(f"theta_step_size must be positive; got {size}.")
+        check_positive("theta_step_size", size)
         object.__setattr__(self, "theta_step_size", size)
         object.__setattr__(self, "optimizer", optax.sgd(size))
         super().__post_init__()

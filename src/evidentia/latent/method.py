@@ -18,6 +18,7 @@ from evidentia.errors import (
     EstimationError,
     ModelError,
     check_count,
+    check_positive,
     check_seed,
     warn,
 )
@@ -57,8 +58,7 @@ class ParticleMethod:
 
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 1)
-        if not self.step_size > 0:
-            raise ConfigurationError(f"step_size must be positive; got {self.step_size}.")
+        check_positive("step_size", self.step_size)
         if self.optimizer is None:
             object.__setattr__(self, "optimizer", optax.sgd(self.step_size))
         if not (hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")):
@@ -118,7 +118,7 @@ class ParticleMethod:
         if not isinstance(latent_model, LatentModel):
             given = type(latent_model).__name__
             raise ModelError(f"latent_model must be an evidentia.latent.LatentModel; got {given}.")
-        data = None if data is None else jax.tree.map(jnp.asarray, data)
+        data = jax.tree.map(jnp.asarray, data)
         check_mini_batches(self.batch_size, latent_model, data)
         theta0, particles0 = latent_model.unconstrain(theta0, particles0, data)
         theta0 = self.inside(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), theta0))
@@ -150,7 +150,7 @@ class ParticleMethod:
             model_name=latent_model.name,
             seed=seed,
             seconds=time.perf_counter() - started,
-            num_steps=climbed.num_steps,
+            num_steps=len(path) - 1,
             completed=climbed.stopped is None,
         )
         if isinstance(climbed.stopped, EstimationError):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import check_positive
 from evidentia.evidence.path.langevin import StepTaken, even_log_weights
 from evidentia.kernels.langevin import LangevinState
 from evidentia.latent.method import ParticleMethod, unknown
@@ -53,8 +53,7 @@ class MomentumPGD(ParticleMethod):
     batch_size: int | None = None
 
     def __post_init__(self):
-        if not self.friction > 0:
-            raise ConfigurationError(f"friction must be positive; got {self.friction}.")
+        check_positive("friction", self.friction)
         if self.optimizer is None:
             # u ← e^{-γh} u + gradient, θ ← θ + h² u: the second line, with u in units of h.
             kept = math.exp(-self.friction * self.step_size)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array
 
 from evidentia.evidence.path.langevin import StepTaken, even_log_weights
@@ -60,10 +61,5 @@ class PGD(ParticleMethod):
 
 def with_noise(key: Array, theta: Any, variance: Array | float) -> Any:
     """θ plus Gaussian noise of the given variance in each number."""
-    leaves, structure = jax.tree.flatten(theta)
-    keys = jax.random.split(key, len(leaves))
-    noisy = [
-        leaf + jnp.sqrt(variance) * jax.random.normal(one, leaf.shape)
-        for leaf, one in zip(leaves, keys, strict=True)
-    ]
-    return jax.tree.unflatten(structure, noisy)
+    normal = optax.tree_utils.tree_random_like(key, theta)
+    return jax.tree.map(lambda leaf, draw: leaf + jnp.sqrt(variance) * draw, theta, normal)

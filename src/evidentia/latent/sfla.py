@@ -6,7 +6,7 @@ from typing import Any
 import optax
 from jaxtyping import Array
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_positive
 from evidentia.latent.pgd import PGD, with_noise
 
 
@@ -41,9 +41,8 @@ class SFLA(PGD):
             raise ConfigurationError(
                 "optimizer must be None: SFLA adds its noise to plain gradient steps; give time_scale."
             )
-        for name in ("time_scale", "inverse_temperature"):
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(f"{name} must be positive; got {getattr(self, name)}.")
+        check_positive("time_scale", self.time_scale)
+        check_positive("inverse_temperature", self.inverse_temperature)
         object.__setattr__(self, "optimizer", optax.sgd(self.time_scale * self.step_size))
         super().__post_init__()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,47 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.compilation import compiled
-from evidentia.model import program
-from evidentia.model.program import Params, Position, Program, Site
+from evidentia.model.program import Densities, Observations, Params, Position
 
-Observations = Any  # a pytree of arrays with observations on the leading axis
-LogLikelihood = Callable[[Params, Observations], Float[Array, " batch"]]
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
 LEAST_DRAWS = 1024  # smallest number of prior draws that is generated
-
-
-class Densities(NamedTuple):
-    """A model's functions of one unconstrained vector, as JAX traces them.
-
-    Attributes:
-        prior: the program that samples the prior.
-        sites: its latent sites.
-        pointwise: the log-likelihood of each row as a function of the constrained parameters.
-        rows: the prior's arguments: a few rows, used only for their shapes, or nothing.
-    """
-
-    prior: Program
-    sites: Mapping[str, Site]
-    pointwise: LogLikelihood
-    rows: Mapping[str, Any]
-
-    def draw(self, key: Array) -> Position:
-        """One draw from the prior."""
-        return program.draw(self.prior, self.sites, self.rows, key)
-
-    def place(
-        self, position: Position, rows: Mapping[str, Any] | None = None
-    ) -> tuple[Params, dict[str, Float[Array, ""]]]:
-        """Constrained parameters at a position, and the log prior density of each.
-
-        If other `rows` change the result, the prior depends on the data.
-        """
-        return program.place(self.prior, self.sites, self.rows if rows is None else rows, position)
-
-    def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
-        """Log-likelihood of each row."""
-        return self.pointwise(self.place(position)[0], batch)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +48,7 @@ class BoundModel:
     @cached_property
     def num_parameters(self) -> int:
         """The length of the unconstrained vector."""
-        return max(site.stop for site in self.densities.sites.values())
+        return self.densities.size
 
     @cached_property
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -101,13 +65,11 @@ class BoundModel:
         draws = self._sample_prior(key, drawn)
         return draws if drawn == num_particles else jnp.asarray(np.asarray(draws)[:num_particles])
 
-    @compiled(static_argnames=("self", "count"))
-    def _sample_prior(self, key, count):
-        return self.draw_prior(key, count)
-
     def draw_prior(self, key: Array, count: int) -> Float[Array, "draws parameters"]:
         """As `sample_prior`, with exactly `count` draws, for use inside a compiled program."""
         return jax.vmap(self.densities.draw)(jax.random.split(key, count))
+
+    _sample_prior = compiled(static_argnames=("self", "count"))(draw_prior)
 
     # Traced once per shape: NumPyro's Python code takes most of the time to trace a gradient.
     @partial(jax.jit, static_argnames="self")
@@ -140,13 +102,7 @@ class BoundModel:
     @partial(jax.jit, static_argnames="self")
     def unconstrain(self, params: Params) -> Position:
         """The unconstrained vector of one set of constrained parameters (no particle axis)."""
-        prior, sites, _, rows = self.densities
-        return program.unplace(prior, sites, rows, params)
-
-    def log_prior_of(self, params: Params) -> Float[Array, ""]:
-        """Log prior density of one set of constrained parameters, without a Jacobian."""
-        prior, sites, _, rows = self.densities
-        return program.log_density(prior, sites, rows, params)
+        return self.densities.unplace(params)
 
     def __repr__(self) -> str:
         return f"BoundModel({self.name!r}, num_parameters={self.num_parameters})"

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ModelError, attempt
-from evidentia.model.bound import BoundModel, Densities, Observations
+from evidentia.model.bound import BoundModel
 from evidentia.model.probe import NUM_NEAR, Values
+from evidentia.model.program import Densities, Observations
 
 
 def some_rows(batch: Observations, count: int) -> Observations:
@@ -92,7 +93,7 @@ def check_parameters_used(densities: Densities, rows: Observations) -> None:
 
 
 def _trace(densities: Densities, rows: Observations) -> Any:
-    position = jax.ShapeDtypeStruct((max(site.stop for site in densities.sites.values()),), jnp.float32)
+    position = jax.ShapeDtypeStruct((densities.size,), jnp.float32)
     try:
         return attempt("log_likelihood", lambda: jax.eval_shape(densities.log_likelihood, position, rows))
     except ModelError as error:
@@ -109,10 +110,7 @@ def _trace(densities: Densities, rows: Observations) -> Any:
 def _check_prior(prior: Any, of_other_rows: Any) -> None:
     params, log_densities = prior
     for name, log_density in log_densities.items():
-        if (
-            not np.isfinite(log_density[:, :NUM_NEAR]).all()
-            or not np.isfinite(params[name][:, :NUM_NEAR]).all()
-        ):
+        if not all(np.isfinite(values[:, :NUM_NEAR]).all() for values in (log_density, params[name])):
             raise ModelError(
                 f"the prior of {name!r} gives NaN or infinite values inside its support. Check the parameters of its "
                 "distribution, such as the sign of a scale."
@@ -156,7 +154,8 @@ def _evaluate_swapped(bound, position, swap, rows):
     """Log prior density and log-likelihood before and after a swap of components."""
     params = bound.place(position)[0]
     swapped = {**params, **{name: params[name][swap] for name in bound.exchangeable}}
-    return [(bound.log_prior_of(p), jnp.sum(bound.densities.pointwise(p, rows))) for p in (params, swapped)]
+    prior, likelihood = bound.densities.log_prior_of, bound.densities.pointwise
+    return [(prior(each), jnp.sum(likelihood(each, rows))) for each in (params, swapped)]
 
 
 def _made_up(rows: Observations) -> Observations:

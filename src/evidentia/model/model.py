@@ -10,9 +10,9 @@ import numpyro.distributions as dist
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, program, statements
-from evidentia.model.bound import BoundModel, Densities, LogLikelihood, Observations, SamplePosterior
+from evidentia.model.bound import BoundModel, SamplePosterior
 from evidentia.model.probe import probe
-from evidentia.model.program import Prior, Program
+from evidentia.model.program import Densities, LogLikelihood, Observations, Prior, Program
 
 
 @dataclass(frozen=True, eq=False, repr=False)

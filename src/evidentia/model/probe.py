@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.model.bound import Densities, Observations
+from evidentia.model.program import Densities, Observations
 
 NUM_POSITIONS = 16
 NUM_NEAR = 8  # of them near zero: far out, the Jacobian of a 20-dimensional Cholesky factor underflows
@@ -36,8 +36,7 @@ class Values(NamedTuple):
 
 def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, ...]) -> tuple[str, Values]:
     """The identity of a model, and its values for batches stacked on the leading axis."""
-    size = max(site.stop for site in densities.sites.values())
-    positions = np.random.default_rng(0).standard_normal((NUM_POSITIONS, size), np.float32)
+    positions = np.random.default_rng(0).standard_normal((NUM_POSITIONS, densities.size), np.float32)
     positions[:NUM_NEAR] *= 0.25
 
     def values(positions, batches):

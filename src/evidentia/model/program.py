@@ -26,6 +26,8 @@ from evidentia.errors import ModelError, attempt
 Params = dict[str, Array]
 Position = Float[Array, " parameters"]
 Program = Callable[..., Any]
+Observations = Any  # a pytree of arrays with observations on the leading axis
+LogLikelihood = Callable[[Params, Observations], Float[Array, " batch"]]
 Prior = Mapping[str, dist.Distribution | Callable[[Params], dist.Distribution]]
 
 LARGEST_LOG = 87.0  # exp(87) and exp(-87) are about the largest and the smallest float32
@@ -102,39 +104,62 @@ def program_of(prior: Prior) -> Program:
     return program
 
 
-def draw(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], key: Array) -> Position:
-    """One draw from the prior, unconstrained.
+class Densities(NamedTuple):
+    """A model's functions of one unconstrained vector, as JAX traces them.
 
-    A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes ±87
-    instead of infinity.
+    Attributes:
+        prior: the program that samples the prior.
+        sites: its latent sites.
+        pointwise: the log-likelihood of each row as a function of the constrained parameters.
+        rows: the prior's arguments: a few rows, used only for their shapes, or nothing.
     """
-    trace = handlers.trace(handlers.seed(program, key)).get_trace(**rows)
-    return _flat(trace, sites, {name: trace[name]["value"] for name in sites})
+
+    prior: Program
+    sites: Mapping[str, Site]
+    pointwise: LogLikelihood
+    rows: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """The length of the unconstrained vector."""
+        return max(site.stop for site in self.sites.values())
+
+    def draw(self, key: Array) -> Position:
+        """One draw from the prior, unconstrained.
+
+        A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes
+        ±87 instead of infinity.
+        """
+        trace = handlers.trace(handlers.seed(self.prior, key)).get_trace(**self.rows)
+        return _flat(trace, self.sites, {name: trace[name]["value"] for name in self.sites})
+
+    def place(
+        self, position: Position, rows: Mapping[str, Any] | None = None
+    ) -> tuple[Params, dict[str, Float[Array, ""]]]:
+        """Constrained parameters at a position, and the log prior density of each.
+
+        If other `rows` change the result, the prior depends on the data.
+        """
+        free = {name: site.take(position) for name, site in self.sites.items()}
+        trace, log_dets = trace_at(self.prior, free, self.rows if rows is None else rows)
+        params = {name: trace[name]["value"] for name in self.sites}
+        return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in self.sites}
+
+    def unplace(self, params: Params) -> Position:
+        """The unconstrained vector of constrained parameters, ±87 at the edge of a support."""
+        return _flat(_trace_of(self.prior, self.rows, params), self.sites, params)
+
+    def log_prior_of(self, params: Params) -> Float[Array, ""]:
+        """Log prior density of constrained parameters, without a Jacobian."""
+        trace = _trace_of(self.prior, self.rows, params)
+        return sum((jnp.sum(log_prob(trace[name])) for name in self.sites), start=jnp.zeros(()))
+
+    def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
+        """Log-likelihood of each row."""
+        return self.pointwise(self.place(position)[0], batch)
 
 
-def place(
-    program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], position: Position
-) -> tuple[Params, dict[str, Float[Array, ""]]]:
-    """Constrained parameters, and each site's log prior density of the unconstrained value."""
-    trace, log_dets = trace_at(program, {name: site.take(position) for name, site in sites.items()}, rows)
-    params = {name: trace[name]["value"] for name in sites}
-    return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in sites}
-
-
-def unplace(program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params) -> Position:
-    """The unconstrained vector of constrained parameters; the edge of a support becomes ±87."""
-    return _flat(_trace_of(program, rows, params), sites, params)
-
-
-def log_density(
-    program: Program, sites: Mapping[str, Site], rows: Mapping[str, Any], params: Params
-) -> Float[Array, ""]:
-    """Log prior density of constrained parameters, without a Jacobian."""
-    trace = _trace_of(program, rows, params)
-    return sum((jnp.sum(log_prob(trace[name])) for name in sites), start=jnp.zeros(()))
-
-
-def pointwise(function: Program) -> Callable[[Params, Any], Float[Array, " batch"]]:
+def pointwise(function: Program) -> LogLikelihood:
     """Log-likelihood of each row: the sum of the log-probabilities of the observed sites."""
 
     def log_likelihood(params, batch):

@@ -12,7 +12,8 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.monitor.e_detector import Change, EDetector, EDetectorState
-from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
+from evidentia.monitor.protocols import OnlineLike, all_or_none
+from evidentia.online.state import OnlineUpdate
 
 ON_CHANGE = (None, "restart", "forget")
 STEPS_KEPT = 100  # batches whose annealing steps are kept for comparison
@@ -36,7 +37,7 @@ class ChangeReport(NamedTuple):
             second sign of a change, without a guarantee.
     """
 
-    update: UpdateLike
+    update: OnlineUpdate
     alarm: Change | None
     num_observations: int
     log_e_value: float
@@ -198,12 +199,13 @@ class ChangeDetector:
         if self.detector.opens_candidate(self._state):
             models = (*models, self._restarted())
         restarted = [_log_predictive(model, batch) for model in models]
+        error = continued.log_predictive_standard_error
         self._state, found = self.detector.update(
             self._state,
             continued.batch_size,
             continued.log_predictive,
             restarted,
-            _known(continued.log_predictive_standard_error) ** 2,
+            0.0 if math.isnan(error) else error**2,
         )
         ratio, spike = self._annealing(continued)
         self.candidates = tuple(models[i] for i in found.kept)
@@ -232,7 +234,7 @@ class ChangeDetector:
             int(np.random.SeedSequence((self.seed, self._num_started)).generate_state(1)[0] >> 1)
         )
 
-    def _annealing(self, update: UpdateLike) -> tuple[float, bool]:
+    def _annealing(self, update: OnlineUpdate) -> tuple[float, bool]:
         steps, earlier = update.num_annealing_steps, self._steps
         if update.num_observations > update.batch_size:  # excludes annealing from the prior
             self._steps = np.append(earlier, np.int64(steps))[-STEPS_KEPT:]
@@ -248,8 +250,3 @@ def _log_predictive(model: OnlineLike, batch: Any) -> float:
         return model.update(batch).log_predictive
     except EstimationError:  # drops the candidate, which only makes the e-detector smaller
         return -math.inf
-
-
-def _known(standard_error: float) -> float:
-    """The Monte Carlo error, or 0 if it is unknown."""
-    return 0.0 if math.isnan(standard_error) else standard_error

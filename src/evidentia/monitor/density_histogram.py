@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,19 +12,7 @@ from scipy.special import gammaln
 
 from evidentia.errors import ConfigurationError, check_count
 from evidentia.monitor.protocols import OnlineLike
-
-
-class HistogramUpdate(NamedTuple):
-    """The result of `DensityHistogram.update`: the fields of `OnlineUpdate`, all exact."""
-
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    standard_error: float = 0.0
-    num_annealing_steps: int = 0
-    seconds: float = 0.0
-    log_predictive_standard_error: float = 0.0
+from evidentia.online.state import OnlineUpdate
 
 
 class DensityHistogram:
@@ -112,14 +100,15 @@ class DensityHistogram:
         """Rows seen, including those of the batch given to `fit`."""
         return self.num_fitted + int(self.counts.sum())
 
-    def update(self, batch: Any) -> HistogramUpdate:
-        """Add a batch to the counts."""
+    def update(self, batch: Any) -> OnlineUpdate:
+        """Add a batch to the counts; the result is exact."""
         counts = self._counts_of(batch)
         after = self.counts + counts
         log_predictive = _log_normaliser(self.prior + after) - _log_normaliser(self.prior + self.counts)
         self.counts = after
         self.log_evidence += log_predictive
-        return HistogramUpdate(self.num_observations, int(counts.sum()), log_predictive, self.log_evidence)
+        counted = self.num_observations, int(counts.sum()), log_predictive, self.log_evidence
+        return OnlineUpdate(*counted, standard_error=0.0, num_annealing_steps=0, seconds=0.0)
 
     def restarted(self, seed: int = 0) -> DensityHistogram:
         """A copy with the same fixed model and bins, a Dirichlet(½, …, ½) prior and no rows."""

@@ -238,12 +238,8 @@ class Online:
 
     def restarted(self, seed: int | None = None) -> "Online":
         """A new object with the same model and method, before any batch."""
-        return Online(
-            self.model,
-            self.method,
-            seed=self.seed if seed is None else seed,
-            reservoir_size=self.reservoir_size,
-        )
+        seed = self.seed if seed is None else seed
+        return Online(self.model, self.method, seed=seed, reservoir_size=self.reservoir_size)
 
     def __repr__(self) -> str:
         return f"Online({self.model!r}, {self.num_observations:,} observations)"

@@ -36,9 +36,8 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window, fold_rows, without_missing
 
-MOVED = (
-    4.0  # squared distance per parameter, of the posterior mean from the centre, at which the centre moves
-)
+# The centre moves at this squared distance per parameter of the posterior mean from it.
+MOVED = 4.0
 
 
 class Sums(NamedTuple):
@@ -109,8 +108,11 @@ class Arriving(NamedTuple):
         return Arriving(past, self.batch, self.num_taken + chunk.size, past.standard_error)
 
     def recentred(self, model: BoundModel, population: Population) -> "Arriving":
-        """The past with its centre at the posterior mode."""
-        return self._replace(past=recentred(model, self.past, population))
+        """The past with its centre at the mode near the posterior mean, if there is one."""
+        if self.past.sums is None:
+            return self
+        sums = _centred(model, self.past, weighted_particles(model, population).mean)
+        return self._replace(past=self.past._replace(sums=sums))
 
 
 def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Population) -> StreamPast:
@@ -122,8 +124,7 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
         return past._replace(reservoir=after)
     sums, mean = past.sums, weighted_particles(model, population).mean
     if sums is None or _is_far(sums, mean, reservoir.num_observations):
-        sums = _centred(model, past, mean).sums
-        assert sums is not None
+        sums = _centred(model, past, mean)
     exchange = reservoirs.draw_exchange(reservoir, size)
     centre = sums.whole.centre
     sums = sums._replace(whole=sums.whole.plus(chunk.expand(model, centre)))
@@ -136,12 +137,7 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
     return StreamPast(after, sums)
 
 
-def recentred(model: BoundModel, past: StreamPast, population: Population) -> StreamPast:
-    """The past with its centre at the mode near the posterior mean, if there is one."""
-    return past if past.sums is None else _centred(model, past, weighted_particles(model, population).mean)
-
-
-def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> StreamPast:
+def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> Sums:
     # The mean of a banana-shaped posterior is off the ridge, where an expansion is of little use.
     mode = newton(model, past.window, mean)
     return about(model, past, mean if mode is None else mode.mode, mean)
@@ -152,10 +148,10 @@ def about(
     past: StreamPast,
     centre: Float[np.ndarray, " parameters"],
     mean: Float[np.ndarray, " parameters"],
-) -> StreamPast:
-    """The past about another centre: the log-likelihood is the same function of the position.
+) -> Sums:
+    """The sums about another centre: the log-likelihood is the same function of the position.
 
-    Its `standard_error` is then that of the log-likelihood near the new centre; the errors of
+    Their `standard_error` is then that of the log-likelihood near the new centre; the errors of
     successive moves count as independent.
     """
     window, sums, num_observations = past.window, past.sums, past.reservoir.num_observations
@@ -164,13 +160,13 @@ def about(
     plain = without_missing(window)
     kept = plain.expand(model, centre)
     if sums is None or window.missing is None:
-        return past._replace(sums=Sums(kept, kept, mean, num_observations))
+        return Sums(kept, kept, mean, num_observations)
     whole = window.missing.about(centre).plus(kept, window.weight)
     left_out = 1 - window.size / num_observations
     spread = _remainder_variance(model, sums.whole.centre, centre, plain)
     error = num_observations * math.sqrt(left_out * spread / window.size)
     standard_error = math.hypot(sums.standard_error, error)
-    return past._replace(sums=Sums(whole, kept, mean, num_observations, standard_error))
+    return Sums(whole, kept, mean, num_observations, standard_error)
 
 
 def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:

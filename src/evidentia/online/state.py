@@ -10,7 +10,6 @@ import time
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from evidentia.data.arrays import num_rows
 from evidentia.evidence import chunks
@@ -22,7 +21,7 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.past import Arriving, StreamPast
-from evidentia.result import Trajectory
+from evidentia.result import Trajectory, trajectory_of
 
 RECENT = 64  # annealing steps used for diagnostics
 
@@ -101,9 +100,8 @@ def take_in_batch(
         before, error_before = method.estimate(path), arriving.past.standard_error
         redrawing = method if method.refresh else None
         path, arriving, info = chunks.advance(method, model, path, arriving, end, redrawing)
-        path = path._replace(
-            proposal=None
-        )  # only for rows in memory, which can be evaluated ahead of the path
+        # A proposal is only for rows in memory, which can be evaluated ahead of the path.
+        path = path._replace(proposal=None)
         log_predictive += info.path.log_evidence - before.log_evidence
         variance += info.path.variance + arriving.standard_error**2 - before.variance - error_before**2
         steps.extend(info.steps)
@@ -145,9 +143,7 @@ def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
     """The estimates at round numbers of rows and at the last row."""
     last = _mark(method, state)
     marks = [*(mark for mark in state.marks if mark.num_observations < last.num_observations), last]
-    columns = {name: np.array([getattr(mark, name) for mark in marks]) for name in Mark._fields}
-    columns["num_annealing_steps"] = np.diff(columns["num_annealing_steps"], prepend=0)
-    return Trajectory(**columns)
+    return trajectory_of(marks)
 
 
 def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
@@ -160,11 +156,5 @@ def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
 
 
 def _mark(method: SGAIS, state: OnlineState) -> Mark:
-    found = estimate(method, state)
-    return Mark(
-        state.path.num_observations,
-        found.log_evidence,
-        found.standard_error,
-        state.num_steps,
-        state.seconds,
-    )
+    seen, found = state.path.num_observations, estimate(method, state)
+    return Mark(seen, found.log_evidence, found.standard_error, state.num_steps, state.seconds)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from evidentia.kernels.scale import cholesky
+
 Draws = Float[np.ndarray, "draws parameters"]
 
 
@@ -74,11 +76,7 @@ def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray
 
 def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
     """Whether a matrix is finite and positive definite."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return bool(np.isfinite(matrix).all())
+    return cholesky(matrix) is not None and bool(np.isfinite(matrix).all())
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:

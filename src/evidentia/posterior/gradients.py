@@ -47,33 +47,45 @@ class Prepared(NamedTuple):
     target: Target
     expansion: Expansion | None = None
 
+    @property
+    def on_device(self) -> Expansion | None:
+        """The expansion in float32 for `function`; None if the gradient is exact."""
+        return None if self.estimator.is_exact or self.expansion is None else self.expansion.narrowed()
 
-@dataclass(frozen=True)
-class FullBatch:
-    """The exact gradient: every row at every step, at a cost that grows with the data."""
 
-    is_exact: ClassVar[bool] = True
+class _WithoutMemory:
+    """An estimator with nothing to prepare or to adapt."""
+
     needs_centre: ClassVar[bool] = False
 
     def prepare(self, model: BoundModel, memory: Any, target: Target, centre: Centre) -> Prepared:
-        """Nothing to prepare."""
+        """The estimator itself."""
         return Prepared(self, memory, target)
+
+    def adapt(self, memory: Any, noise: float) -> Any:
+        """The memory itself."""
+        return memory
+
+
+@dataclass(frozen=True)
+class FullBatch(_WithoutMemory):
+    """The exact gradient: every row at every step, at a cost that grows with the data."""
+
+    is_exact: ClassVar[bool] = True
 
     def function(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Gradient:
         """∇ log π_λ itself; the key is not used."""
 
         def gradient(key: Array, positions: Positions) -> Positions:
-            return prior_gradient(model, positions) + gradient_sum(model, positions, target)
+            return prior_gradient(model, positions) + gradient_sum(
+                model, positions, target.window, target.row_weights
+            )
 
         return gradient
 
-    def adapt(self, memory: Any, noise: float) -> Any:
-        """Nothing to adapt."""
-        return memory
-
 
 @dataclass(frozen=True)
-class MiniBatch:
+class MiniBatch(_WithoutMemory):
     """The published estimator: (n / B) times a mini-batch gradient of the past, plus the chunk's.
 
         ∇ log p(θ) + (n/B) Σ_{b in B} ∇ℓ_b(θ) + λ Σ_{i in chunk} ∇ℓ_i(θ)
@@ -90,14 +102,9 @@ class MiniBatch:
     batch_size: int = 500
 
     is_exact: ClassVar[bool] = False
-    needs_centre: ClassVar[bool] = False
 
     def __post_init__(self):
         check_count("batch_size", self.batch_size, 1)
-
-    def prepare(self, model: BoundModel, memory: Any, target: Target, centre: Centre) -> Prepared:
-        """Nothing to prepare."""
-        return Prepared(self, memory, target)
 
     def function(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Gradient:
         """An unbiased estimate of ∇ log π_λ, with independent noise for each particle."""
@@ -118,10 +125,6 @@ class MiniBatch:
             return prior_gradient(model, positions) + of_past + of_chunk
 
         return gradient
-
-    def adapt(self, memory: Any, noise: float) -> Any:
-        """Nothing to adapt: the user chose the batch size."""
-        return memory
 
 
 class ControlVariateMemory(NamedTuple):

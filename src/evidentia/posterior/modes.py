@@ -79,7 +79,8 @@ def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
     """Whether a position is within a standard deviation of a mode, in the nearest order."""
     if model.exchangeable:
         both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
-        position = np.asarray(relabel(model, both, np.array([1.0, 0.0]))[1], np.float64)
+        ordered, _ = relabel(model, both, np.array([1.0, 0.0]))
+        position = np.asarray(ordered[1], np.float64)
     step = position - mode.mode
     return bool(step @ mode.precision @ step <= 1)
 

@@ -10,7 +10,7 @@ program: windows of any length share a program, and no array of size particles Ã
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ BLOCK_SIZE = 512  # rows per block: large enough for matrix products, small enou
 Carry = TypeVar("Carry")
 Positions = Float[Array, "particles parameters"]
 LogLikelihoods = Float[np.ndarray, " particles"]
+RowWeights = Callable[[Int[Array, " block"]], Float[Array, " block"]]
 
 
 class Rows(Protocol):
@@ -104,11 +105,6 @@ class Window:
         """A plain window of the rows from `start` to `stop`, relative to this window."""
         return Window(self.arrays, self.start + start, self.start + stop)
 
-    def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
-        """The weight of each row, by its index in the arrays; zero outside the window."""
-        inside = (index >= self.start) & (index < self.stop)
-        return jnp.where(inside, self.weight, 0.0)
-
     def sample(self, count: int) -> "Window":
         """At most `count` rows, spread evenly; all rows as a plain window if there are no more."""
         if self.size <= count:
@@ -150,13 +146,10 @@ class Window:
         return plain if self.missing is None else plain.plus(self.missing.about(plain.centre))
 
 
+# `first_row` is for messages only: it can exceed 32 bits, and programs do not need it.
 jax.tree_util.register_pytree_node(
     Window,
-    # `first_row` is for messages only: it can exceed 32 bits, and programs do not need it.
-    lambda window: (
-        (window.arrays, window.start, window.stop, window.weight, window.missing),
-        None,
-    ),
+    lambda window: ((window.arrays, window.start, window.stop, window.weight, window.missing), None),
     lambda _, parts: Window(*parts),
 )
 
@@ -167,24 +160,28 @@ def without_missing(window: Window) -> Window:
 
 
 def fold_rows(
-    function: Callable[[Carry, Observations, Float[Array, " block"]], Carry], initial: Carry, rows: Any
+    function: Callable[[Carry, Observations, Float[Array, " block"]], Carry],
+    initial: Carry,
+    window: Window,
+    row_weights: RowWeights | None = None,
 ) -> Carry:
-    """Fold `function(carry, block, weights)` over the rows of a window or target, block by block.
+    """Fold `function(carry, block, weights)` over the rows of a window, block by block.
 
-    `weights` holds the weight of each row of the block, zero for rows outside.
+    `weights` holds the weight of each row of the block, zero for rows outside: that of the window,
+    or `row_weights` of the rows' indices in the arrays.
     """
-    capacity, size = _capacity(rows.arrays), block_size(rows.arrays)
+    capacity, size = _capacity(window.arrays), block_size(window.arrays)
 
     def body(index, carry):
-        first = rows.start + index * size
+        first = window.start + index * size
         # At the end of the arrays the slice is shifted back; rows seen twice get weight zero.
         shifted = jnp.minimum(first, capacity - size)
-        block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), rows.arrays)
+        block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), window.arrays)
         row = shifted + jnp.arange(size)
-        weights: Array = rows.row_weights(row)
-        return function(carry, block, jnp.where(row >= first, weights, 0.0))
+        weights = window.weight if row_weights is None else row_weights(row)
+        return function(carry, block, jnp.where((row >= first) & (row < window.stop), weights, 0.0))
 
-    return jax.lax.fori_loop(0, (rows.stop - rows.start + size - 1) // size, body, initial)
+    return jax.lax.fori_loop(0, (window.size + size - 1) // size, body, initial)
 
 
 def block_size(arrays: Observations) -> int:

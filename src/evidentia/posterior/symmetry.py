@@ -17,8 +17,8 @@ Source: Stephens (2000), Journal of the Royal Statistical Society B 62, 795; FrÃ
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,9 @@ def reorder(
     return jax.vmap(one)(positions, orders)
 
 
-class Order(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=("mean", "variance"), meta_fields=("is_log",))
+@dataclass(frozen=True)
+class Order:
     """Mean and variance of each component's coordinates; which coordinates are logarithms."""
 
     mean: Float[np.ndarray, "components coordinates"]
@@ -66,17 +68,8 @@ def relabel(
     model: BoundModel,
     positions: Float[Array, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
-) -> Float[Array, "particles parameters"]:
-    """Permute each particle's components to match the mean, under a Gaussian per component."""
-    return put_in_order(model, positions, weights)[0]
-
-
-def put_in_order(
-    model: BoundModel,
-    positions: Float[Array, "particles parameters"],
-    weights: Float[np.ndarray, " particles"],
 ) -> tuple[Float[Array, "particles parameters"], Order]:
-    """Relabelled particles, and their order."""
+    """Permute each particle's components to match the mean, under a Gaussian per component."""
     from scipy.optimize import linear_sum_assignment  # slow to import, and only mixtures need it
 
     is_log = _positive(model, positions)

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia.compilation import compiled
-from evidentia.model.bound import BoundModel, Observations
+from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.rows import Positions, Window, fold_rows, weighted_sum
+from evidentia.posterior.rows import Positions, RowWeights, Window, fold_rows, weighted_sum
 
 
 class Target(NamedTuple):
@@ -32,21 +32,6 @@ class Target(NamedTuple):
     temperature: Float[Array, ""] | float = 1.0
 
     @property
-    def arrays(self) -> Observations:
-        """The arrays that hold past and chunk."""
-        return self.window.arrays
-
-    @property
-    def start(self) -> int:
-        """The first row of the past."""
-        return self.window.start
-
-    @property
-    def stop(self) -> int:
-        """The end of the chunk."""
-        return self.window.stop
-
-    @property
     def past(self) -> Window:
         """The rows that count fully, with the rows that they represent."""
         return replace(self.window, stop=self.boundary)
@@ -54,7 +39,7 @@ class Target(NamedTuple):
     @property
     def chunk(self) -> Window:
         """The rows that count λ times."""
-        return Window(self.arrays, self.boundary, self.stop)  # type: ignore[arg-type]
+        return Window(self.window.arrays, self.boundary, self.window.stop)  # type: ignore[arg-type]
 
     @property
     def num_observations(self) -> float:
@@ -62,9 +47,8 @@ class Target(NamedTuple):
         return self.past.num_observations + self.chunk.num_observations
 
     def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
-        """The weight of each row, by its index in the arrays."""
-        weights = jnp.where(index < self.boundary, self.window.weight, self.temperature)
-        return jnp.where((index >= self.start) & (index < self.stop), weights, 0.0)
+        """The weight of each row of the window, by its index in the arrays."""
+        return jnp.where(index < self.boundary, self.window.weight, self.temperature)
 
 
 def tempered(past: Window, chunk: Window, temperature: float = 1.0) -> Target:
@@ -83,16 +67,17 @@ def prior_gradient(model: BoundModel, positions: Positions) -> Positions:
     return jax.vmap(jax.grad(model.log_prior))(positions)
 
 
-def gradient_sum(model: BoundModel, positions: Positions, rows: Window | Target) -> Positions:
-    """Gradient of the log-likelihood of all rows at every particle."""
+def gradient_sum(
+    model: BoundModel, positions: Positions, window: Window, row_weights: RowWeights | None = None
+) -> Positions:
+    """Gradient of the log-likelihood of all rows at every particle; weights as in `fold_rows`."""
 
     def add(carry, block, weights):
         gradient = jax.grad(weighted_sum, argnums=1)
         return carry + jax.vmap(gradient, (None, 0, None, None))(model, positions, block, weights)
 
-    gradients = fold_rows(add, jnp.zeros_like(positions), rows)
-    missing = rows.window.missing if isinstance(rows, Target) else rows.missing
-    return gradients if missing is None else gradients + missing.slope(positions)
+    gradients = fold_rows(add, jnp.zeros_like(positions), window, row_weights)
+    return gradients if window.missing is None else gradients + window.missing.slope(positions)
 
 
 def log_target(
@@ -109,12 +94,10 @@ def log_target(
             return jax.tree.map(jnp.add, total, here)
 
         prior = jax.value_and_grad(model.log_prior)(position)
-        value, gradient = fold_rows(add, prior, target)
+        value, gradient = fold_rows(add, prior, target.window, target.row_weights)
         if (missing := target.window.missing) is not None:
-            value, gradient = (
-                value + missing.value + missing.rise(position),
-                gradient + missing.slope(position),
-            )
+            value = value + missing.value + missing.rise(position)
+            gradient = gradient + missing.slope(position)
         return value, gradient
 
     @jax.custom_vjp

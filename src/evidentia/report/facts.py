@@ -33,62 +33,57 @@ class Kind(NamedTuple):
     """How a diagnostic is shown."""
 
     term: str
-    show: Callable[[float], str]
-    meaning: str
+    meaning: str = ""
+    show: Callable[[float], str] = three_digits
 
 
 KINDS = {
     "smallest_ess": Kind(
         "Smallest effective sample size",
-        percent,
         f"of the particles, after any annealing step; below {percent(path.MIN_ESS)} is too few",
+        percent,
     ),
     "move_correlation": Kind(
         "Autocorrelation of moves",
-        three_digits,
         f"lag one, slowest coordinate; above {path.MAX_CORRELATION:g} the particles hardly move",
     ),
     "gradient_noise_share": Kind(
         "Mini-batch noise",
-        three_digits,
         f"relative to the kernel's own noise; above {path.MAX_NOISE_SHARE:g} it biases the result",
     ),
     "height_spread": Kind(
         "Spread of the log posterior",
-        three_digits,
         f"relative to a Gaussian's; above {path.MAX_HEIGHT_SPREAD:g} particles are stuck in minor modes",
     ),
     "lost_particles": Kind(
         "Lost particles",
-        percent,
         f"moved to where the likelihood is zero; above {percent(path.MAX_LOST)} is too many",
+        percent,
     ),
     "pareto_shape": Kind(
         "Pareto shape of the largest weights",
-        three_digits,
         f"above {path.MAX_PARETO_SHAPE:g} the standard error is too small",
     ),
     "reservoir_standard_error": Kind(
         "Error of the reservoir",
-        three_digits,
         f"nats, from keeping a sample of the rows; above {path.MAX_RESERVOIR_ERROR:g} is too much",
     ),
-    "num_refreshes": Kind("Redraws", three_digits, "times the particles were drawn again from scratch"),
+    "num_refreshes": Kind("Redraws", "times the particles were drawn again from scratch"),
     "variance_share_last_refresh": Kind(
-        "Error from the last redraw", percent, "of the squared standard error"
+        "Error from the last redraw", "of the squared standard error", percent
     ),
     "variance_share_first_chunk": Kind(
-        "Error from the first chunk", percent, "of the squared standard error"
+        "Error from the first chunk", "of the squared standard error", percent
     ),
-    "variance_share_later_chunks": Kind("Error from later chunks", percent, "of the squared standard error"),
-    "ess": Kind("Effective draws", three_digits, "draws that the importance weights leave"),
-    "num_modes": Kind("Modes", three_digits, "modes of the posterior found"),
-    "information": Kind("Information", three_digits, "nats that the posterior gained over the prior"),
-    "num_iterations": Kind("Iterations", three_digits, ""),
-    "acceptance": Kind("Acceptance", percent, "of the proposed steps"),
-    "stuck_moves": Kind("Stuck moves", percent, "moves that ended where they began; above 50% ends the run"),
-    "rhat": Kind("R-hat", three_digits, "of the log-likelihood over chains; above 1.05 they disagree"),
-    "num_dropped": Kind("Rows left out", three_digits, "because of missing values"),
+    "variance_share_later_chunks": Kind("Error from later chunks", "of the squared standard error", percent),
+    "ess": Kind("Effective draws", "draws that the importance weights leave"),
+    "num_modes": Kind("Modes", "modes of the posterior found"),
+    "information": Kind("Information", "nats that the posterior gained over the prior"),
+    "num_iterations": Kind("Iterations"),
+    "acceptance": Kind("Acceptance", "of the proposed steps", percent),
+    "stuck_moves": Kind("Stuck moves", "moves that ended where they began; above 50% ends the run", percent),
+    "rhat": Kind("R-hat", "of the log-likelihood over chains; above 1.05 they disagree"),
+    "num_dropped": Kind("Rows left out", "because of missing values"),
 }
 
 
@@ -117,5 +112,5 @@ def _diagnostics(found: Mapping[str, Any]) -> Iterator[Fact]:
         if isinstance(value, str | bool):
             yield Fact(term, str(value))
         else:
-            kind = KINDS.get(key, Kind(term, three_digits, ""))
+            kind = KINDS.get(key, Kind(term))
             yield Fact(kind.term, kind.show(value), kind.meaning)

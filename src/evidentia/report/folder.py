@@ -53,23 +53,19 @@ def write_results(
     folder: Path | str,
     evidences: Mapping[str, Evidence],
     comparison: Comparison,
-    *,
-    title: str,
-    notes: Sequence[str] = (),
-    data: Mapping[str, Any] | None = None,
-    more: Mapping[str, Any] | None = None,
+    **about: Any,
 ) -> None:
     """Write `results.json`, trajectories, pictures and the page `index.html` into a folder.
 
     Trajectories are `trajectory_<model>.csv` and `.parquet`. Numbers are written first, so that
-    they exist even if a picture fails. The arguments are those of `results_dict`.
+    they exist even if a picture fails. The arguments `about` are those of `results_dict`.
 
     Raises:
         OSError: the folder cannot be written to.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    results = results_dict(evidences, comparison, title=title, notes=notes, data=data, more=more)
+    results = results_dict(evidences, comparison, **about)
     numbers = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "results.json").write_text(numbers + "\n", encoding="utf-8")
     for name, evidence in evidences.items():
@@ -81,5 +77,7 @@ def write_results(
     for picture in [together, *(picture for pictures in single.values() for picture in pictures)]:
         if picture is not None:
             (folder / f"{picture.name}.png").write_bytes(picture.png)
-    page = render_page(evidences, comparison, together, single, title=title, notes=notes)
+    page = render_page(
+        evidences, comparison, together, single, title=results["title"], notes=results["notes"]
+    )
     (folder / "index.html").write_text(page, encoding="utf-8")

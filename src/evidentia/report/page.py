@@ -6,41 +6,14 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from evidentia.comparison import Comparison
 from evidentia.display import text
 from evidentia.report.facts import describe
-from evidentia.report.pictures import Picture, all_pictures
+from evidentia.report.pictures import Picture
 from evidentia.result import Evidence
-
-
-def write_report(
-    path: Path | str,
-    evidences: Mapping[str, Evidence],
-    comparison: Comparison,
-    *,
-    title: str,
-    notes: Sequence[str] = (),
-) -> None:
-    """Write one HTML page that shows the evidences and their comparison.
-
-    Args:
-        path: the file to write.
-        evidences: by name.
-        comparison: of the same evidences.
-        title: the page's heading.
-        notes: what a reader should know, a sentence each.
-
-    Example:
-        >>> together = ev.compare(evidences)  # doctest: +SKIP
-        >>> write_report("page.html", evidences, together, title="Which?")  # doctest: +SKIP
-    """
-    together, single = all_pictures(evidences, comparison)
-    page = render_page(evidences, comparison, together, single, title=title, notes=notes)
-    Path(path).write_text(page, encoding="utf-8")
 
 
 def render_page(
@@ -52,7 +25,7 @@ def render_page(
     title: str,
     notes: Sequence[str],
 ) -> str:
-    """The page's text, with pictures that were made before."""
+    """The page's text, with a heading, notes of a sentence each, and pictures made before."""
     environment = Environment(
         loader=PackageLoader("evidentia.report", "."),
         autoescape=True,
@@ -69,9 +42,7 @@ def render_page(
         num_observations=f"{comparison.num_observations:,}",
         lead=_lead(comparison),
         header=header,
-        rows=[
-            list(zip(row, keys, strict=True)) for row, keys in zip(rows, _sort_keys(comparison), strict=True)
-        ],
+        rows=[list(zip(*pair, strict=True)) for pair in zip(rows, _sort_keys(comparison), strict=True)],
         together=together,
         models=[(name, describe(evidences[name]), single[name]) for name in comparison.names],
         stopped=[name for name in comparison.names if not evidences[name].completed],
@@ -93,13 +64,9 @@ def _lead(comparison: Comparison) -> dict[str, str]:
 
 def _sort_keys(comparison: Comparison) -> list[tuple[str | float, ...]]:
     """What the cells of the table are sorted by: names as text, the rest as numbers."""
-    columns = (
-        comparison.log_evidence,
-        comparison.log_bayes_factor,
-        comparison.probability,
-        comparison.seconds,
-    )
-    return [(name, *(float(column[i]) for column in columns)) for i, name in enumerate(comparison.names)]
+    names = "log_evidence", "log_bayes_factor", "probability", "seconds"
+    columns = (getattr(comparison, name).tolist() for name in names)
+    return list(zip(comparison.names, *columns, strict=True))
 
 
 def _made() -> str:

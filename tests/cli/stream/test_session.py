@@ -5,7 +5,7 @@ import evidentia as ev
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.cli.stream.session import RECORDS, Session
 from evidentia.data.batches import Batch
-from evidentia.errors import CheckpointError, ConfigurationError, DataError
+from evidentia.errors import CheckpointError, DataError
 
 # The same small problem as in test_stream.py, so that few programs are compiled.
 MODELS = {"right": ev.models.linear_regression(2), "noisy": ev.models.linear_regression(2, noise_scale=2.0)}
@@ -29,7 +29,8 @@ def batch(data, number):
 
 
 def new_session(models=MODELS, **options):
-    return Session(models, METHOD, seed=3, reservoir_size=500, **options)
+    onlines = {name: ev.Online(model, METHOD, seed=3, reservoir_size=500) for name, model in models.items()}
+    return Session(onlines, **options)
 
 
 def fed(session, data, numbers):
@@ -134,6 +135,4 @@ def test_other_models_are_refused(data):
         Session.unpacked(packed, ALONE)
     with pytest.raises(CheckpointError, match="log likelihood differs"):
         Session.unpacked(packed, {"right": MODELS["noisy"], "noisy": MODELS["right"]})
-    with pytest.raises(ConfigurationError, match="models must map at least one name"):
-        Session({})
     assert new_session().evidences() == {}

@@ -26,7 +26,7 @@ def test_live_view_fits_80_columns():
     view = View()
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(view.render())
-    view.begin()
+    view.is_waiting = False
     view.show(an_update(alarms=[ALARM]))
     console.print(view.render())
     shown = console.export_text()

@@ -1,22 +1,22 @@
 """Records of a source's files for checkpoints, because a resumed run must find the same rows."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 
-from evidentia.data.files import unreadable
+from evidentia.cli.columns import listed
+from evidentia.data.files import reading
 from evidentia.data.sources import CsvSource, IpcSource, ParquetSource
+from evidentia.data.sources.parquet import BUFFER_SIZE
 from evidentia.errors import CheckpointError, DataError
 
 FileSource = CsvSource | IpcSource | ParquetSource
 BYTES, ROWS, COLUMNS = 4096, 16, 8  # upper limits of the content that identifies a file
-BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
 
 
 class KnownFile(NamedTuple):
@@ -37,20 +37,20 @@ def file_names(source: FileSource) -> list[str]:
     """Names that identify the files of a resumed run, even if their folder has moved."""
     if isinstance(source, IpcSource):
         return [source.name]
-    paths = _paths(source)
-    keys = ([part for part in path.parts[:-1] if "=" in part] for path in paths)
-    return ["/".join([*folders, path.name]) for folders, path in zip(keys, paths, strict=True)]
+    return [
+        "/".join([*(folder for folder in path.parts[:-1] if "=" in folder), path.name])
+        for path in _paths(source)
+    ]
 
 
 def known_files(source: FileSource) -> list[KnownFile]:
     """Record the files, or the name of standard input; DataError if a file is unreadable."""
     if isinstance(source, IpcSource):
         return [KnownFile(source.name, 0, "")]
-    found = []
-    for index, name in enumerate(file_names(source)):
-        size = _size(source, index)
-        found.append(KnownFile(name, size, _beginning(source, index, size)))
-    return found
+    return [
+        KnownFile(name, size := _size(source, index), _beginning(source, index, size))
+        for index, name in enumerate(file_names(source))
+    ]
 
 
 def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile]:
@@ -69,7 +69,7 @@ def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -
     names, had = file_names(source), [file.name for file in before]
     if names[: len(had)] != had:
         raise CheckpointError(
-            f"the checkpoint in {folder} is of a run on {listed(had)}; got {listed(names)}. New files must come after those, or "
+            f"the checkpoint in {folder} is of a run on {listed(had, 5)}; got {listed(names, 5)}. New files must come after those, or "
             "rows would be counted twice. Give the same files, or another folder for --checkpoint."
         )
     if isinstance(source, IpcSource):
@@ -91,11 +91,6 @@ def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -
             )
 
 
-def listed(names: Sequence[object]) -> str:
-    """Join the first names, and count the rest."""
-    return ", ".join(map(str, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
 def _paths(source: CsvSource | ParquetSource) -> list[Path]:
     return list(source.paths) if isinstance(source, CsvSource) else [part.path for part in source.parts]
 
@@ -103,14 +98,14 @@ def _paths(source: CsvSource | ParquetSource) -> list[Path]:
 def _size(source: CsvSource | ParquetSource, index: int) -> int:
     if isinstance(source, ParquetSource):
         return source.parts[index].num_rows
-    with _reading(source.paths[index], ".csv"):
+    with reading(source.paths[index], ".csv"):
         return source.paths[index].stat().st_size
 
 
 def _beginning(source: CsvSource | ParquetSource, index: int, size: int) -> str:
     """SHA-256 of a file's first rows or bytes, at most `size`."""
     if isinstance(source, CsvSource):
-        with _reading(source.paths[index], ".csv"), source.paths[index].open("rb") as file:
+        with reading(source.paths[index], ".csv"), source.paths[index].open("rb") as file:
             content = file.read(min(size, BYTES))
     else:
         content = _first_rows(source, index, min(size, ROWS))
@@ -123,22 +118,10 @@ def _first_rows(source: ParquetSource, index: int, count: int) -> bytes:
     in_folders = [name for name, _ in part.folders]
     columns = [name for name in source.selection.names if name not in in_folders][-COLUMNS:]
     with (
-        _reading(part.path, ".parquet"),
+        reading(part.path, ".parquet"),
         arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file,
     ):
         batches = file.iter_batches(ROWS, columns=columns, use_threads=False)
-        rows = [[row[name] for name in columns] for row in islice(_rows(batches), count)]
-    return repr(rows).encode()
-
-
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        yield from batch.to_pylist()
-
-
-@contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable(path, kind, error) from error
+        rows = islice((row for batch in batches for row in batch.to_pylist()), count)
+        values = [[row[name] for name in columns] for row in rows]
+    return repr(values).encode()

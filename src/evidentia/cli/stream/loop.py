@@ -11,7 +11,8 @@ from typing import Any
 from evidentia.checkpoint.folder import CheckpointFolder
 from evidentia.checkpoint.journal import Journal
 from evidentia.cli import output
-from evidentia.cli.stream.files import FileSource, KnownFile, listed, with_additions
+from evidentia.cli.columns import listed
+from evidentia.cli.stream.files import FileSource, KnownFile, with_additions
 from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import View
 from evidentia.data.arrivals import arriving
@@ -88,38 +89,31 @@ class Checkpoints:
         """Save if a checkpoint is due and anything has changed; a failure is only a note."""
         if self.folder is None or time.monotonic() - self._tried < self.every:
             return
-        try:
-            self.save()
-            self._is_failing = False
-        except CheckpointError as error:
-            if not self._is_failing:
-                output.show_note(f"{error} The run continues and will retry.")
-            self._is_failing = True
+        error = self.save()
+        if error is not None and not self._is_failing:
+            output.show_note(f"{error} The run continues and will retry.")
+        self._is_failing = error is not None
         self._tried = time.monotonic()
 
-    def save(self) -> None:
-        """Save if anything has changed. Raises CheckpointError."""
-        if self._position == self.session.position:
-            return
-        lengths = self.lengths if self.journal is None else self.journal.commit()
-        if self.folder is not None:
-            self.files = with_additions(self.files, self.source)
-            content = {
-                "session": self.session.packed(),
-                "settings": dict(self.settings),
-                "files": self.files,
-                "journals": dict(lengths),
-            }
-            words = {"num_observations": self.session.num_observations, "models": list(self.session.onlines)}
-            self.folder.write(content, words)
-        self._position = self.session.position
-
-    def save_at_end(self) -> CheckpointError | None:
+    def save(self) -> CheckpointError | None:
         """Save if anything has changed; return the error instead of raising it."""
+        if self._position == self.session.position:
+            return None
         try:
-            self.save()
+            lengths = self.lengths if self.journal is None else self.journal.commit()
+            if self.folder is not None:
+                self.files = with_additions(self.files, self.source)
+                content = {
+                    "session": self.session.packed(),
+                    "settings": dict(self.settings),
+                    "files": self.files,
+                    "journals": dict(lengths),
+                }
+                rows = self.session.num_observations
+                self.folder.write(content, {"num_observations": rows, "models": list(self.session.onlines)})
         except CheckpointError as error:
             return error
+        self._position = self.session.position
         return None
 
 
@@ -141,10 +135,10 @@ def consume(
         problem = error
     except Exception:
         # Not after a second Ctrl-C: the batch may be half done, and the user should not wait.
-        if (failure := checkpoints.save_at_end()) is not None:
+        if (failure := checkpoints.save()) is not None:
             output.show_note(str(failure))
         raise
-    failure = checkpoints.save_at_end()
+    failure = checkpoints.save()
     if failure is not None and problem is not None:
         output.show_note(str(failure))
     return completed, problem or failure
@@ -158,12 +152,8 @@ def _consume_batches(
         for batch in _until(stop, batches):
             if stop():
                 return False
-            if batch is None:
-                view.wait()
-                checkpoints.save_if_due()
-                continue
-            view.begin()
-            if (update := session.update(batch)) is not None:
+            view.is_waiting = batch is None
+            if batch is not None and (update := session.update(batch)) is not None:
                 if checkpoints.journal is not None:
                     checkpoints.journal.append(update.to_dict())
                 view.show(update)
@@ -200,5 +190,5 @@ def check_settings(content: Any, settings: Mapping[str, Any], folder: Checkpoint
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
-        return listed(value)
+        return listed(value, 5)
     return "not given" if value is None else str(value)

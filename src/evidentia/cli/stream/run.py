@@ -13,7 +13,7 @@ import typer
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.journal import Journal
 from evidentia.cli import output
-from evidentia.cli.columns import arrays_of, types_of
+from evidentia.cli.columns import arrays_of, features_of, listed, types_of
 from evidentia.cli.models import named_model
 from evidentia.cli.results import Results
 from evidentia.cli.stream.files import FileSource, KnownFile, check_files, file_names, known_files
@@ -25,6 +25,7 @@ from evidentia.data.arrivals import arriving, stoppable
 from evidentia.data.sources import Missing, open_source
 from evidentia.errors import DataError, EvidentiaError
 from evidentia.evidence import SGAIS
+from evidentia.online.online import Online
 from evidentia.result import jsonable
 
 # The classes that a run's checkpoint may contain.
@@ -67,21 +68,16 @@ class Plan:
             "--seed": self.seed,
         }
 
-    def columns(self, names: list[str]) -> dict[str, str | list[str]]:
-        """Assign the source's columns to the models' arrays."""
-        return arrays_of(", ".join(self.sources), names, self.target, self.features)
-
-    def types(self, names: list[str]) -> dict[str, type[int] | type[float]]:
-        """Column types that do not depend on the first rows."""
-        return types_of(names, self.target, list(self.models.values()))
-
     def session(self, num_features: int, content: Mapping[str, Any] | None) -> Session:
         """Create a session, or restore the one of a checkpoint."""
         models = {label: named_model(name, num_features, self.options) for label, name in self.models.items()}
         if content is not None:
             return Session.unpacked(content["session"], models)
-        settings = {"seed": self.seed, "reservoir_size": self.reservoir_size}
-        return Session(models, self.method, **settings, false_alarm_rate=self.false_alarm_rate)
+        onlines = {
+            label: Online(model, self.method, seed=self.seed, reservoir_size=self.reservoir_size)
+            for label, model in models.items()
+        }
+        return Session(onlines, self.false_alarm_rate)
 
 
 def run(plan: Plan) -> None:
@@ -108,7 +104,7 @@ def run(plan: Plan) -> None:
 def _stream(
     plan: Plan, source: FileSource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
 ) -> None:
-    features = list(source.selection.arrays["y" if plan.target is None else "x"])
+    features = features_of(source, plan.target)
     settings = plan.settings(features)
     if folder is not None and content is not None:
         check_settings(content, settings, folder)
@@ -147,9 +143,9 @@ def _opened(plan: Plan, stop: Stop) -> FileSource | None:
         stdin = stoppable(sys.stdin.fileno(), stop.ends_reading) if plan.sources == ["-"] else None
         yield open_source(
             plan.sources,
-            plan.columns,
+            lambda names: arrays_of(", ".join(plan.sources), names, plan.target, plan.features),
             missing=plan.missing,
-            types=plan.types,
+            types=lambda names: types_of(names, plan.target, list(plan.models.values())),
             follow=plan.follow,
             stop=stop.ends_reading if plan.follow else None,
             stdin=stdin,
@@ -218,10 +214,8 @@ def _summary(session: Session, completed: bool, resumed_from: int | None) -> dic
 
 def _notes(session: Session, data: Mapping[str, Any]) -> list[str]:
     target = f", target {data['target']}" if data["target"] is not None else ""
-    shown = ", ".join(data["features"][:50])
-    notes = [
-        f"{data['file']}: {session.num_observations:,} rows in order{target}, features: {shown}.",
-    ]
+    features = listed(data["features"])
+    notes = [f"{data['file']}: {session.num_observations:,} rows in order{target}, features: {features}."]
     if session.num_dropped:
         notes.append(f"{session.num_dropped:,} rows with missing values were dropped.")
     notes += [f"Alarm: {describe(alarm)}." for alarm in session.alarms]

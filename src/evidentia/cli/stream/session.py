@@ -8,15 +8,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from evidentia.comparison import model_probabilities, prior_of
 from evidentia.data.batches import Batch
-from evidentia.errors import CheckpointError, ConfigurationError
-from evidentia.evidence import SGAIS
+from evidentia.errors import CheckpointError
 from evidentia.model.model import Model
+from evidentia.monitor.average import ModelAverage
 from evidentia.monitor.change import ChangeDetector, ChangeReport, ChangeState
 from evidentia.monitor.e_detector import Change, EDetectorState
+from evidentia.monitor.protocols import all_or_none
 from evidentia.online import fingerprint
 from evidentia.online.online import Online, OnlineUpdate
 from evidentia.result import Evidence, jsonable
@@ -82,7 +80,7 @@ RECORDS: dict[str, type] = fingerprint.RECORDS | {
 class Session:
     """Models on one source with their probabilities, optionally with change detectors.
 
-    Every model has the same seed and gives the same result as if run alone.
+    Every model gives the same result as if run alone.
 
     Attributes:
         onlines: the online estimators by name.
@@ -93,39 +91,28 @@ class Session:
         seconds: time for all batches.
 
     Args:
-        models: models by name.
-        method: configuration of `SGAIS` for all models.
-        seed: seed of all estimators and detectors.
-        reservoir_size: number of rows in each model's reservoir.
-        false_alarm_rate: rate per batch of each model's `ChangeDetector`; None for no detectors.
+        onlines: the online estimators by name.
+        false_alarm_rate: rate per batch of each model's `ChangeDetector`, which has the seed of
+            its estimator; None for no detectors.
 
     Raises:
-        ModelError, ConfigurationError: an invalid model or argument.
+        ConfigurationError: `false_alarm_rate` is out of range.
 
     Example:
-        >>> session = Session({"linear": model})  # doctest: +SKIP
+        >>> session = Session({"linear": Online(model)})  # doctest: +SKIP
         >>> for batch in recut(source.batches(session.position), 500):  # doctest: +SKIP
         ...     update = session.update(batch)
     """
 
-    def __init__(
-        self,
-        models: Mapping[str, Model],
-        method: SGAIS | None = None,
-        *,
-        seed: int = 0,
-        reservoir_size: int = 100_000,
-        false_alarm_rate: float | None = None,
-    ):
-        if not models:
-            raise ConfigurationError("models must map at least one name to a Model; got none.")
-        self._false_alarm_rate = false_alarm_rate
-        self._begin(
-            {
-                name: Online(model, method, seed=seed, reservoir_size=reservoir_size)
-                for name, model in models.items()
+    def __init__(self, onlines: Mapping[str, Online], false_alarm_rate: float | None = None):
+        self.onlines = dict(onlines)
+        self.detectors: dict[str, ChangeDetector] = {}
+        if false_alarm_rate is not None:
+            self.detectors = {
+                name: ChangeDetector(online, false_alarm_rate, seed=online.seed)
+                for name, online in onlines.items()
             }
-        )
+        self._false_alarm_rate = false_alarm_rate
         self.position = self.num_dropped = 0
         self.alarms: tuple[Alarm, ...] = ()
         self.seconds = 0.0
@@ -138,10 +125,7 @@ class Session:
     @property
     def probabilities(self) -> dict[str, float]:
         """Posterior model probabilities, from a uniform prior."""
-        log_evidence = np.array([online.log_evidence for online in self.onlines.values()])
-        errors = np.array([online.standard_error for online in self.onlines.values()])
-        shares, _ = model_probabilities(log_evidence, errors, prior_of(list(self.onlines), None, "prior"))
-        return dict(zip(self.onlines, shares.tolist(), strict=True))
+        return ModelAverage(self.onlines).probabilities
 
     def evidences(self) -> dict[str, Evidence]:
         """Return the results so far by name; empty before the first row."""
@@ -154,11 +138,14 @@ class Session:
         """
         found = None
         if batch.num_rows:
-            before = self._kept()
+            before = [(each, each.state, each.segment, each.candidates) for each in self.detectors.values()]
+            beside = [model for _, _, segment, candidates in before for model in (segment, *candidates)]
             try:
-                found = self._taken_in(batch)
+                with all_or_none([*self.onlines.values(), *beside]):
+                    found = self._taken_in(batch)
             except BaseException:  # also Ctrl-C: a batch must not be processed by only some models
-                self._put_back(before)
+                for detector, state, segment, candidates in before:
+                    detector.resume(state, segment, candidates)
                 raise
             self.alarms += found.alarms
             self.seconds += found.seconds
@@ -183,11 +170,8 @@ class Session:
             raise CheckpointError(
                 f"models must be those of the checkpoint, {', '.join(content['onlines'])}; got {', '.join(models)}."
             )
-        session = cls.__new__(cls)
-        session._false_alarm_rate = content["false_alarm_rate"]
-        session._begin(
-            {name: Online.unpacked(packed, models[name]) for name, packed in content["onlines"].items()}
-        )
+        onlines = {name: Online.unpacked(packed, models[name]) for name, packed in content["onlines"].items()}
+        session = cls(onlines, content["false_alarm_rate"])
         for name, packed in content["detectors"].items():
             segment = packed["segment"] and Online.unpacked(packed["segment"], models[name])
             candidates = [Online.unpacked(candidate, models[name]) for candidate in packed["candidates"]]
@@ -196,19 +180,14 @@ class Session:
             setattr(session, name, content[name])
         return session
 
-    def _begin(self, onlines: dict[str, Online]) -> None:
-        self.onlines = onlines
-        self.detectors: dict[str, ChangeDetector] = {}
-        if self._false_alarm_rate is not None:
-            self.detectors = {
-                name: ChangeDetector(online, self._false_alarm_rate, seed=online.seed)
-                for name, online in onlines.items()
-            }
-
     def _taken_in(self, batch: Batch) -> SessionUpdate:
         """Update the models with a batch and return the result; nothing else changes."""
         started = time.perf_counter()
-        updates, reports = self._updates(batch.arrays)
+        reports = {name: detector.update(batch.arrays) for name, detector in self.detectors.items()}
+        updates: dict[str, Any] = {
+            name: reports[name].update if reports else online.update(batch.arrays)
+            for name, online in self.onlines.items()
+        }
         return SessionUpdate(
             self.num_observations,
             batch.num_rows,
@@ -219,29 +198,6 @@ class Session:
             tuple(Alarm(name, report.alarm) for name, report in reports.items() if report.alarm is not None),
             time.perf_counter() - started,
         )
-
-    def _updates(self, arrays: Any) -> tuple[dict[str, OnlineUpdate], dict[str, ChangeReport]]:
-        if not self.detectors:
-            return {name: online.update(arrays) for name, online in self.onlines.items()}, {}
-        reports = {name: detector.update(arrays) for name, detector in self.detectors.items()}
-        updates: dict[str, Any] = {name: report.update for name, report in reports.items()}
-        return updates, reports
-
-    def _kept(self) -> tuple[list, list]:
-        """Snapshot of the state that a batch changes."""
-        detectors: list[Any] = [
-            (detector, detector.state, detector.segment, detector.candidates)
-            for detector in self.detectors.values()
-        ]
-        beside = [online for _, _, segment, candidates in detectors for online in (segment, *candidates)]
-        return [(online, online.state) for online in (*self.onlines.values(), *beside)], detectors
-
-    def _put_back(self, kept: tuple[list, list]) -> None:
-        onlines, detectors = kept
-        for online, state in onlines:
-            online.restore(state)
-        for detector, state, segment, candidates in detectors:
-            detector.resume(state, segment, candidates)
 
 
 def _packed_detector(detector: ChangeDetector) -> dict[str, Any]:

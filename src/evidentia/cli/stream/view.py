@@ -26,7 +26,7 @@ class View:
 
     Attributes:
         last: the result of the last batch.
-        is_waiting: whether the run is waiting for rows.
+        is_waiting: whether the run is waiting for rows; the loop sets it.
         alarms: all alarms of this run.
     """
 
@@ -40,19 +40,11 @@ class View:
         self._pace.add_task("rows", total=None)
         (self._task,) = self._pace.tasks
 
-    def begin(self) -> None:
-        """Note that a batch has arrived."""
-        self.is_waiting = False
-
     def show(self, update: SessionUpdate) -> None:
         """Show the result of a batch."""
         self._pace.update(self._task.id, completed=update.num_observations)
         self.last = update
         self.alarms += update.alarms
-
-    def wait(self) -> None:
-        """Note that no rows have arrived for a while."""
-        self.is_waiting = True
 
     def rows_per_second(self) -> str:
         """Recent speed; empty after the first batch, which takes longer."""

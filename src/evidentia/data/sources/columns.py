@@ -83,16 +83,13 @@ class Selection:
         return Batch(arrays, num_read, indices)
 
     def _array(self, columns: str | tuple[str, ...], values: dict, num_rows: int, piece: Piece) -> np.ndarray:
-        dtype = self._dtype(columns)
+        dtype = np.int32 if self.integers.issuperset(_as_tuple(columns)) else np.float32
         if isinstance(columns, str):
             return narrowed(values[columns], dtype, f"{piece.where}: column {columns!r}")
         matrix = np.empty((num_rows, len(columns)), dtype)
         for index, name in enumerate(columns):
             matrix[:, index] = narrowed(values[name], dtype, f"{piece.where}: column {name!r}")
         return matrix
-
-    def _dtype(self, columns: str | tuple[str, ...]) -> type:
-        return np.int32 if self.integers.issuperset(_as_tuple(columns)) else np.float32
 
 
 def select(
@@ -119,7 +116,7 @@ def select(
     integers = set(names)
     for where, schema in tables:
         check_names(where, names, schema.names)
-        kinds = {name: schema.field(name).type for name in names}
+        kinds = {name: _value_type(schema.field(name).type) for name in names}
         problems = [
             problem for name, kind in kinds.items() if (problem := type_problem(name, kind, first_rows))
         ]
@@ -128,7 +125,11 @@ def select(
                 f"{where} has columns that cannot be used: {'; '.join(problems)}. Encode text as numbers, or leave "
                 "these columns out of columns=."
             )
-        integers -= {name for name, kind in kinds.items() if not _is_integer(kind)}
+        integers -= {
+            name
+            for name, kind in kinds.items()
+            if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+        }
     integers = {name for name in names if types.get(name, int if name in integers else float) is int}
     return Selection(arrays, frozenset(integers))
 
@@ -190,9 +191,8 @@ def _as_tuple(columns: str | tuple[str, ...]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else columns
 
 
-def _is_integer(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _numbers(column: pa.Array) -> np.ndarray:

@@ -5,7 +5,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from evidentia.data.batches import Batch
-from evidentia.data.files import check_content, check_names, unreadable
+from evidentia.data.files import check_content, check_names, reading
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing
 from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
@@ -43,9 +42,8 @@ class CsvSource:
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """Parse all rows and yield those after the first `skip`. Raises like `Source`."""
         check_count("skip", skip, 0)
-        if self.follow:  # not on a thread, which could wait for lines forever
-            return converted(self.pieces(), self.selection, self.missing, skip, may_stop=True)
-        return read_ahead(converted(self.pieces(), self.selection, self.missing, skip))
+        rows = converted(self.pieces(), self.selection, self.missing, skip, may_stop=self.follow)
+        return rows if self.follow else read_ahead(rows)  # a thread could wait for new lines forever
 
     def pieces(self) -> Iterator[Piece]:
         """Yield all rows, block by block.
@@ -56,7 +54,7 @@ class CsvSource:
         types = {name: pa.bool_() if name in self.booleans else pa.float64() for name in self.selection.names}
         for path in self.paths:
             row = 0
-            with _opened(path) as file:
+            with reading(path, ".csv"), path.open("rb") as file:
                 header = _header(file)
                 check_names(path, list(types), _parsed(path, header).column_names)
                 for block in self._blocks(path, file):
@@ -140,7 +138,7 @@ def read_csv(
         )
     for path in found:
         check_content(path, ".csv")
-    with _opened(found[0]) as file:
+    with reading(found[0], ".csv"), found[0].open("rb") as file:
         header, block = _header(file), file.read(BLOCK_SIZE)
     if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
         block = block[: block.rfind(b"\n") + 1]
@@ -148,19 +146,9 @@ def read_csv(
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
-        with _opened(path) as file:
+        with reading(path, ".csv"), path.open("rb") as file:
             check_names(path, selection.names, _parsed(path, _header(file)).column_names)
     return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file for reading; system errors, then and while reading, become DataError."""
-    try:
-        with path.open("rb") as file:
-            yield file
-    except OSError as error:
-        raise unreadable(path, ".csv", error) from error
 
 
 def _header(file: io.BufferedReader) -> bytes:

@@ -104,7 +104,8 @@ class IterableSource:
             if not (size := num_rows(arrays)):
                 continue
             if template is None:
-                template = _template(arrays)
+                # Copied: a view would keep all rows in memory.
+                template = map_arrays(lambda leaf: leaf[:0].copy(), arrays)
             check_alike(arrays, template, name)
             left = min(skip - passed, size)
             passed += left
@@ -136,7 +137,3 @@ def without_missing(arrays: Any) -> Batch:
         return Batch(arrays, rows)
     indices = np.flatnonzero(~missing)
     return Batch(map_arrays(lambda leaf: leaf[indices], arrays), rows, indices)
-
-
-def _template(arrays: Any) -> Any:
-    return map_arrays(lambda leaf: leaf[:0].copy(), arrays)  # a view would keep all rows in memory

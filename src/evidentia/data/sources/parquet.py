@@ -9,7 +9,7 @@ import pyarrow.dataset as arrow_dataset
 import pyarrow.parquet as arrow_parquet
 
 from evidentia.data.batches import Batch
-from evidentia.data.files import check_content, unreadable
+from evidentia.data.files import check_content, reading
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing, too_short
 from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
@@ -56,10 +56,8 @@ class ParquetSource:
         """Yield the rows after the first `skip` as Arrow tables."""
         for part in self.parts:
             if skip < part.num_rows:
-                try:
+                with reading(part.path, ".parquet"):
                     yield from self._pieces_of(part, skip)
-                except (pa.ArrowException, OSError) as error:
-                    raise unreadable(part.path, ".parquet", error) from error
             skip = max(0, skip - part.num_rows)
 
     def _pieces_of(self, part: Part, skip: int) -> Iterator[Piece]:
@@ -128,11 +126,9 @@ def read_parquet(
     for path in expanded(paths):
         for file, folders in _dataset(path) if path.is_dir() else [(path, ())]:
             check_content(file, ".parquet")
-            try:
+            with reading(file, ".parquet"):
                 metadata = arrow_parquet.read_metadata(file)
                 schema = metadata.schema.to_arrow_schema()
-            except (pa.ArrowException, OSError) as error:
-                raise unreadable(file, ".parquet", error) from error
             folders = tuple((name, value) for name, value in folders if name not in schema.names)
             for name, value in folders:
                 schema = schema.append(pa.field(name, value.type))
@@ -143,25 +139,21 @@ def read_parquet(
 
 def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]]]:
     """Find the files in a folder and below, each with the columns from its folder names."""
-    try:
+    with reading(folder, ".parquet"):
         files = [
             file
             for file in sorted(folder.rglob("*.parquet"))
             if file.is_file()
             and not any(name.startswith(("_", ".")) for name in file.relative_to(folder).parts)
         ]
-    except OSError as error:
-        raise unreadable(folder, ".parquet", error) from error
     if not files:
         raise DataError(f"{folder} is a folder without .parquet files.")
     names = [str(file) for file in files]
     check_content(files[0], ".parquet")
-    try:
+    with reading(files[0], ".parquet"):
         dataset = arrow_dataset.dataset(
             names, format="parquet", partitioning="hive", partition_base_dir=str(folder)
         )
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable(files[0], ".parquet", error) from error
     found = {}
     for fragment in dataset.get_fragments():
         keys = arrow_dataset.get_partition_keys(fragment.partition_expression)

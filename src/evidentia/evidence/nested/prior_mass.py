@@ -82,11 +82,9 @@ def log_widths(log_mass: float, steps: Vector, quadrature: Quadrature) -> tuple[
     mass reaches up to X = 1. Widths and remainder add up to one over a run.
     """
     masses = np.exp(np.cumsum(steps))  # in units of the mass before; X_1, X_2, …, and one more
-    if quadrature == "rectangle":
-        edges = np.r_[1.0, masses[:-1]]
-    else:
-        before = np.r_[1.0, masses[:-1]]
-        edges = 0.5 * (before + masses)
+    edges = np.r_[1.0, masses[:-1]]
+    if quadrature == "trapezoid":
+        edges = 0.5 * (edges + masses)
         if log_mass == 0.0:
             edges[0] = 1.0
     return log_mass + np.log(edges[:-1] - edges[1:]), log_mass + float(np.log(edges[-1]))

@@ -15,7 +15,7 @@ Proceedings 1636, 100 (several points at once).
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ from evidentia.evidence.nested.prior_mass import (
     log_widths,
     variance_of_log_mass,
 )
-from evidentia.evidence.path.checks import check_defined, check_possible
+from evidentia.evidence.path.checks import check_possible, defined_log_likelihoods
 from evidentia.kernels import ConstrainedKernel, Points, Region, posterior_scale
 from evidentia.kernels.region import check_constrained_kernel
 from evidentia.model.bound import BoundModel
@@ -47,6 +47,7 @@ MAX_ITERATIONS = 16  # per call on the device; fewer with few points, whose mass
 RECENT = 16  # iterations that show whether points still move
 GAIN = 0.5  # rate at which the log step length adapts to the fraction of steps taken
 FEW = 8  # live points below which their covariance is meaningless
+POINTS = "live points"  # in messages
 MAX_STUCK = 0.5  # fraction of moves that leave a point in place
 
 
@@ -63,10 +64,7 @@ class NestedSettings(NamedTuple):
         """Raise ConfigurationError if a field is invalid."""
         check_count("num_particles", self.num_particles, 2)
         check_constrained_kernel("kernel", self.kernel)
-        for name, choices in (
-            ("quadrature", ("rectangle", "trapezoid")),
-            ("shrinkage", ("geometric", "arithmetic")),
-        ):
+        for name, choices in (("quadrature", get_args(Quadrature)), ("shrinkage", get_args(Shrinkage))):
             if (given := getattr(self, name)) not in choices:
                 raise ConfigurationError(f"{name} must be '{choices[0]}' or '{choices[1]}'; got {given!r}.")
         if not 0 < self.remaining < 1:
@@ -143,23 +141,22 @@ def shrink(
     variance = variance_of_log_mass(count, num_removed)
     key, key_labels, key_spread = jax.random.split(key, 3)
     live = Live(positions, jax.random.uniform(key_labels, (count,)), jnp.zeros(()))
-    log_likelihoods = _log_likelihoods(model, positions, rows)
-    check_possible(log_likelihoods, rows.span, "live points")
+    log_likelihoods = defined_log_likelihoods(model, positions, rows, POINTS)
+    check_possible(log_likelihoods, rows.span, POINTS)
     # With too few live points to estimate their spread, steps are in units of the prior's width.
     wide = None if count >= FEW else model.sample_prior(key_spread, 256)
-    expansion = None if prior.expansion is None else prior.expansion.narrowed()
     iterations, found, log_mass = [], Integral(), 0.0
     while True:
-        factor = _factor(live.positions if wide is None else wide)
+        factor = spread(live.positions if wide is None else wide)
         key, *keys = jax.random.split(key, num_iterations + 1)
-        density = prior.target, expansion, rows, _offset(log_likelihoods, rows)
+        density = prior.target, prior.on_device, rows, _offset(log_likelihoods, rows)
         live, dead, shown = _iterate(
             model, settings.kernel, prior.estimator, num_removed, jnp.stack(keys), live, factor, density
         )
-        log_likelihoods = _log_likelihoods(model, live.positions, rows)
+        log_likelihoods = defined_log_likelihoods(model, live.positions, rows, POINTS)
         widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], settings.quadrature)
         log_mass += float(np.sum(steps))
-        removed = WeightedPoints(dead, _log_likelihoods(model, dead, rows), widths)
+        removed = WeightedPoints(dead, defined_log_likelihoods(model, dead, rows, POINTS), widths)
         alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
         found = found.add(removed)
         total = found.add(alive)
@@ -249,20 +246,18 @@ def _region(model, estimator, target, expansion, rows, offset) -> Region:
     def log_density(key, positions):
         return exact(positions) if estimator.is_exact else (None, gradient(key, positions))
 
-    def draw(key, count):
-        return model.draw_prior(key, count)
-
     def likelihood_gradient(positions):
         return gradient_sum(model, positions, rows)
 
-    return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, draw)
+    return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, model.draw_prior)
 
 
 def _mean(iterations: Sequence[Iteration], name: str) -> float:
     return float(np.mean([getattr(iteration, name) for iteration in iterations[-RECENT:]]))
 
 
-def _factor(positions) -> Float[Array, "parameters parameters"]:
+def spread(positions: Float[Array, "points parameters"]) -> Float[Array, "parameters parameters"]:
+    """L with L Lᵀ the covariance of equally weighted positions."""
     count = len(positions)
     return posterior_scale(np.asarray(positions, np.float64), np.full(count, 1 / count), None, 1).factor
 
@@ -270,9 +265,3 @@ def _factor(positions) -> Float[Array, "parameters parameters"]:
 def _offset(log_likelihoods: np.ndarray, rows: Window) -> Array:
     """Log-likelihood per row at a typical live point, which keeps float32 sums accurate."""
     return jnp.float32(np.median(log_likelihoods[np.isfinite(log_likelihoods)]) / rows.size)
-
-
-def _log_likelihoods(model: BoundModel, positions, rows: Window) -> Float[np.ndarray, " points"]:
-    deviations, offset = rows.log_likelihoods(model, positions)
-    check_defined(deviations, rows.span, "live points")
-    return deviations + offset

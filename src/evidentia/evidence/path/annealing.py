@@ -15,7 +15,7 @@ from jaxtyping import Float
 from evidentia import weights
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
-from evidentia.evidence.path.population import Population
+from evidentia.evidence.path.population import Population, reweighted
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
@@ -95,11 +95,8 @@ def _reweight(
     if stop is None:
         stop = _next_stop(settings, carried, deviations, done)
     increments = (stop - done) * deviations
-    log_evidence = population.log_evidence + (stop - done) * offset
-    log_evidence += weights.log_evidence_increment(population.log_weights, increments)
-    log_weights = population.log_weights + increments
-    moved = population._replace(log_weights=log_weights, log_evidence=log_evidence)
-    return moved, stop, carried + increments, lost
+    population = population._replace(log_evidence=population.log_evidence + (stop - done) * offset)
+    return reweighted(population, increments), stop, carried + increments, lost
 
 
 def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarray, done: float) -> float:

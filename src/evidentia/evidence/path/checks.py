@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia.errors import EstimationError
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Positions, Window
 
 LogLikelihoods = Float[np.ndarray, " particles"]
 
@@ -16,6 +18,15 @@ def check_defined(log_likelihoods: LogLikelihoods, rows: str, places: str = "par
             "or -inf where the parameters rule the data out. Check the likelihood for overflow, log(0) - log(0), or "
             "parameters outside their support."
         )
+
+
+def defined_log_likelihoods(
+    model: BoundModel, positions: Positions, rows: Window, places: str
+) -> LogLikelihoods:
+    """Log-likelihoods of `rows` in nats, with the check of `check_defined`."""
+    deviations, offset = rows.log_likelihoods(model, positions)
+    check_defined(deviations, rows.span, places)
+    return deviations + offset
 
 
 def check_possible(log_likelihoods: LogLikelihoods, rows: str, places: str = "particles") -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from evidentia.evidence.method import Diagnosis
 from evidentia.evidence.path.moves import StepInfo
 from evidentia.evidence.path.population import Population
 from evidentia.model.bound import BoundModel
@@ -29,14 +30,19 @@ RECENT = 10  # moves that show the current state of the path
 def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
     """Diagnostics of a path by name; NaN for what did not occur."""
     moves = [step for step in steps if not math.isnan(step.correlation)][-RECENT:]
-    nan = float("nan")
     return {
-        "smallest_ess": min((step.ess for step in steps if not math.isnan(step.ess)), default=nan),
-        "move_correlation": float(np.median([move.correlation for move in moves])) if moves else nan,
-        "gradient_noise_share": float(np.median([move.noise_share for move in moves])) if moves else nan,
+        "smallest_ess": min((step.ess for step in steps if not math.isnan(step.ess)), default=math.nan),
+        "move_correlation": float(np.median([move.correlation for move in moves])) if moves else math.nan,
+        "gradient_noise_share": float(np.median([move.noise_share for move in moves])) if moves else math.nan,
         "height_spread": height_spread,
         "lost_particles": max((step.lost for step in steps), default=0.0),
     }
+
+
+def diagnose_path(steps: Sequence[StepInfo], height_spread: float, ess_remedy: str) -> Diagnosis:
+    """Diagnostics of a path and their signs (`measure`, `signs_of_path`)."""
+    measured = measure(steps, height_spread)
+    return Diagnosis(measured, signs_of_path(measured, ess_remedy))
 
 
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
@@ -116,4 +122,4 @@ def height_spread(model: BoundModel, rows: Rows, population: Population) -> floa
     deviations, _ = rows.log_likelihoods(model, positions)
     heights = deviations + model.log_priors(positions)
     heights = heights[np.isfinite(heights)]
-    return float(np.std(heights) / math.sqrt(positions.shape[1] / 2)) if len(heights) else float("nan")
+    return float(np.std(heights) / math.sqrt(positions.shape[1] / 2)) if len(heights) else math.nan

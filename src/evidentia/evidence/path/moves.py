@@ -10,16 +10,12 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.compilation import compiled
-from evidentia.evidence.path.population import (
-    Population,
-    resample_particles,
-    reweighted,
-    split_key,
-)
+from evidentia.evidence.path.population import Population, resample_particles, reweighted, split_key
 from evidentia.kernels import Density, Kernel, Moved, Scale, posterior_scale
+from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
-from evidentia.posterior.symmetry import Order, put_in_order, within
+from evidentia.posterior.symmetry import Order, relabel, within
 from evidentia.posterior.target import Target, expand_prior, expand_target, log_target
 
 NOISE_PARTICLES = 32  # particles at which the gradient noise is measured
@@ -111,27 +107,22 @@ def move(
     Interchangeable components that were put in order stay in order if the kernel uses the exact
     density.
     """
-    expansion = None
-    if not prepared.estimator.is_exact and prepared.expansion is not None:
-        expansion = prepared.expansion.narrowed()
-    is_log, spread = (None, None) if order is None else (order.is_log, (order.mean, order.variance))
-    return _move(
-        model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, is_log, spread
-    )
+    expansion = prepared.on_device
+    return _move(model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, order)
 
 
-@compiled(static_argnames=("model", "kernel", "estimator", "is_log"))
-def _move(model, kernel, estimator, key, positions, target, expansion, scale, is_log, spread):
+@compiled(static_argnames=("model", "kernel", "estimator"))
+def _move(model, kernel, estimator, key, positions, target, expansion, scale, order):
     key_first, key_second, key_move = jax.random.split(key, 3)
     log_density = log_target(model, target)
-    if spread is not None:
-        log_density = within(model, Order(spread[0], spread[1], is_log), log_density)
+    if order is not None:
+        log_density = within(model, order, log_density)
     gradient = estimator.function(model, target, expansion)
     noise = noise_share = jnp.zeros(())
     if kernel.needs == "gradient" and not estimator.is_exact:
         few = positions[:NOISE_PARTICLES]
         differences = gradient(key_first, few) - gradient(key_second, few)
-        noise = 0.5 * jnp.mean((differences @ scale.factor) ** 2)  # in whitened coordinates
+        noise = noise_variance(differences @ scale.factor)  # in whitened coordinates
         noise_share = kernel.noise_share(differences, scale)
     moved = kernel.move(key_move, positions, Density(log_density, gradient), scale)
     return moved, noise, noise_share, largest_correlation(positions, moved.positions)
@@ -165,8 +156,7 @@ def _in_order(
     settings: PathSettings, model: BoundModel, population: Population, shares: np.ndarray
 ) -> tuple[Population, Order | None]:
     """Put interchangeable components in a common order if the kernel or gradient needs it."""
-    needs_spread = settings.kernel.is_scaled or settings.gradient.needs_centre
-    if not model.exchangeable or not needs_spread:
+    if not model.exchangeable or not (settings.kernel.is_scaled or settings.gradient.needs_centre):
         return population, None
-    positions, order = put_in_order(model, population.positions, shares)
+    positions, order = relabel(model, population.positions, shares)
     return population._replace(positions=positions), order

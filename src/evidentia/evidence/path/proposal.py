@@ -65,8 +65,7 @@ class Proposal(NamedTuple):
 
 def about_one_mode(model: BoundModel, rows: Rows, particles: Particles) -> Proposal | None:
     """A proposal at the mode nearest to the mean of the particles; None if there is none."""
-    found = newton(model, rows, particles.mean)
-    return None if found is None else Proposal((found,))
+    return _about(model, [newton(model, rows, particles.mean)])
 
 
 def about_many_modes(

@@ -32,11 +32,7 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import relabel, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
-BATCHES = (
-    1,
-    4,
-    32,
-)  # maximum number of batches, of one draw per particle, for each successively richer proposal
+BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
 MIN_LEARNT = 10.0  # effective draws needed to improve a proposal
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MISSED = 0.05  # fraction of the posterior that the proposal may miss
@@ -115,7 +111,7 @@ def weighted_particles(model: BoundModel, population: Population) -> Particles:
     share = np.exp(weights.normalise(population.log_weights))
     positions = population.positions
     if model.exchangeable:
-        positions = relabel(model, positions, share)
+        positions, _ = relabel(model, positions, share)
     return Particles(np.asarray(positions, np.float64), share)
 
 
