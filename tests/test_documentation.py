@@ -72,7 +72,7 @@ def folder_of_a_reader(tmp_path, monkeypatch):
     compilation_cache.reset_cache()
 
 
-QUICK = {"docs/architecture.md", "README.md", "docs/index.md", "docs/start.md", "docs/streaming.md"}
+QUICK = {"docs/architecture.md", "README.md", "docs/index.md", "docs/start.md"}
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_a_single_row_is_refused():
         ev.estimate(MODEL, {"x": np.zeros((1, 3)), "y": np.zeros(1)})
 
 
+@pytest.mark.reference
 def test_a_target_for_the_standard_error_is_reached():
     model, small = MODEL, data(200)
     method = ev.SMC(num_particles=32)

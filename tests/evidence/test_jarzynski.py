@@ -11,6 +11,8 @@ from evidentia.kernels import ULA
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
+pytestmark = pytest.mark.reference
+
 LARGE = 0.35  # 1.4 times the variance of the narrow end, where Langevin steps are stable up to 2
 NUM_STEPS, MEAN, PRECISION = 20, 1.0, 4.0
 

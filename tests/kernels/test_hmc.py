@@ -33,6 +33,7 @@ def test_reaches_a_gaussian_from_elsewhere():
     assert np.var(moved) == pytest.approx(1, rel=targets.SAMPLING_ERROR)
 
 
+@pytest.mark.reference
 def test_keeps_a_skewed_target_without_bias():
     class OfDensity:
         def move(self, key, positions, density, scale):
@@ -41,6 +42,7 @@ def test_keeps_a_skewed_target_without_bias():
     targets.assert_keeps_a_skewed_target(OfDensity(), 0.0, 0.0)
 
 
+@pytest.mark.reference
 def test_keeps_a_funnel_that_baoab_does_not():
     key_v, key_x = jax.random.split(jax.random.key(1))
     v = jax.random.normal(key_v, (targets.NUM_PARTICLES,))

@@ -34,6 +34,7 @@ def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
     assert abs(found.mean() - MAXIMISER) < 4 * found.std(ddof=1) / np.sqrt(6) and found.std() < 0.15, found
 
 
+@pytest.mark.reference
 def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
     """With h = 0.8 posterior variances, plain Langevin particles are wider by 1 / (1 - 0.4)."""
     method = JALAEM(num_particles=400, step_size=0.4, optimizer=optax.adam(0.05))
@@ -53,6 +54,7 @@ def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
     assert np.mean((plain.particles - (plain.theta + Y) / 2) ** 2) > 0.7
 
 
+@pytest.mark.reference
 def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
     """θ jumps by one per step, and the particles by twice their posterior variance."""
     wild = {"num_particles": 400, "step_size": 1.0, "optimizer": optax.adam(1.0)}
@@ -133,6 +135,7 @@ def test_an_error_half_way_hands_out_the_steps_before():
 
 
 @pytest.mark.parametrize(("kind", "num_particles"), [(PGD, 100), (SOUL, 30)])
+@pytest.mark.reference
 def test_mini_batches_of_the_joint_are_right_on_average(kind, num_particles):
     """One latent mean for 500 rows: y_i ~ N(x, 1), x ~ N(θ, 1), so θ* is the mean of the rows."""
     rows = np.random.default_rng(1).normal(2.0, 1.0, 500).astype(np.float32)

@@ -20,6 +20,7 @@ def groups(y):
     numpyro.sample("y", dist.Normal(effect, 1.0).to_event(1), obs=y)
 
 
+@pytest.mark.reference
 def test_a_numpyro_function_with_named_parameters_ends_at_the_exact_maximiser():
     """y ~ N(centre, scale² + 1), so the maximiser is the mean of y, and its variance minus one.
 

@@ -69,6 +69,7 @@ def test_log_prior_integrates_to_one_in_two_dimensions(prior):
     assert density.sum() * (line[1] - line[0]) ** 2 == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.reference
 def test_constrained_draws_have_the_moments_of_the_prior():
     priors = {
         "simplex": dist.Dirichlet(jnp.array([1.0, 2.0, 4.0])),

@@ -23,6 +23,7 @@ def test_the_next_row_falls_into_each_bin_with_the_probability_that_is_said():
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(len(ratios))
 
 
+@pytest.mark.reference
 def test_no_more_false_alarms_than_the_rate_where_the_model_is_wrong():
     """Measured: run lengths of 74 batches (20 required), but 18 by the wrong model's evidence."""
     found = experiment.false_alarms("Student t, histogram", 0.05, 1, horizon=60, num_streams=200)

@@ -26,6 +26,7 @@ def random_orders(count, components=3):
     return jnp.asarray([generator.permutation(components) for _ in range(count)])
 
 
+@pytest.mark.reference
 def test_reordering_leaves_the_likelihood_and_permutes_the_parameters(bound):
     positions, orders = bound.sample_prior(jax.random.key(0), 50), random_orders(50)
     moved = reorder(bound, positions, orders)

@@ -44,6 +44,7 @@ def watching(data):
     return session, fed(session, data, range(10))
 
 
+@pytest.mark.reference
 def test_each_model_finds_what_it_finds_alone(data):
     session = new_session()
     fed(session, data, range(4))

@@ -87,6 +87,7 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
 @pytest.mark.filterwarnings(
     "ignore::evidentia.errors.DiagnosticWarning"
 )  # on the path, particles stay in their modes
+@pytest.mark.reference
 def test_two_modes_are_both_counted(symmetric):
     model, y = symmetric
     grid = np.linspace(-6, 6, 200_001)

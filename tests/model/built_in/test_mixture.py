@@ -57,6 +57,7 @@ def test_the_published_model_has_25_parameters_of_which_24_are_free(bound):
     assert bound.num_parameters == 24
 
 
+@pytest.mark.reference
 def test_prior_draws_have_the_quantiles_of_the_published_prior(params):
     np.testing.assert_allclose(params["weights"].sum(1), 1.0, rtol=1e-5)
     samples = {
