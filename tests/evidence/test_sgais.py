@@ -204,6 +204,7 @@ def test_exact_gradients_whatever_the_gradient_was():
     ],
 )
 @pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
+@pytest.mark.reference
 def test_what_the_paper_varies_can_be_varied(change):
     model, data = linear_problem(1500, 5)
     evidence = ev.estimate(model, data, method=replace(ev.SGAIS.published(), **change))

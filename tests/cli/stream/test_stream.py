@@ -285,6 +285,7 @@ def wait_for_rows(folder, rows):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.reference
 def test_killed_and_resumed_is_as_never_killed(stream, write, tmp_path):
     """Killed twice, at different times after a checkpoint; benchmarks/kills.py does 50 kills."""
     path = write()

@@ -29,7 +29,9 @@ def warnings_of(method, data=DATA, model=MODEL):
     return evidence.diagnostics["warnings"], " ".join(str(warning.message) for warning in caught)
 
 
-@pytest.mark.parametrize("method", [ev.SGAIS(), ev.SGAIS(refresh=False)])
+@pytest.mark.parametrize(
+    "method", [ev.SGAIS(), pytest.param(ev.SGAIS(refresh=False), marks=pytest.mark.reference)]
+)
 def test_a_healthy_run_is_silent(method):
     evidence = ev.estimate(MODEL, MANY, method=method)  # warnings are errors in the tests
     assert evidence.diagnostics["warnings"] == ""
