@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evidentia.result import Evidence, Trajectory
+from evidentia.result import Evidence
+from evidentia.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import evidentia
 SOURCE = Path(evidentia.__file__).parent
 LAYERS = (
     {"errors", "weights"},
-    {"compilation"},
+    {"compilation", "trajectory"},
     {"model", "kernels", "data", "checkpoint"},
     {"posterior"},
     {"evidence", "display"},

@@ -53,7 +53,8 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.monitor.prediction import Prediction
     from evidentia.online.online import Online, OnlineUpdate
     from evidentia.posterior import gradients
-    from evidentia.result import Evidence, Trajectory
+    from evidentia.result import Evidence
+    from evidentia.trajectory import Trajectory
 
     __version__: str
 
@@ -84,7 +85,8 @@ _NAMES = {  # where the others are defined
     "monitor.e_detector": ("EDetector",),
     "monitor.prediction": ("Prediction",),
     "online.online": ("Online", "OnlineUpdate"),
-    "result": ("Evidence", "Trajectory"),
+    "result": ("Evidence",),
+    "trajectory": ("Trajectory",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

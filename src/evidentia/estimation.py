@@ -32,7 +32,8 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.online import Online
 from evidentia.posterior.rows import Window
-from evidentia.result import Evidence, make_evidence, trajectory_of
+from evidentia.result import Evidence, make_evidence
+from evidentia.trajectory import trajectory_of
 
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress

@@ -21,7 +21,7 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.past import Arriving, StreamPast
-from evidentia.result import Trajectory, trajectory_of
+from evidentia.trajectory import Trajectory, trajectory_of
 
 RECENT = 64  # annealing steps used for diagnostics
 
