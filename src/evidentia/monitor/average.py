@@ -14,8 +14,7 @@ from evidentia.comparison import model_probabilities, prior_of
 from evidentia.display import text
 from evidentia.errors import ConfigurationError
 from evidentia.monitor.prediction import Prediction, predict
-from evidentia.monitor.protocols import OnlineLike, all_or_none
-from evidentia.online.state import OnlineUpdate
+from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
 
 
 class AverageUpdate(NamedTuple):
@@ -37,7 +36,7 @@ class AverageUpdate(NamedTuple):
     log_predictive: float
     log_evidence: float
     probabilities: dict[str, float]
-    updates: dict[str, OnlineUpdate]
+    updates: dict[str, UpdateLike]
 
 
 class AverageState(NamedTuple):

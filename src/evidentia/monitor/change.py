@@ -12,8 +12,7 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.monitor.e_detector import Change, EDetector, EDetectorState
-from evidentia.monitor.protocols import OnlineLike, all_or_none
-from evidentia.online.state import OnlineUpdate
+from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
 
 ON_CHANGE = (None, "restart", "forget")
 STEPS_KEPT = 100  # batches whose annealing steps are kept for comparison
@@ -37,7 +36,7 @@ class ChangeReport(NamedTuple):
             second sign of a change, without a guarantee.
     """
 
-    update: OnlineUpdate
+    update: UpdateLike
     alarm: Change | None
     num_observations: int
     log_e_value: float
@@ -234,7 +233,7 @@ class ChangeDetector:
             int(np.random.SeedSequence((self.seed, self._num_started)).generate_state(1)[0] >> 1)
         )
 
-    def _annealing(self, update: OnlineUpdate) -> tuple[float, bool]:
+    def _annealing(self, update: UpdateLike) -> tuple[float, bool]:
         steps, earlier = update.num_annealing_steps, self._steps
         if update.num_observations > update.batch_size:  # excludes annealing from the prior
             self._steps = np.append(earlier, np.int64(steps))[-STEPS_KEPT:]

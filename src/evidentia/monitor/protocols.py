@@ -9,7 +9,44 @@ from typing import Any, Protocol
 from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.online.state import OnlineUpdate
+
+class UpdateLike(Protocol):
+    """The fields of the result of `Online.update` that are used here; log evidences in nats."""
+
+    @property
+    def num_observations(self) -> int:
+        """Rows seen so far, including the batch."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of the batch."""
+        ...
+
+    @property
+    def log_predictive(self) -> float:
+        """log p(batch | rows before)."""
+        ...
+
+    @property
+    def log_predictive_standard_error(self) -> float:
+        """Standard error of `log_predictive`; NaN if unknown."""
+        ...
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence of all rows seen."""
+        ...
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `log_evidence`."""
+        ...
+
+    @property
+    def num_annealing_steps(self) -> int:
+        """Annealing steps of the batch."""
+        ...
 
 
 class OnlineLike(Protocol):
@@ -30,8 +67,8 @@ class OnlineLike(Protocol):
         """Standard error of `log_evidence`, in nats."""
         ...
 
-    def update(self, batch: Any) -> OnlineUpdate:
-        """Update with a batch; all fields of the result but `seconds` are used."""
+    def update(self, batch: Any) -> UpdateLike:
+        """Update with a batch."""
         ...
 
     def restarted(self, seed: int) -> OnlineLike:
