@@ -6,12 +6,14 @@ closes over another value makes another model.
 """
 
 import hashlib
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Float
 
 from evidentia.model.program import Densities, Observations
@@ -56,15 +58,41 @@ def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, 
 
         return densities.draw(key), jax.grad(log_posterior)(position)
 
-    lowered = jax.jit(values).lower(positions, batches)
+    traced = jax.jit(values).trace(positions, batches)
     key = jax.eval_shape(lambda: jax.random.key(0))
-    rest = jax.jit(the_rest).lower(key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
+    rest = jax.jit(the_rest).trace(key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
     # The texts do not contain the names of parameters and data.
     names = tuple(densities.sites.items()), exchangeable, jax.tree.structure(batches), bool(densities.rows)
-    text = f"{lowered.as_text()}{rest.as_text()}{names}"
-    identity = hashlib.sha256(text.encode()).hexdigest()
+    lowered = traced.lower()
+    digest = hashlib.sha256(f"{lowered.as_text()}{rest.lower().as_text()}{names}".encode())
+    for constant in (*_constants(traced.jaxpr), *_constants(rest.jaxpr)):
+        digest.update(f"{constant.shape}{constant.dtype}".encode() + constant.tobytes())
+    identity = digest.hexdigest()
     compiled = _compiled(_Lowered(identity, lowered))
     return identity, Values(*jax.tree.map(np.asarray, compiled(positions, batches)))
+
+
+def _constants(value: Any) -> Iterator[np.ndarray]:
+    """The arrays that a traced program closes over.
+
+    JAX may pass them to the program as arguments instead of writing them into its text
+    (`jax_use_simplified_jaxpr_constants`).
+    """
+    if isinstance(value, ClosedJaxpr):
+        yield from map(_plain, value.consts)
+        value = value.jaxpr
+    if isinstance(value, Jaxpr):
+        for equation in value.eqns:
+            yield from (_plain(each.val) for each in equation.invars if isinstance(each, Literal))
+            yield from _constants(tuple(equation.params.values()))
+    elif isinstance(value, tuple | list):
+        for entry in value:
+            yield from _constants(entry)
+
+
+def _plain(constant: Any) -> np.ndarray:
+    is_key = jnp.issubdtype(jnp.result_type(constant), jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(constant) if is_key else constant)
 
 
 class _Lowered(NamedTuple):
