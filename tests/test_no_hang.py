@@ -29,3 +29,23 @@ def test_a_fresh_process_comes_to_its_end(kind, dimension, num_cores):
 
 def test_there_are_fifty_runs():
     assert 2 * len(RUNS) == 50
+
+
+@pytest.mark.reference
+def test_a_process_that_hangs_is_found():
+    """It sleeps, as threads do that wait for each other, and would go on for ten minutes."""
+    code = (
+        "import threading, time, one_fresh_run; one_fresh_run.PATIENCE = 2; "
+        "threading.Thread(target=one_fresh_run.watch, daemon=True).start(); time.sleep(600)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=SCRIPT.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert "in <module>" in done.stderr
