@@ -1,5 +1,6 @@
 """`estimate`: argument checks, progress, interruption, and no change of JAX's precision."""
 
+import re
 import sys
 
 import jax
@@ -109,6 +110,22 @@ def test_ctrl_c_returns_what_was_known_by_then():
         )
     assert not evidence.completed and np.isfinite(evidence.log_evidence)
     assert evidence.num_observations == 200 and len(evidence.trajectory) == 1
+
+
+def test_ctrl_c_in_a_second_run_returns_the_first():
+    method, chunks = ev.SMC(num_particles=32), []
+
+    def interrupt(update):
+        chunks.append(update.num_observations)
+        if len(chunks) == 30:  # the first run has twenty
+            raise KeyboardInterrupt
+
+    with pytest.warns(ev.EvidenceWarning) as caught:
+        evidence = ev.estimate(MODEL, data(200), method=method, target_standard_error=0.4, progress=interrupt)
+    assert len(chunks) == 30 and evidence.completed and evidence.num_particles == 32
+    assert re.match(
+        r"the run with \d+ particles was stopped; the result is that with 32\.", str(caught[0].message)
+    )
 
 
 def test_a_target_out_of_reach_is_reported(monkeypatch):

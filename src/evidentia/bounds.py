@@ -16,9 +16,9 @@ from evidentia.data.arrays import as_arrays, num_rows, on_device
 from evidentia.display import text
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import ConfigurationError, ModelError, check_seed
+from evidentia.evidence import reverse
 from evidentia.evidence.ais import AIS
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.path import reverse
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.smc import SMC
 from evidentia.model.bound import BoundModel

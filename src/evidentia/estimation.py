@@ -89,9 +89,16 @@ def estimate(
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
             larger = replace(chosen, num_particles=more)  # type: ignore[type-var]
             try:
-                evidence, messages = _drive(make_run(larger), report)
+                found, messages = _drive(make_run(larger), report)
+                if not found.completed:
+                    raise KeyboardInterrupt
+                evidence = found
             except KeyboardInterrupt:
-                break  # the result is the evidence of the previous run
+                messages = [
+                    f"the run with {more:,} particles was stopped; the result is that with "
+                    f"{evidence.method.num_particles:,}."
+                ]
+                break
             except EvidentiaError as error:  # for example, the source can be read only once
                 error.evidence = evidence
                 raise

@@ -209,11 +209,10 @@ def make_evidence(
     *,
     seconds: float,
     completed: bool,
-    more: Mapping[str, float | int | str] | None = None,
 ) -> Evidence:
     """Make the `Evidence` of a run; nothing else makes one.
 
-    `particles` are unconstrained positions and log weights; `more` is added to the diagnostics.
+    `particles` are unconstrained positions and log weights.
     """
     positions, log_weights = particles
     posterior = {name: np.asarray(values) for name, values in model.constrain(positions).items()}
@@ -229,7 +228,7 @@ def make_evidence(
         seed=seed,
         seconds=seconds,
         completed=completed,
-        diagnostics={**diagnosis.measured, "warnings": "; ".join(diagnosis.signs), **(more or {})},
+        diagnostics={**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)},
         signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
     )
 

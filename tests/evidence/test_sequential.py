@@ -98,6 +98,8 @@ def test_data_shorter_than_the_initial_rows_are_the_initial_estimator_s():
             {"exact_kernel": ev.kernels.BAOAB()},
             r"exact_kernel must be a move that uses.*kernels\.HMC\(\); got BAOAB.* needs a gradient",
         ),
+        ({"exact_kernel": ev.kernels.ULA()}, r"exact_kernel must not weight the particles.*got ULA"),
+        ({"gradient": 5}, r"gradient must be an estimator such as gradients\.ControlVariate\(\); got 5\."),
         ({"initial": 5}, r"initial must be a configuration such as NestedSampling\(\); got 5\."),
     ],
 )

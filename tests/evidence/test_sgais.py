@@ -220,6 +220,12 @@ def test_what_the_paper_varies_can_be_varied(change):
         ({"num_particles": 1}, r"num_particles must be an integer of at least 2; got 1\."),
         ({"chunk_size": 0}, r"chunk_size must be an integer of at least 1; got 0\."),
         ({"chunk_growth": -0.1}, r"chunk_growth must not be negative; got -0\.1\."),
+        ({"gradient": ev.gradients.MiniBatch}, r"gradient must be an estimator such as .*; got <class"),
+        (
+            {"kernel": ev.kernels.MALA(), "stochastic_gradient": False},
+            r"kernel must be a move along gradient",
+        ),
+        ({"gradient": FullBatch(), "exact_kernel": ev.kernels.SGHMC()}, r"exact_kernel must be a move that"),
         ({"target_ess": 5}, r"target_ess is a fraction of the particles between 0 and 1; got 5\."),
     ],
 )

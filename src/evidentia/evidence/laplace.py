@@ -14,6 +14,7 @@ from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
+from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.evidence.path.redrawing import MIN_ESS, log_ratio
 from evidentia.model.bound import BoundModel
@@ -93,7 +94,7 @@ class Laplace:
         proposal = Proposal(modes)
 
         def weigh(key, size):
-            positions = proposal.draw(_generator(key), size)
+            positions = proposal.draw(host_generator(key), size)
             deviations, offset = log_ratio(model, rows, proposal, positions)
             return positions, deviations + offset
 
@@ -111,7 +112,7 @@ class Laplace:
 
     def _approximation(self, model, rows, modes: tuple[LocalGaussian, ...], key) -> Snapshot:
         log_masses = np.array([mode.log_mass for mode in modes])
-        generator = _generator(key)
+        generator = host_generator(key)
         counts = generator.multinomial(self.num_particles, np.exp(weights.normalise(log_masses)))
         draws = [mode.draw(generator, count) for mode, count in zip(modes, counts, strict=True)]
         log_evidence = weights.log_sum_exp(log_masses) + math.log(num_orders(model))
@@ -123,10 +124,6 @@ class Laplace:
             share_done=1.0,
             diagnose=lambda: Diagnosis({"ess": math.nan, "pareto_shape": math.nan, "num_modes": len(modes)}),
         )
-
-
-def _generator(key: Array) -> np.random.Generator:
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagnosis:

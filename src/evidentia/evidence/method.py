@@ -63,8 +63,8 @@ class Snapshot(NamedTuple):
     """The estimate and particles after one step of a method.
 
     Attributes:
-        estimate: the estimate for the first `num_observations` rows; None until there is one.
-        num_observations: zero until there is an estimate.
+        estimate: the estimate for the first `num_observations` rows; while that is zero, the
+            estimate of the path so far, or None.
         positions, log_weights: the particles.
         num_steps: annealing steps or iterations of this step alone.
         share_done: fraction of the run done, from 0 to 1; None if the number of rows determines

@@ -17,11 +17,11 @@ from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, Weighted
 from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink, spread
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
 from evidentia.evidence.path.moves import NOISE_PARTICLES
-from evidentia.evidence.path.population import Population
+from evidentia.evidence.path.population import Population, host_generator
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gradients import FullBatch, Prepared
+from evidentia.posterior.gradients import FullBatch, Prepared, check_gradient
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import posterior
 
@@ -84,6 +84,7 @@ class OnlineNestedSampling(ChunkedMethod):
         self.settings.check()
         check_count("num_particles", self.num_particles, FEW)  # enough to estimate the posterior's spread
         check_count("chunk_size", self.chunk_size, 1)
+        check_gradient(self.gradient)
         if self.chunk_growth < 0:
             raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
         if isinstance(self.kernel, Rejection):
@@ -118,7 +119,7 @@ class OnlineNestedSampling(ChunkedMethod):
         population = state.population
         key, key_shrink, key_noise, key_reservoir = jax.random.split(population.key, 4)
         prior = self._prepare(model, population, past, key_noise)
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(key_reservoir)))
+        generator = host_generator(key_reservoir)
         reservoir, iterations = WeightedReservoir(self.num_particles), []
         stage: Stage | None = None
         for stage in shrink(self.settings, model, prior, chunk, population.positions, key_shrink):
@@ -158,7 +159,7 @@ class OnlineNestedSampling(ChunkedMethod):
         if prior.estimator.is_exact:
             return prior
         few, factor = positions[:NOISE_PARTICLES], spread(positions)
-        noise = _noise(model, prior.estimator, key, few, prior.target, prior.on_device, factor)
+        noise = _noise(model, prior.estimator, key, few, prior.target, prior.device_expansion, factor)
         return prior._replace(memory=self.gradient.adapt(prior.memory, float(noise)))
 
 

@@ -20,7 +20,7 @@ from evidentia.evidence.path.population import Population
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gradients import ControlVariate, MiniBatch
+from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradient
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
 
@@ -81,8 +81,14 @@ class Sequential(ChunkedMethod):
         check_count("num_moves", self.num_moves, 1)
         check_count("initial_rows", self.initial_rows, 2)
         check_kernel("kernel", self.kernel, "gradient")
+        check_gradient(self.gradient)
         if self.exact_kernel is not None:
             check_kernel("exact_kernel", self.exact_kernel, "log_density")
+        if getattr(self.exact_kernel, "is_reweighting", False):
+            raise ConfigurationError(
+                f"exact_kernel must not weight the particles, which carry no weights here; got {self.exact_kernel!r}. "
+                "Use kernels.MALA() or kernels.HMC()."
+            )
         if self.initial is not None and (
             isinstance(self.initial, type) or not isinstance(self.initial, Method)
         ):
@@ -95,7 +101,7 @@ class Sequential(ChunkedMethod):
         """The MaxEnt paper's settings: 10 particles, 20 SGHMC steps, mini-batches of 500 rows.
 
         Without `initial` it starts from the prior; `initial=ev.NestedSampling.published()` gives
-        the paper's hybrid.
+        the paper's hybrid, with ten live points instead of two.
         """
         return cls(
             num_particles=10,

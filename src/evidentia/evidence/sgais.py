@@ -26,7 +26,7 @@ from evidentia.evidence.path.redrawing import redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
+from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch, check_gradient
 from evidentia.posterior.rows import Rows, Window
 
 
@@ -101,13 +101,8 @@ class SGAIS(RedrawingMethod):
         check_target_ess(self.target_ess)
         if not self.stochastic_gradient:
             object.__setattr__(self, "gradient", FullBatch())
-        is_exact = isinstance(self.gradient, FullBatch)
-        if not is_exact and getattr(self.kernel, "needs", None) == "log_density":
-            raise ConfigurationError(
-                f"kernel must be one that takes gradient estimates; got {self.kernel!r}, which needs exact densities. Pass "
-                "it as exact_kernel, or set stochastic_gradient=False."
-            )
-        check_kernel("kernel", self.kernel, "gradient", "log_density")
+        check_kernel("kernel", self.kernel, "gradient")
+        check_gradient(self.gradient)
         if self.exact_kernel is not None:
             check_kernel("exact_kernel", self.exact_kernel, "log_density")
 
@@ -201,8 +196,13 @@ class SGAIS(RedrawingMethod):
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
         measured["num_refreshes"] = sum(info.is_redrawn for info in infos)
         measured["pareto_shape"] = infos[-1].pareto_shape
-        find = diagnostics.signs_of_draws if is_redrawn else diagnostics.signs_of_path
-        return Diagnosis({**measured, **_variance_shares(infos)}, find(measured))
+        remedy = diagnostics.SMALLER_CHUNKS if self.resample else "resample=True"
+        signs = (
+            diagnostics.signs_of_draws(measured)
+            if is_redrawn
+            else diagnostics.signs_of_path(measured, remedy)
+        )
+        return Diagnosis({**measured, **_variance_shares(infos)}, signs)
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:

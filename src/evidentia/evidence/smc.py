@@ -102,4 +102,4 @@ class SMC(ChunkedMethod):
         """Diagnostics of a run over `rows`."""
         spread = diagnostics.height_spread(model, rows, state.population)
         steps = [step for info in infos for step in info.steps]
-        return diagnostics.diagnose_path(steps, spread, "a smaller chunk_size")
+        return diagnostics.diagnose_path(steps, spread)

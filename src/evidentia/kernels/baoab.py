@@ -95,6 +95,9 @@ class BAOAB(GradientKernel):
         return Moved(jnp.where(is_finite, moved, positions))
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of gradient noise; half a kick acts on each side of the drift."""
+        """The share of gradient noise; half a kick acts on each side of the drift.
+
+        An upper bound where the target is rough, since steps are shorter there.
+        """
         added = self.step_size**2 * noise_variance(differences @ scale.factor)
         return added / (1 - jnp.exp(-2 * self.friction * self.step_size))

@@ -6,6 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+AGREEMENT = 2.0  # factor by which the mean squared distance may differ from a Gaussian's
+
 
 class Scale(NamedTuple):
     """`factor` is L, with L Lᵀ the covariance of the density; `num_observations` counts rows."""
@@ -37,9 +39,6 @@ def posterior_scale(
         if 1 / AGREEMENT < distance < AGREEMENT:
             factor = np.linalg.inv(root).T
     return Scale(jnp.asarray(factor, jnp.float32), num_observations)
-
-
-AGREEMENT = 2.0
 
 
 def _particle_factor(deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -124,15 +124,9 @@ class Model:
         is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
         return callable(self.prior) and not is_distribution
 
-    @property
-    def _is_hierarchical(self) -> bool:
-        return isinstance(self.prior, Mapping) and not all(
-            isinstance(value, dist.Distribution) for value in self.prior.values()
-        )
-
     def _bind(self, batch: Observations) -> BoundModel:
         few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
-        if callable(self.prior):
+        if self._is_numpyro:
             statements.check_arguments(self.prior, batch)
             found = statements.statements_of(self.prior, few)
             statements.check_splits_by_row(found, statements.statements_of(self.prior, more), few, more)
@@ -151,6 +145,8 @@ class Model:
         bound = BoundModel(self.name, densities, exchangeable, self.sample_posterior, identity)
         if exchangeable:
             checks.check_exchangeable(bound, few)
-        if not self._is_numpyro and not self._is_hierarchical:
+        if isinstance(self.prior, Mapping) and all(
+            isinstance(value, dist.Distribution) for value in self.prior.values()
+        ):
             checks.check_parameters_used(densities, few)
         return bound

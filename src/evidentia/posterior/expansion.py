@@ -33,7 +33,7 @@ class Expansion(NamedTuple):
 
     def plus(self, other: "Expansion", weight: Float[Number, ""] | float = 1.0) -> "Expansion":
         """`self + weight * other`, for two expansions about the same centre."""
-        sums = (mine + weight * its for mine, its in zip(self[1:], other[1:], strict=True))
+        sums = (a + weight * b for a, b in zip(self[1:], other[1:], strict=True))
         return Expansion(self.centre, *sums)
 
     def narrowed(self) -> "Expansion":

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import check_count
+from evidentia.errors import ConfigurationError, check_count
 from evidentia.kernels.kernel import Gradient
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
     expansion: Expansion | None = None
 
     @property
-    def on_device(self) -> Expansion | None:
+    def device_expansion(self) -> Expansion | None:
         """The expansion in float32 for `function`; None if the gradient is exact."""
         return None if self.estimator.is_exact or self.expansion is None else self.expansion.narrowed()
 
@@ -182,6 +182,7 @@ class ControlVariate:
 
     def __post_init__(self):
         check_count("batch_size", self.batch_size, 1)
+        check_count("exact_rows", self.exact_rows, 0)
 
     def prepare(
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre: Centre
@@ -223,8 +224,8 @@ class ControlVariate:
             return recentred(self.batch_size)
         expansion = memory.past
         if memory.num_rows < past.size:
-            news = past.part(memory.num_rows, past.size)
-            expansion = expansion.plus(news.expand(model, expansion.centre))
+            new = past.part(memory.num_rows, past.size)
+            expansion = expansion.plus(new.expand(model, expansion.centre))
         return memory._replace(past=expansion, num_rows=past.size, age=memory.age + 1)
 
     def _smaller(self, batch_size: int) -> int:
@@ -246,7 +247,11 @@ class ControlVariate:
         def gradient(key: Array, positions: Positions) -> Positions:
             key_past, key_chunk = jax.random.split(key)
             of_past = remainders(key_past, positions, past, self.batch_size)
-            of_chunk = remainders(key_chunk, positions, chunk, self.batch_size // 4 + 1)
+            of_chunk = jax.lax.cond(
+                chunk.size > 0,
+                lambda: remainders(key_chunk, positions, chunk, self.batch_size // 4 + 1),
+                lambda: jnp.zeros_like(positions),
+            )
             noise = past.weight * past.size * of_past + target.temperature * chunk.size * of_chunk
             return prior_gradient(model, positions) + expansion.slope(positions) + noise
 
@@ -266,6 +271,15 @@ class ControlVariate:
         if memory.age == 0:
             return memory._replace(batch_size=STEP * memory.batch_size)
         return memory._replace(recentre_at=NOW)
+
+
+def check_gradient(gradient: Any) -> None:
+    """Raise ConfigurationError unless `gradient` is the configuration of an estimator."""
+    methods = "prepare", "function", "adapt"
+    if isinstance(gradient, type) or not all(callable(getattr(gradient, name, None)) for name in methods):
+        raise ConfigurationError(
+            f"gradient must be an estimator such as gradients.ControlVariate(); got {gradient!r}."
+        )
 
 
 def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:

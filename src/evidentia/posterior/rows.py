@@ -39,6 +39,11 @@ class Rows(Protocol):
         """The number of rows."""
         ...
 
+    @property
+    def size(self) -> int:
+        """The number of rows that one evaluation visits: fewer, if some represent others."""
+        ...
+
     def sample(self, count: int) -> "Window":
         """At most `count` rows, spread evenly, on the device."""
         ...

@@ -115,8 +115,7 @@ def within(
 
 def _costs(components, mean, variance, numpy):
     """Distances of components to the means, for each particle as (new place, old place)."""
-    distances = (components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None]
-    return numpy.sum(distances + numpy.log(variance)[None, :, None], axis=-1)
+    return numpy.sum((components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None], axis=-1)
 
 
 def symmetrised(
@@ -124,7 +123,11 @@ def symmetrised(
     log_density: Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]],
     positions: Float[Array, "draws parameters"],
 ) -> Float[np.ndarray, " draws"]:
-    """Log of the average of a density over all orders of interchangeable components, if any."""
+    """Log of the average of a density over all orders of interchangeable components, if any.
+
+    Above `FULL_SUM` components, only the identity and swaps of two are added: a lower bound, which
+    is close where other orders are far from the density.
+    """
     if not model.exchangeable:
         return log_density(np.asarray(positions, np.float64))
     orders = _orders(model.parameter_shapes[model.exchangeable[0]][0])

@@ -1,5 +1,7 @@
 """Proposals: density and draws agree; modes are found, kept and dropped; moments are matched."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -93,3 +95,10 @@ def test_particles_of_which_none_leads_to_a_mode(particles):
     y = np.zeros(10, np.float32)
     rows = Window(jnp.asarray(y), 0, 10)
     assert about_many_modes(model.bind(y), rows, particles, np.random.default_rng(0)) is None
+
+
+def test_few_rows_of_a_stream_are_searched_however_many_they_represent(problem, particles):
+    model, rows = problem
+    stream = replace(rows, weight=1e5)
+    assert stream.num_observations == 10_000_000
+    assert len(about_many_modes(model, stream, particles, np.random.default_rng(0)).modes) == 2

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from evidentia.compilation import compiled
 from evidentia.errors import EstimationError
+from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.modes import FEW_ROWS, climb, find_modes, likely_draws
@@ -68,7 +69,7 @@ def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarr
     modes = find_modes(model, rows, key_modes)
     if modes:
         factor = np.linalg.inv(np.linalg.cholesky(modes[0].precision)).T
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(key_draw)))
+        generator = host_generator(key_draw)
         starts = np.asarray(Proposal(modes).draw(generator, NUM_CHAINS), np.float64)
         return Frame(modes[0].mode, factor), starts  # pyright: ignore[reportArgumentType]
     few = rows.sample(FEW_ROWS)

@@ -149,7 +149,7 @@ def shrink(
     while True:
         factor = spread(live.positions if wide is None else wide)
         key, *keys = jax.random.split(key, num_iterations + 1)
-        density = prior.target, prior.on_device, rows, _offset(log_likelihoods, rows)
+        density = prior.target, prior.device_expansion, rows, _offset(log_likelihoods, rows)
         live, dead, shown = _iterate(
             model, settings.kernel, prior.estimator, num_removed, jnp.stack(keys), live, factor, density
         )
@@ -164,10 +164,10 @@ def shrink(
         to_go = max(0.0, log_left - math.log(settings.remaining))
         # Once the likelihood levels off, the live points' possible share shrinks with the mass.
         share_done = log_mass / (log_mass - to_go)
-        news = [Iteration(*map(float, row)) for row in np.asarray(shown)]
-        iterations += news
+        new = [Iteration(*map(float, row)) for row in np.asarray(shown)]
+        iterations += new
         is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
-        yield Stage(removed, alive, total, variance * total.information, share_done, news, is_stuck)
+        yield Stage(removed, alive, total, variance * total.information, share_done, new, is_stuck)
         if is_stuck or to_go == 0.0:
             return
 

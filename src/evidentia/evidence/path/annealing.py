@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia import weights
+from evidentia.errors import EstimationError
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
 from evidentia.evidence.path.population import Population, reweighted
@@ -89,6 +90,11 @@ def _reweight(
     # Before the first move, particles without weight were impossible from the start.
     is_lost = (deviations == -np.inf) & (population.log_weights > -np.inf)
     lost = float(np.mean(is_lost)) if done > 0.0 else 0.0
+    if sign < 0 and (deviations == -np.inf).any():
+        raise EstimationError(
+            f"{chunk.span}: a move of the reverse path carried a particle to where the log-likelihood is -inf. Use a kernel "
+            "with a Metropolis correction, such as kernels.HMC()."
+        )
     deviations, offset = sign * deviations, sign * offset
     # Without resampling, the ESS is that of the step alone, as published.
     carried = np.zeros_like(deviations) if settings.resampling is None else population.log_weights

@@ -24,6 +24,7 @@ MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posterio
 MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
 MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
 FEW = 32  # particles used to measure the spread of the log density
+SMALLER_CHUNKS = "a smaller chunk_size"
 RECENT = 10  # moves that show the current state of the path
 
 
@@ -39,7 +40,7 @@ def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]
     }
 
 
-def diagnose_path(steps: Sequence[StepInfo], height_spread: float, ess_remedy: str) -> Diagnosis:
+def diagnose_path(steps: Sequence[StepInfo], height_spread: float, ess_remedy: str = SMALLER_CHUNKS) -> Diagnosis:
     """Diagnostics of a path and their signs (`measure`, `signs_of_path`)."""
     measured = measure(steps, height_spread)
     return Diagnosis(measured, signs_of_path(measured, ess_remedy))
@@ -58,7 +59,7 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
 
 
 def signs_of_path(
-    measured: Mapping[str, float], ess_remedy: str = "resample=True", min_ess: float = MIN_ESS
+    measured: Mapping[str, float], ess_remedy: str = SMALLER_CHUNKS, min_ess: float = MIN_ESS
 ) -> dict[str, str]:
     """Signs in the annealed path: sentences with advice, by short name.
 

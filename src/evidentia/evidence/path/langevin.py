@@ -92,7 +92,7 @@ def sample_path(
     ess_threshold: float,
     seed: int,
 ) -> PathSample:
-    """Implement `Jarzynski.sample`."""
+    """Particles moved along a path of potentials, with weights; see `Jarzynski.sample`."""
     positions, example = flat_particles("particles", particles)
     arguments = jax.random.key(seed), positions, example, step_size, ess_threshold
     start, (end, log_weights), taken = _follow(potential, num_steps, *arguments)

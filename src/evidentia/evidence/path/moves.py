@@ -107,7 +107,7 @@ def move(
     Interchangeable components that were put in order stay in order if the kernel uses the exact
     density.
     """
-    expansion = prepared.on_device
+    expansion = prepared.device_expansion
     return _move(model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, order)
 
 
@@ -156,7 +156,9 @@ def _in_order(
     settings: PathSettings, model: BoundModel, population: Population, shares: np.ndarray
 ) -> tuple[Population, Order | None]:
     """Put interchangeable components in a common order if the kernel or gradient needs it."""
-    if not model.exchangeable or not (settings.kernel.is_scaled or settings.gradient.needs_centre):
+    kernels = settings.kernel, settings.exact_kernel or settings.kernel
+    is_needed = any(kernel.is_scaled for kernel in kernels) or settings.gradient.needs_centre
+    if not model.exchangeable or not is_needed:
         return population, None
     positions, order = relabel(model, population.positions, shares)
     return population._replace(positions=positions), order

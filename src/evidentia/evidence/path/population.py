@@ -90,6 +90,11 @@ def split_key(key: Array) -> tuple[Array, Array]:
     return first, second
 
 
+def host_generator(key: Array) -> np.random.Generator:
+    """NumPy's generator for a key: on the host, each operation on a key would be compiled."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
+
+
 def _families_variance(population: Population, skip: int = 0) -> float:
     log_weights, ancestors = population.log_weights, population.ancestors
     generations = len(ancestors) - skip

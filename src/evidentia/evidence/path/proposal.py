@@ -109,7 +109,7 @@ def with_moments(proposal: Proposal, particles: Particles) -> Proposal:
 
 
 def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:
-    count = min(NUM_STARTS, MAX_SEARCHED // rows.num_observations)
+    count = min(NUM_STARTS, MAX_SEARCHED // rows.size)
     chosen = generator.choice(len(particles.share), count, p=particles.share / particles.share.sum())
     return [newton(model, rows, start) for start in particles.positions[chosen]]
 

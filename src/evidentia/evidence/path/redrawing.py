@@ -12,13 +12,12 @@ Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multiva
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.path.population import Population, split_key
+from evidentia.evidence.path.population import Population, host_generator, split_key
 from evidentia.evidence.path.proposal import (
     Particles,
     Proposal,
@@ -82,8 +81,7 @@ def redraw(
     from those of the previous proposal, and is enriched until its draws are enough. The random
     numbers come from the population's key.
     """
-    # NumPy's generator: on the host each operation on a JAX key would compile its own program.
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(population.key)))
+    generator = host_generator(population.key)
     count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
         proposal = about_one_mode(model, rows, particles)
@@ -96,7 +94,7 @@ def redraw(
             if is_enough(draws, count) and (previous or covers(model, rows, proposal, draws, population)):
                 return Redrawn(draws, proposal)
         if attempt == 0 and previous is None:
-            proposal = about_many_modes(model, rows, particles, generator)
+            proposal = about_many_modes(model, rows, particles, generator) or proposal
             learnt = particles
         elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
             learnt = weighted_particles(model, draws.population(population.key, count))
@@ -124,7 +122,7 @@ def weighted_draws(
     max_batches: int,
 ) -> WeightedDraws:
     """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven."""
-    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.num_observations))
+    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
     found = _batch(model, rows, proposal, generator, count)
     for index in range(1, max_batches):
         hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index

@@ -1,0 +1,33 @@
+"""Moves of the particles: components are in order for whichever kernel moves them."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
+from evidentia.evidence.path.population import from_prior
+from evidentia.kernels import HMC, SGHMC
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import posterior
+
+MODEL = ev.models.gaussian_mixture(num_components=2, num_features=1)
+
+
+@pytest.mark.parametrize(("exact_kernel", "is_ordered"), [(HMC(num_steps=1), True), (None, False)])
+def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_kernel, is_ordered):
+    """SGHMC needs no order; HMC, which replaces it where the gradient is exact, needs one."""
+    orders = []
+    moves = sys.modules["evidentia.evidence.path.moves"]
+    real = moves.move
+    monkeypatch.setattr(moves, "move", lambda *args: orders.append(args[-1]) or real(*args))
+    arrays = {"y": jnp.asarray([[-1.0], [1.0], [2.0]])}
+    bound = MODEL.bind(arrays)
+    population = from_prior(bound, jax.random.key(0), 16)
+    settings = PathSettings(0.5, SGHMC(num_steps=1), exact_kernel=exact_kernel)
+    target = posterior(Window(arrays, 0, 3))
+    move_particles(settings, bound, population, np.zeros(16), target, StepInfo(1.0))
+    assert [order is not None for order in orders] == [is_ordered]
