@@ -54,13 +54,13 @@ TABLE_STEP = 0.2  # the posterior's curvature is 2, so 1 is the limit of stable 
 EXACT_VARIANCE = 0.5
 
 
-def log_prior(theta, x):
+def log_prior(theta, x, data):
     return norm.logpdf(x, theta, 1.0).sum()
 
 
 def log_joint(theta, x, data):
     """Log joint density; `index` gives the effect that each row of a (mini-)batch measures."""
-    return log_prior(theta, x) + norm.logpdf(data["y"], x[data["index"]], 1.0).sum()
+    return log_prior(theta, x, data) + norm.logpdf(data["y"], x[data["index"]], 1.0).sum()
 
 
 MODEL = LatentModel(log_joint, log_prior, name="two levels")

@@ -165,6 +165,7 @@ def test_the_site_needs_no_network():
     loaded = re.findall(r"^  - (\S+\.(?:js|css))$", config, flags=re.MULTILINE)
     assert len(loaded) >= 4
     assert all((REPOSITORY / "docs" / file).is_file() for file in loaded)
+    assert re.search("^  font: false$", config, flags=re.MULTILINE)  # else the theme loads Google's
 
 
 def test_reference_has_every_public_name():

@@ -20,11 +20,13 @@ import evidentia
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+# Python paths, and variables of conftest.py that would hide that an import changes them.
+OWN_VARIABLES = {"PYTHONPATH", "VIRTUAL_ENV", "MPLBACKEND", "TF_CPP_MIN_LOG_LEVEL"}
+
+
 def run(*command: str | Path, **options) -> str:
-    """Run a command without this process's Python path; return its output, or fail with it."""
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")
-    }
+    """Run a command without this process's own variables; return its output, or fail with it."""
+    environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
@@ -119,9 +121,18 @@ def test_wheel_runs_in_an_empty_environment(wheel, tmp_path):
     )  # not the source tree
 
 
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(evidentia.__path__, "evidentia.")
+    return ["evidentia", *(module.name for module in found if "._" not in module.name)]
+
+
+IMPORT_ALL = f"import {', '.join(modules())}"  # the import of evidentia alone loads almost nothing
+
+
 def test_import_changes_no_global_state():
     """JAX's configuration, logging, matplotlib, warnings, randomness and environment."""
-    script = """
+    assert len(modules()) > 100
+    script = f"""
         import logging, os, signal, sys, warnings
 
         import jax, matplotlib, numpy
@@ -129,11 +140,11 @@ def test_import_changes_no_global_state():
         import arviz, blackjax, numpyro, pyarrow, rich, typer
 
         def state():
-            return {
+            return {{
                 "jax": dict(jax.config.values),
                 "logging handlers": list(logging.getLogger().handlers),
                 "logging level": logging.getLogger().level,
-                "matplotlib": {key: dict.get(matplotlib.rcParams, key) for key in matplotlib.rcParams.keys()},
+                "matplotlib": {{key: dict.get(matplotlib.rcParams, key) for key in matplotlib.rcParams.keys()}},
                 "warnings": list(warnings.filters),
                 "numpy errors": numpy.geterr(),
                 "numpy print": str(numpy.get_printoptions()),
@@ -141,10 +152,10 @@ def test_import_changes_no_global_state():
                 "environment": dict(os.environ),
                 "signals": signal.getsignal(signal.SIGINT),
                 "excepthook": sys.excepthook,
-            }
+            }}
 
         before = state()
-        import evidentia, evidentia.cli
+        {IMPORT_ALL}
         after = state()
         changed = [name for name in before if before[name] != after[name]]
         assert not changed, changed
@@ -155,12 +166,8 @@ def test_import_changes_no_global_state():
 def test_import_leaves_jax_alone_when_it_comes_first():
     """The same if evidentia is imported before anything else: JAX has its defaults."""
     show = "import jax; print(sorted((k, str(v)) for k, v in jax.config.values.items()))"
-    assert run(sys.executable, "-c", "import evidentia; " + show) == run(sys.executable, "-c", show)
-
-
-def modules() -> list[str]:
-    found = pkgutil.walk_packages(evidentia.__path__, "evidentia.")
-    return ["evidentia", *(module.name for module in found if "._" not in module.name)]
+    quiet = sys.executable, "-W", "ignore", "-c"
+    assert run(*quiet, f"{IMPORT_ALL}; {show}") == run(*quiet, show)
 
 
 def documented(name: str, thing: object) -> list[str]:
@@ -239,6 +246,22 @@ def test_what_checks_its_arguments_says_what_it_raises():
             if checks and "Raise" not in told:
                 missing.append(f"{name}.{member}")
     assert not missing, f"say nothing of their errors: {', '.join(missing)}"
+
+
+def test_type_checkers_see_the_names_that_are_loaded():
+    """The imports under TYPE_CHECKING are the table of lazy names: same names, same modules."""
+    tree = ast.parse(inspect.getsource(evidentia))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    assert isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname or alias.name: (node.module, alias.name) for node in imports for alias in node.names}
+    (version,) = (node for node in block.body if not isinstance(node, ast.ImportFrom))
+    assert ast.unparse(version) == "__version__: str"
+    loaded = {name: (f"evidentia.{home}", name) for home, names in evidentia._NAMES.items() for name in names}
+    for name, module in evidentia._MODULES.items():
+        loaded[name] = tuple(f"evidentia.{module}".rsplit(".", 1))
+    assert seen == loaded
+    assert sorted(seen) == evidentia.__all__
 
 
 def test_all_names_exist_and_are_sorted_out():

@@ -28,13 +28,18 @@ def test_a_source_has_the_log_evidence_of_its_rows(data):
 
 
 def test_rows_with_missing_values_can_be_left_out_and_are_counted(data):
+    """The standard error reported with 64 particles varies by a factor of two, hence eight seeds.
+
+    The mean squares of actual and reported errors have a ratio of 0.97 over 2,000 seeds; χ²
+    allows 3.3 for eight (0.1%).
+    """
     holey = {"x": data["x"], "y": np.where(np.arange(3000) % 10 == 0, np.nan, data["y"])}
-    evidence = ev.estimate(MODEL, ArraySource(holey, missing="drop"), method=METHOD)
-    assert evidence.num_observations == 2700 and evidence.diagnostics["num_dropped"] == 300
+    source = ArraySource(holey, missing="drop")
+    runs = [ev.estimate(MODEL, source, method=METHOD, seed=seed) for seed in range(8)]
+    assert all(run.num_observations == 2700 and run.diagnostics["num_dropped"] == 300 for run in runs)
     whole = {name: values[np.arange(3000) % 10 != 0] for name, values in data.items()}
-    # Three times the root mean square error of 100 seeds; the standard error reported with 64
-    # particles varies by a factor of two.
-    assert abs(evidence.log_evidence - MODEL.exact_log_evidence(whole)) < 3 * 0.022
+    errors = np.array([run.log_evidence for run in runs]) - MODEL.exact_log_evidence(whole)
+    assert np.mean(errors**2) < 3.3 * np.mean([run.standard_error**2 for run in runs])
 
 
 @pytest.mark.reference

@@ -3,14 +3,17 @@
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, ModelError
+
+MIXED_PRECISION = "to have the same dtypes", "verifier errors"  # in JAX's messages
 
 
 def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
@@ -22,6 +25,26 @@ def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callab
     """
     options = {"xla_backend_optimization_level": 2}
     return partial(jax.jit, static_argnames=static_argnames, compiler_options=options)
+
+
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """JAX computes in 64 bits inside, whatever the user's setting.
+
+    Raises ModelError if the model closes over NumPy arrays of 64 bits: JAX keeps one canonical
+    copy of such an array, in 32 bits after a program in float32 has used it, and a program in
+    float64 then fails.
+    """
+    with jax.enable_x64(True):
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            if not any(sign in str(error) for sign in MIXED_PRECISION):
+                raise
+            raise ModelError(
+                "the model contains a NumPy array of 64 bits, which JAX cannot use in programs of both precisions. Convert "
+                "it with jax.numpy.asarray or .astype(numpy.float32)."
+            ) from error
 
 
 def use_compilation_cache(folder: str | Path | None = None) -> Path:

@@ -83,7 +83,7 @@ def test_ctrl_c_keeps_the_models_before_apart_from_the_one_at_work(tmp_path, cap
 
 def test_demo_complains_about_numbers(tmp_path, capsys, monkeypatch):
     for words, message in {
-        ("--num-observations", "1"): "--num-observations must be at least 2; got 1",
+        ("--num-observations", "1"): "--num-observations must be an integer of at least 2; got 1",
         ("--num-particles", "1"): "num_particles must be an integer of at least 2; got 1",
         ("--seed", "-1"): "--seed must be an integer from 0",
     }.items():

@@ -251,6 +251,14 @@ def test_compare_folders_and_files(run, results):
     assert found["both"]["log_bayes_factor"] == 0 > found["one"]["log_bayes_factor"]
 
 
+def test_names_of_folders_with_a_dot(run, results):
+    for name, place in (("one", "price-0.1"), ("both", "price-0.2")):
+        (results / name).rename(results / place)
+    code, out, _ = run("compare", results / "price-0.1", results / "price-0.2" / "results.json", "--json")
+    assert code == 0
+    assert set(json.loads(out)["models"]) == {"price-0.1", "price-0.2"}
+
+
 def test_compare_refuses_other_observations(run, results):
     code, _, err = run("compare", results / "one", results / "other")
     assert code == 2
@@ -288,6 +296,7 @@ TABLES = {
     "empty": {"x": pa.array([], pa.float64()), "label": pa.array([], pa.int64())},
     "single": {"x": [0.5], "label": [1]},
     "huge": {"x": [0.5, 1e300, 2.5], "label": [0, 1, 2]},
+    "large labels": {"x": [0.5, 1.5, 2.5], "label": [0.0, 1.0, 3e9]},
     "only": {"label": [0, 1, 2]},
     "one class": {"x": [0.5, 1.5, 2.5], "label": [0, 0, 0]},
 }
@@ -323,6 +332,7 @@ def table(tmp_path):
         ("empty", LABEL, "has columns but no rows"),
         ("single", (*LABEL, "--num-classes", "2"), "at least two observations"),
         ("huge", LABEL, "'x' has values beyond 3e38"),
+        ("large labels", LABEL, "as whole numbers 0, 1, 2, ...; it holds 3e+09."),
         ("only", LABEL, "has no column left for a feature"),
         (
             "one class",
@@ -397,6 +407,11 @@ def test_files_that_are_not_what_they_say(run, tmp_path, name, content, message)
     assert (code, out) == (2, "")
     assert message in err
     assert "does not exist" in run("estimate", tmp_path / "other.csv", *LABEL)[2]
+
+
+def test_standard_input_is_for_stream(run):
+    message = "Error: estimate reads files; for rows on standard input use evidentia stream -.\n"
+    assert run("estimate", "-", *LABEL) == (2, "", message)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,20 @@ def test_text_far_below_the_first_rows_is_named(tmp_path):
         read(str(path))
 
 
+@pytest.mark.parametrize(
+    ("suffix", "columns", "message"),
+    [
+        (".csv", {"a": [1.0, -np.inf]}, r"infinite values of 'a' in 1 rows \(the first is data row 2\)"),
+        (".parquet", {"a": [1.0, None], "b": ["x", "y"], "c": ["x", None]}, "'b' holds text; 'c' holds text"),
+    ],
+)
+def test_columns_that_are_no_numbers(tmp_path, suffix, columns, message):
+    path = written(tmp_path, suffix, columns)
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert path in str(caught.value)
+
+
 def test_categories_and_decimals_of_numbers_are_numbers(tmp_path):
     columns = {
         "category": pa.array([3, 4]).dictionary_encode(),

@@ -72,6 +72,11 @@ def test_data_that_cannot_be_used_is_refused(data, message):
         as_arrays(data)
 
 
+def test_one_observation_is_singular():
+    with pytest.raises(DataError, match=r"batch must have at least one observation; got 0\."):
+        as_arrays(np.zeros(0), name="batch", min_rows=1)
+
+
 @pytest.mark.parametrize(
     ("rows", "length"), [(2, 32), (33, 64), (4096, 4096), (4097, 4608), (5000, 5120), (1_000_000, 1_048_576)]
 )

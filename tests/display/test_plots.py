@@ -27,6 +27,7 @@ def test_the_curve_is_the_log_evidence_per_observation():
     assert ax.get_ylabel() == "log evidence per observation (nats)"
     assert ax.get_xlabel() == "number of observations"
     assert ax.get_xscale() == "log"
+    assert [ax.xaxis.get_major_formatter()(count) for count in (500, 2000, 1e6)] == ["500", "2k", "1M"]
 
 
 def test_the_band_is_two_standard_errors():

@@ -28,6 +28,7 @@ def test_an_estimate_is_cut_to_two_digits_of_its_error(value, error, expected):
 )
 def test_probabilities(value, expected):
     assert text.probability(value, 0.042) == expected
+    assert text.probability(value) == expected.partition(" ±")[0]
 
 
 @pytest.mark.parametrize(

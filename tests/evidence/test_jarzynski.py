@@ -11,8 +11,6 @@ from evidentia.kernels import ULA
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
-pytestmark = pytest.mark.reference
-
 LARGE = 0.35  # 1.4 times the variance of the narrow end, where Langevin steps are stable up to 2
 NUM_STEPS, MEAN, PRECISION = 20, 1.0, 4.0
 
@@ -30,6 +28,7 @@ def end_of_path(seed, ess_threshold):
     return method.sample(narrowing, start, num_steps=NUM_STEPS, seed=seed)
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("ess_threshold", [0.0, 0.5])
 def test_a_path_with_large_steps_is_right_on_average_where_plain_steps_are_not(ess_threshold):
     paths = [end_of_path(seed, ess_threshold) for seed in range(40)]
@@ -42,6 +41,7 @@ def test_a_path_with_large_steps_is_right_on_average_where_plain_steps_are_not(e
         assert plain > 2 / PRECISION
 
 
+@pytest.mark.reference
 def test_a_path_keeps_the_structure_of_its_particles_and_says_how_it_went():
     start = {"a": jnp.zeros((50, 2)), "b": jnp.zeros(50)}
     path = ev.Jarzynski(step_size=0.1).sample(
@@ -52,12 +52,14 @@ def test_a_path_keeps_the_structure_of_its_particles_and_says_how_it_went():
     assert np.exp(path.log_weights).sum() == pytest.approx(1) and np.all(path.ess <= 1.0001)
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("name", ["linear", "normal-inverse-gamma"])
 def test_estimates_agree_with_the_exact_evidence(name):
     found = fresh_scores(ev.Jarzynski(num_particles=256), CASES[name], range(4))
     assert np.all(np.abs(found) < 4.5) and abs(found.mean()) < 2, found
 
 
+@pytest.mark.reference
 def test_moves_of_smc_can_be_langevin_steps_whose_weights_correct_them():
     method = ev.SMC(num_particles=256, chunk_size=50, kernel=ULA(step_size=1.0))
     found = fresh_scores(method, CASES["linear"], range(4))

@@ -179,8 +179,10 @@ def test_an_error_half_way_carries_the_result_so_far():
     assert not raised.value.evidence.completed
 
 
-@pytest.mark.parametrize(("stochastic_gradient", "num_rows"), [(True, 20_000), (False, 2000)])
-@pytest.mark.reference
+@pytest.mark.parametrize(
+    ("stochastic_gradient", "num_rows"),
+    [pytest.param(True, 20_000, marks=pytest.mark.reference), (False, 2000)],
+)
 def test_without_refresh_the_annealed_path_is_right_too(stochastic_gradient, num_rows):
     model, data = linear_problem(num_rows)
     exact = model.exact_log_evidence(data)

@@ -13,12 +13,12 @@ Y = np.random.default_rng(0).normal(1.0, np.sqrt(2.0), 6).astype(np.float32)
 THETA0 = 0.0
 
 
-def log_prior(theta, x):
+def log_prior(theta, x, data):
     return jnp.sum(dist.Normal(theta, 1.0).log_prob(x))
 
 
 def log_joint(theta, x, data=None):
-    return log_prior(theta, x) + jnp.sum(dist.Normal(x, 1.0).log_prob(data))
+    return log_prior(theta, x, data) + jnp.sum(dist.Normal(x, 1.0).log_prob(data))
 
 
 def sample_prior(key, theta, data):

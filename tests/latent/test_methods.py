@@ -1,5 +1,7 @@
 """Every method against the exact maximiser, and JALA-EM against the exact log evidence."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import optax
@@ -134,17 +136,28 @@ def test_an_error_half_way_hands_out_the_steps_before():
     assert len(before.trajectory) == before.num_steps + 1 and np.isfinite(before.trajectory.theta).all()
 
 
+@pytest.mark.parametrize("kind", [JALAEM, PGD, SOUL, IPLA, SFLA, MomentumPGD])
+def test_a_replaced_step_size_changes_the_step_of_theta(kind):
+    def step(method):
+        optimizer = method.transformation
+        return float(optimizer.update(1.0, optimizer.init(0.0))[0])
+
+    short, long = kind(step_size=0.01), kind(step_size=0.1)
+    assert step(replace(long, step_size=0.01)) == step(short) > step(long)
+    assert replace(short, num_particles=7).num_particles == 7
+
+
 @pytest.mark.parametrize(("kind", "num_particles"), [(PGD, 100), (SOUL, 30)])
 @pytest.mark.reference
 def test_mini_batches_of_the_joint_are_right_on_average(kind, num_particles):
     """One latent mean for 500 rows: y_i ~ N(x, 1), x ~ N(θ, 1), so θ* is the mean of the rows."""
     rows = np.random.default_rng(1).normal(2.0, 1.0, 500).astype(np.float32)
 
-    def log_prior(theta, x):
+    def log_prior(theta, x, data):
         return -0.5 * (x - theta) ** 2
 
     def log_joint(theta, x, data):
-        return log_prior(theta, x) - 0.5 * ((data - x) ** 2).sum()
+        return log_prior(theta, x, data) - 0.5 * ((data - x) ** 2).sum()
 
     model = LatentModel(log_joint, log_prior, lambda key, theta, data: theta + jax.random.normal(key))
     method = kind(num_particles=num_particles, step_size=1e-3, batch_size=64, optimizer=optax.sgd(0.05))

@@ -59,6 +59,21 @@ def test_constrained_values_go_in_and_come_out():
     assert float(model.log_prior(*free, data)) == pytest.approx(float(prior), rel=1e-5)
 
 
+def test_mini_batches_of_a_numpyro_function():
+    """If all rows are equal, every mini-batch gives the whole joint density."""
+
+    def level(y):
+        x = numpyro.sample("x", dist.Normal(numpyro.param("theta", 0.0), 1.0))
+        numpyro.sample("y", dist.Normal(x, 1.0).expand([len(y)]).to_event(1), obs=y)
+
+    model, data = LatentModel.from_numpyro(level, ["theta"]), {"y": np.full(50, 2.0, np.float32)}
+    whole, batched = (
+        PGD(num_particles=20, batch_size=size).fit(model, {"theta": 0.0}, data=data, num_steps=20)
+        for size in (None, 5)
+    )
+    np.testing.assert_allclose(batched.trajectory.theta["theta"], whole.trajectory.theta["theta"], rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -145,6 +160,21 @@ def poisson_sites(y):
             ),
             ConfigurationError,
             "batch_size needs data, and a model with log_prior",
+        ),
+        (
+            lambda: PGD(batch_size=2).fit(MODEL, 0.0, data={"y": Y, "scale": 1.0}, num_steps=1),
+            ConfigurationError,
+            r"batch_size needs data with observations on the leading axis; shapes are \(\), \(6,\)",
+        ),
+        (
+            lambda: PGD(batch_size=2).fit(
+                LatentModel(MODEL.log_joint, lambda theta, x: 0.0, MODEL.sample_prior),
+                0.0,
+                data=Y,
+                num_steps=1,
+            ),
+            ModelError,
+            "takes 2 positional arguments but 3 were given",
         ),
         (
             lambda: PGD().fit(

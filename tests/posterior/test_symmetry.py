@@ -1,4 +1,4 @@
-"""Interchangeable components: relabelling keeps the posterior, densities count every copy."""
+"""Symmetries: folding keeps the posterior, densities count every copy."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
-from evidentia.posterior.symmetry import relabel, reorder, symmetrised
+from evidentia.posterior.symmetry import fold, log_num_copies, reorder, symmetrised, within
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=2)
 DATA, _ = MODEL.simulate(200, 0)
@@ -41,7 +41,7 @@ def test_reordering_leaves_the_likelihood_and_permutes_the_parameters(bound):
         )
 
 
-def test_relabelling_brings_the_copies_of_a_mode_together(bound):
+def test_folding_brings_the_copies_of_a_mode_together(bound):
     params = {
         "weights": jnp.array([0.2, 0.3, 0.5]),
         "variances": jnp.array([[1.0, 2.0], [0.5, 1.0], [3.0, 1.0]]),
@@ -50,7 +50,7 @@ def test_relabelling_brings_the_copies_of_a_mode_together(bound):
     mode = bound.unconstrain(params)
     near = mode + 0.1 * jax.random.normal(jax.random.key(0), (100, len(mode)))
     mixed = reorder(bound, near, random_orders(100))
-    together, _ = relabel(bound, mixed, np.full(100, 0.01))
+    together, _ = fold(bound, mixed, np.full(100, 0.01))
     assert np.std(mixed, axis=0).max() > 1
     assert np.std(together, axis=0).max() < 0.2
 
@@ -100,3 +100,57 @@ def test_what_is_not_exchangeable_is_refused(exchangeable, message):
     )
     with pytest.raises(ev.ModelError, match=message):
         model.bind(np.zeros(10, np.float32))
+
+
+def network_unit(params, batch):
+    hidden = jnp.tanh(batch["x"][:, None] * params["inputs"])
+    return dist.Normal(hidden @ params["outputs"], 0.5).log_prob(batch["y"])
+
+
+NETWORK = ev.Model(
+    {name: dist.Normal(jnp.zeros(2), 1.0).to_event(1) for name in ("inputs", "outputs")}, network_unit
+)
+NETWORK_DATA = {"x": np.linspace(-2, 2, 40, dtype=np.float32), "y": np.linspace(-1, 1, 40, dtype=np.float32)}
+
+
+def copies_of(position):
+    """The eight copies of a network of two units: either order, either sign of each unit."""
+    inputs, outputs = position[:2], position[2:]
+    return np.array(
+        [
+            np.concatenate([signs * inputs[order], signs * outputs[order]])
+            for order in ([0, 1], [1, 0])
+            for signs in np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def network():
+    return NETWORK.bind(NETWORK_DATA)
+
+
+def test_copies_of_a_network_are_brought_together(network):
+    generator, mode = np.random.default_rng(0), np.array([2.0, -0.5, 1.0, 1.5])
+    assert log_num_copies(network) == pytest.approx(np.log(8))
+    mixed = np.concatenate([copies_of(mode + 0.1 * generator.standard_normal(4)) for _ in range(20)])
+    folded, centre = fold(network, jnp.asarray(mixed, jnp.float32), np.full(160, 1 / 160))
+    spread = np.std(np.asarray(folded), axis=0)
+    assert np.all(spread < 0.2) and np.all(np.std(mixed, axis=0) > 0.9)
+    density = within(network, centre, lambda position: jnp.zeros(()))
+    assert np.isfinite([density(position) for position in folded[:20]]).all()
+    inside = [
+        np.isfinite(density(jnp.asarray(copy, jnp.float32))) for copy in copies_of(np.asarray(folded[0]))
+    ]
+    assert sum(map(bool, inside)) == 1
+
+
+def test_a_density_over_all_copies_of_a_network_is_their_mean(network):
+    mode = LocalGaussian(np.array([1.0, -0.5, 1.0, 0.5]), 4 * np.eye(4), 0.0)
+    positions = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    found = symmetrised(network, partial(log_student_t, mode), jnp.asarray(positions))
+    expected = [
+        np.logaddexp.reduce(log_student_t(mode, copies_of(each.astype(float)))) - np.log(8)
+        for each in positions
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -5,6 +5,8 @@ import math
 import pytest
 
 import evidentia as ev
+from evidentia.evidence.harmonic_mean import MAX_RHAT
+from evidentia.evidence.nested.run import MAX_STUCK
 from evidentia.report.facts import KINDS, describe, three_digits
 from tests.evidence_factory import make_evidence
 
@@ -28,13 +30,27 @@ def test_shares_are_percentages_with_a_word_of_meaning():
     assert "below 15%" in meaning
 
 
+def test_limits_are_those_of_the_methods():
+    facts = shown(stuck_moves=0.1, rhat=1.01)
+    assert facts["Stuck moves"][1].endswith(f"above {100 * MAX_STUCK:.0f}% ends the run")
+    assert facts["R-hat"][1].endswith(f"above {MAX_RHAT} they disagree")
+
+
 def test_a_diagnostic_of_a_method_of_ones_own_is_shown_rounded():
     assert shown(swaps_done=0.123456789, phase="two")["Swaps done"] == ("0.123", "")
     assert shown(phase="two")["Phase"] == ("two", "")
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(3.0, "3"), (12345.678, "12,346"), (0.000123456, "0.000123"), (-2.5, "-2.5")]
+    ("value", "text"),
+    [
+        (3.0, "3"),
+        (12345.678, "12,346"),
+        (0.000123456, "0.000123"),
+        (-2.5, "-2.5"),
+        (math.inf, "inf"),
+        (-math.inf, "-inf"),
+    ],
 )
 def test_three_digits(value, text):
     assert three_digits(value) == text

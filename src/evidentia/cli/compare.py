@@ -78,7 +78,9 @@ def _named(runs: list[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]
 
 def _place(path: Path) -> str:
     path = path.resolve()
-    return path.parent.name if path.name == "results.json" else path.stem
+    if path.name == "results.json":
+        return path.parent.name
+    return path.name if path.is_dir() else path.stem
 
 
 def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:

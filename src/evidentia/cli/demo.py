@@ -8,7 +8,7 @@ import typer
 
 from evidentia.cli import output
 from evidentia.cli.options import CompilationCache, Quiet
-from evidentia.errors import ConfigurationError, check_seed
+from evidentia.errors import check_count, check_seed
 
 EXAMPLES = """[bold]Example[/bold]
 
@@ -37,8 +37,7 @@ def command(
     features.
     """
     check_seed(seed, "--seed")
-    if num_observations < 2:
-        raise ConfigurationError(f"--num-observations must be at least 2; got {num_observations}.")
+    check_count("--num-observations", num_observations, 2)
     from evidentia.cli.candidates import NUM_CLASSES, NUM_FEATURES, candidates
     from evidentia.cli.results import Results, make_folder, show_comparison
     from evidentia.cli.run import estimate_each, keep_compiled_programs

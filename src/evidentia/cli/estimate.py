@@ -115,7 +115,7 @@ def command(
     from evidentia.cli.models import check_names, model_for
     from evidentia.cli.results import Results, make_folder
     from evidentia.cli.run import estimate_each, keep_compiled_programs
-    from evidentia.cli.table import check_streamable, is_large, open_table, read_table
+    from evidentia.cli.table import check_streamable, is_read_once, open_table, read_table
 
     check_seed(seed, "--seed")
     settings = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}
@@ -124,7 +124,7 @@ def command(
         make_folder(out)
     keep_compiled_programs(compilation_cache)
     chosen = split_features(features)
-    if is_large(file):
+    if is_read_once(file):
         check_streamable(standardise, [model], num_classes)
         table, in_order = open_table(file, model, target, chosen, missing), True
     else:

@@ -126,16 +126,14 @@ def _executed(path: Path) -> dict[str, Any]:
 
 
 def _labels(values: np.ndarray, target: str | None) -> np.ndarray:
-    """Convert the target to integers. Raises DataError for fractions."""
-    if values.dtype.kind != "f":
-        return values.astype(np.int64)
-    if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2**31):
-        return values.astype(np.int64)
-    bad = values[values != np.floor(values)][:1]
-    raise DataError(
-        f"the target {target!r} must hold the classes as whole numbers 0, 1, 2, ...; it holds {bad[0]:g}. "
-        "For a real target use --model linear."
-    )
+    """Convert the target to integers. Raises DataError for fractions and numbers beyond int32."""
+    is_class = (values == np.floor(values)) & (np.abs(values) < 2**31)
+    if values.dtype.kind == "f" and not is_class.all():
+        raise DataError(
+            f"the target {target!r} must hold the classes as whole numbers 0, 1, 2, ...; it holds "
+            f"{values[~is_class][0]:g}. For a real target use --model linear."
+        )
+    return values.astype(np.int64)
 
 
 def _check_range(labels: np.ndarray, target: str | None, num_classes: int) -> None:

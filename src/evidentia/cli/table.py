@@ -100,7 +100,7 @@ class Table:
         }
 
 
-def is_large(file: str) -> bool:
+def is_read_once(file: str) -> bool:
     """Whether a name means several files, a folder, or a file too large for memory."""
     path = Path(file).expanduser()
     if path.is_file():
@@ -142,13 +142,15 @@ def read_table(
     Raises:
         DataError, ConfigurationError: an invalid file or columns.
     """
+    if file == "-":
+        raise ConfigurationError("estimate reads files; for rows on standard input use evidentia stream -.")
     source = open_source(
         file,
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
         types=lambda names: dict.fromkeys(names, float),
     )
-    assert isinstance(source, CsvSource | ParquetSource)  # standard input is not a file
+    assert isinstance(source, CsvSource | ParquetSource)  # not standard input
     columns = gathered(source.pieces(), source.selection, missing)
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{file} has columns but no rows; at least two observations are needed.")

@@ -18,7 +18,8 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bo
             names to arrays, with observations on the leading axis. An array is anything that NumPy
             can read: NumPy, JAX, pandas, Polars, Arrow.
         name: the name of `data` in errors.
-        min_rows: the minimum number of rows: 2 for a data set, 0 for a batch of a stream.
+        min_rows: the minimum number of rows: 2 for a data set, 1 for a batch of `Online`, 0 for a
+            batch of a source.
         allow_nan: accept NaN, which marks a missing value.
 
     Returns:
@@ -155,5 +156,5 @@ def _check_lengths(named: Mapping[str, np.ndarray], name: str, min_rows: int) ->
         raise DataError(f"all arrays of {name} must have the same number of observations; {listed}.")
     rows = next(iter(lengths.values()))
     if rows < min_rows:
-        needed = "two observations" if min_rows == 2 else f"{min_rows} observations"
+        needed = "one observation" if min_rows == 1 else "two observations"
         raise DataError(f"{name} must have at least {needed}; got {rows}.")

@@ -10,20 +10,21 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 TICK = 0.2  # seconds between polls
+MOST_WAITING = 2  # items made ahead, besides the one in the making
 
 
-def arriving(items: Iterator[Item], depth: int = 2) -> Generator[Item | None, None, None]:
+def arriving(items: Iterator[Item]) -> Generator[Item | None, None, None]:
     """Yield items from an iterator run on a thread, and None when none has arrived for a while.
 
-    The order is kept, and an exception of `items` is raised in its place. At most `depth` items
-    are produced ahead. If the reader stops early, the thread ends after its current item; it never
-    prevents the process from exiting.
+    The order is kept, and an exception of `items` is raised in its place. At most `MOST_WAITING`
+    items wait to be read. If the reader stops early, the thread ends after its current item and
+    closes `items`; it never prevents the process from exiting.
 
     Example:
         >>> list(item for item in arriving(iter([1, 2, 3])) if item is not None)
         [1, 2, 3]
     """
-    made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(depth)
+    made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(MOST_WAITING)
     abandoned = threading.Event()
     args = items, made, abandoned
     thread = threading.Thread(target=_make, args=args, name="evidentia-arrivals", daemon=True)

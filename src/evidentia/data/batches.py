@@ -1,14 +1,14 @@
 """Batches of a stream: rows with their positions in the source, and cutting to other sizes."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from evidentia.data.arrays import map_arrays, num_rows
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import check_count
 
 
 class Batch(NamedTuple):
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
         return Batch(arrays, last - first, self.indices[start:stop] - first)
 
 
-def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: int = 0) -> Iterator[Batch]:
+def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     """Cut batches into chunks of a given size, in order, without losing or repeating rows.
 
     Each chunk is yielded as soon as its last row arrives. Rows are copied only if a chunk spans
@@ -60,8 +60,7 @@ def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: 
 
     Args:
         batches: batches of any size, including empty ones.
-        size: rows per chunk, or a function from the number of preceding rows to the chunk's size.
-        start: the number of rows before the first batch.
+        size: rows per chunk.
 
     Returns:
         Chunks of `size` rows; the last may have fewer, or none if it only counts dropped rows.
@@ -74,20 +73,17 @@ def recut(batches: Iterable[Batch], size: int | Callable[[int], int], *, start: 
         >>> list(chunk.num_rows for chunk in recut(batches, 2))
         [2, 2, 1]
     """
-    if not callable(size):
-        check_count("size", size, 1)
+    check_count("size", size, 1)
     pieces: deque[Batch] = deque()
-    wanted = _size(size, start)
     held = 0
     for batch in batches:
         taken = 0
-        while held + batch.num_rows - taken >= wanted:
-            stop = taken + wanted - held
+        while held + batch.num_rows - taken >= size:
+            stop = taken + size - held
             pieces.append(batch.part(taken, stop) if stop - taken < batch.num_rows else batch)
             yield joined(pieces)
             pieces.clear()
-            taken, held, start = stop, 0, start + wanted
-            wanted = _size(size, start)
+            taken, held = stop, 0
         if taken < batch.num_rows or (taken == 0 and batch.num_read):
             pieces.append(batch.part(taken, batch.num_rows) if taken else batch)
             held += batch.num_rows - taken
@@ -109,12 +105,3 @@ def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:
         for offset, piece in zip(before, pieces, strict=False)
     ]
     return Batch(arrays, num_read, np.concatenate(indices))
-
-
-def _size(size: int | Callable[[int], int], start: int) -> int:
-    wanted = size(start) if callable(size) else size
-    if not isinstance(wanted, int | np.integer) or wanted < 1:
-        raise ConfigurationError(
-            f"size must give a positive number of rows; got {wanted!r} after {start:,} rows."
-        )
-    return int(wanted)

@@ -1,27 +1,18 @@
 """Reading ahead: a thread produces the next items of an iterator while one is used."""
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import TypeVar
 
+from evidentia.data.arrivals import arriving
+
 Item = TypeVar("Item")
-_END = object()
 
 
-def read_ahead(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
-    """Yield the items of an iterator in order, with at most `depth` produced ahead on a thread.
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield the items of an iterator in order, produced ahead on the thread of `arriving`.
 
-    An exception of `items` is raised in its place. If the reader stops early, `items` is closed
-    after its current item.
+    A reader that stops early, as after Ctrl-C, does not wait for an iterator that is blocked.
     """
-    thread = ThreadPoolExecutor(1, thread_name_prefix="evidentia-read-ahead")
-    try:
-        pending: deque[Future] = deque(thread.submit(next, items, _END) for _ in range(depth))
-        while (item := pending.popleft().result()) is not _END:
-            pending.append(thread.submit(next, items, _END))
-            yield item
-    finally:
-        thread.shutdown(cancel_futures=True)
-        if close := getattr(items, "close", None):
-            close()
+    with closing(arriving(items)) as arrivals:
+        yield from (item for item in arrivals if item is not None)

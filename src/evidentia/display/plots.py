@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
 from evidentia.posterior.summary import ParameterSummary
 from evidentia.weights import model_probabilities
@@ -180,17 +180,9 @@ def _count_axis(ax: Axes, counts: np.ndarray) -> None:
         ax.set_xlim(counts[0] / 2, counts[0] * 2)
     few_decades = counts[-1] < 100 * counts[0]
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,)))
-    ax.xaxis.set_major_formatter(FuncFormatter(_short_count))
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))  # 500, 2k, 1M
     ax.xaxis.set_minor_formatter(NullFormatter())
     _tidy(ax)
-
-
-def _short_count(count: float, _: Any = None) -> str:
-    """500, 2k, 1M."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:g}{unit}"
-    return f"{count:g}"
 
 
 def _plain_numbers(axis: Axis) -> None:

@@ -24,8 +24,8 @@ def decimals(error: float) -> int:
     return min(max(1 - math.floor(math.log10(error)), 0), 4)
 
 
-def probability(value: float, error: float) -> str:
-    """A probability with its error; '> 0.999' or '< 0.001' near the ends.
+def probability(value: float, error: float | None = None) -> str:
+    """A probability, with its error if given; '> 0.999' or '< 0.001' near the ends.
 
     Example:
         >>> probability(0.731, 0.042)
@@ -35,6 +35,8 @@ def probability(value: float, error: float) -> str:
         return "> 0.999"
     if value < 0.0005:
         return "< 0.001"
+    if error is None:
+        return f"{value:.3f}"
     return f"{value:.3f} ± ?" if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 

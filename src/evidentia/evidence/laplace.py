@@ -21,7 +21,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import find_modes
 from evidentia.posterior.rows import Window
-from evidentia.posterior.symmetry import num_orders
+from evidentia.posterior.symmetry import log_num_copies
 
 NEARLY_EVEN = 0.9  # ESS fraction above which a heavy tail adds little and its fit is noise
 
@@ -115,7 +115,7 @@ class Laplace:
         generator = host_generator(key)
         counts = generator.multinomial(self.num_particles, np.exp(weights.normalise(log_masses)))
         draws = [mode.draw(generator, count) for mode, count in zip(modes, counts, strict=True)]
-        log_evidence = weights.log_sum_exp(log_masses) + math.log(num_orders(model))
+        log_evidence = weights.log_sum_exp(log_masses) + log_num_copies(model)
         return Snapshot(
             Estimate(log_evidence, math.nan, is_unbiased=False),
             num_observations=rows.size,

@@ -33,12 +33,15 @@ class IPLA(PGD):
             raise ConfigurationError(
                 "optimizer must be None: IPLA adds its noise to plain gradient steps; give theta_step_size."
             )
-        size = self.step_size if self.theta_step_size is None else self.theta_step_size
-        check_positive("theta_step_size", size)
-        object.__setattr__(self, "theta_step_size", size)
-        object.__setattr__(self, "optimizer", optax.sgd(size))
+        if self.theta_step_size is not None:
+            check_positive("theta_step_size", self.theta_step_size)
         super().__post_init__()
+
+    @property
+    def transformation(self) -> Any:
+        """Gradient steps of θ."""
+        return optax.sgd(self.theta_step_size or self.step_size)
 
     def perturbed(self, key: Array, theta: Any, count: int) -> Any:
         """θ with noise of variance 2 h / N."""
-        return with_noise(key, theta, 2 * self.theta_step_size / count)  # type: ignore[operator]
+        return with_noise(key, theta, 2 * (self.theta_step_size or self.step_size) / count)

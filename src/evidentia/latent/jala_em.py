@@ -79,7 +79,7 @@ class JALAEM(ParticleMethod):
         # A first step that is far too long would lose the particles before it can be adapted.
         first = self.step_size if self.target_ess is None else 0.1 * self.step_size
         size = jnp.asarray(first, at.position.dtype)
-        return JALAEMState(theta, self.optimizer.init(theta), at, by_theta, even_log_weights(at), size)
+        return JALAEMState(theta, self.transformation.init(theta), at, by_theta, even_log_weights(at), size)
 
     def update(self, problem: Problem, key: Array, state: JALAEMState) -> tuple[JALAEMState, StepTaken]:
         """A step of θ, of the particles and of their weights, at one gradient per particle."""

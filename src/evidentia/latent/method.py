@@ -23,10 +23,10 @@ from evidentia.errors import (
     warn,
 )
 from evidentia.evidence.path.langevin import StepTaken, check_start, flat_particles
-from evidentia.latent.climb import Block, climb, initial_state, particles, progress_of, trajectory
+from evidentia.latent.climb import Block, Climbed, climb, initial_state, particles, progress_of, trajectory
 from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Positions, Problem, check_density, check_mini_batches
-from evidentia.latent.result import LatentFit
+from evidentia.latent.result import LatentFit, LatentTrajectory
 from evidentia.latent.start import Start, from_laplace, from_prior
 
 
@@ -59,9 +59,7 @@ class ParticleMethod:
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 1)
         check_positive("step_size", self.step_size)
-        if self.optimizer is None:
-            object.__setattr__(self, "optimizer", optax.sgd(self.step_size))
-        if not (hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")):
+        if not (hasattr(self.transformation, "init") and hasattr(self.transformation, "update")):
             raise ConfigurationError(
                 f"optimizer must be an optax transformation such as optax.adam(1e-2); got {self.optimizer!r}."
             )
@@ -71,6 +69,11 @@ class ParticleMethod:
             raise ConfigurationError(f"tolerance must be positive, or None; got {self.tolerance}.")
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size, 1)
+
+    @property
+    def transformation(self) -> Any:
+        """The optimizer of θ: the one given, or gradient steps."""
+        return self.optimizer or optax.sgd(self.step_size)
 
     def fit(
         self,
@@ -115,19 +118,10 @@ class ParticleMethod:
         started = time.perf_counter()
         check_count("num_steps", num_steps, 1)
         check_seed(seed)
-        if not isinstance(latent_model, LatentModel):
-            given = type(latent_model).__name__
-            raise ModelError(f"latent_model must be an evidentia.latent.LatentModel; got {given}.")
-        data = jax.tree.map(jnp.asarray, data)
-        check_mini_batches(self.batch_size, latent_model, data)
-        theta0, particles0 = latent_model.unconstrain(theta0, particles0, data)
-        theta0 = self.inside(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), theta0))
         key_start, key_init, key_steps = jax.random.split(jax.random.key(seed), 3)
-        start = self._start(latent_model, theta0, particles0, data, key_start)
+        problem, theta0, start = self._prepared(latent_model, theta0, particles0, data, key_start)
         if log_evidence0 is not None:
             start = start._replace(log_evidence=float(log_evidence0))
-        problem = Problem(latent_model, start.example, data, self.batch_size)
-        check_density(problem, theta0, start.positions[0])
         state = initial_state(self, problem, key_init, theta0, start.positions)
         check_start(state.at)
         with reporter(progress, latent_model.name) as report:
@@ -140,25 +134,47 @@ class ParticleMethod:
         if climbed.stopped is not None and not climbed.blocks:
             raise climbed.stopped
         path = trajectory(problem, theta0, start, climbed.blocks)
-        positions, log_weights = particles(self, problem, climbed.state)
-        found = LatentFit(
-            theta=jax.tree.map(lambda leaf: leaf[-1], path.theta),
-            trajectory=path,
-            particles=positions,
-            log_weights=log_weights,
-            method=self,
-            model_name=latent_model.name,
-            seed=seed,
-            seconds=time.perf_counter() - started,
-            num_steps=len(path) - 1,
-            completed=climbed.stopped is None,
-        )
+        found = self._result(problem, path, climbed, seed, started)
         if isinstance(climbed.stopped, EstimationError):
             climbed.stopped.fit = found
             raise climbed.stopped
         if climbed.stopped is not None:
             warn([f"stopped after {found.num_steps} of {num_steps} steps."])
         return found
+
+    def _prepared(
+        self, model: LatentModel, theta0: Any, particles0: Any, data: Any, key: Array
+    ) -> tuple[Problem, Any, Start]:
+        """The problem, the unconstrained θ₀ in its box, and the initial particles, all checked."""
+        if not isinstance(model, LatentModel):
+            given = type(model).__name__
+            raise ModelError(f"latent_model must be an evidentia.latent.LatentModel; got {given}.")
+        data = jax.tree.map(jnp.asarray, data)
+        check_mini_batches(self.batch_size, model, data)
+        theta0, particles0 = model.unconstrain(theta0, particles0, data)
+        theta0 = self.inside(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), theta0))
+        start = self._start(model, theta0, particles0, data, key)
+        problem = Problem(model, start.example, data, self.batch_size)
+        check_density(problem, theta0, start.positions[0])
+        return problem, theta0, start
+
+    def _result(
+        self, problem: Problem, path: LatentTrajectory, climbed: Climbed, seed: int, started: float
+    ) -> LatentFit:
+        """The steps so far as a result."""
+        positions, log_weights = particles(self, problem, climbed.state)
+        return LatentFit(
+            theta=jax.tree.map(lambda leaf: leaf[-1], path.theta),
+            trajectory=path,
+            particles=positions,
+            log_weights=log_weights,
+            method=self,
+            model_name=problem.model.name,
+            seed=seed,
+            seconds=time.perf_counter() - started,
+            num_steps=len(path) - 1,
+            completed=climbed.stopped is None,
+        )
 
     def _start(self, model: LatentModel, theta: Any, particles0: Any, data: Any, key: Array) -> Start:
         """The particles given, or draws from the prior or the posterior given θ₀."""
@@ -193,7 +209,7 @@ class ParticleMethod:
                 lambda leaf: leaf / jnp.maximum(norm, jnp.finfo(leaf.dtype).tiny), gradient
             )
         downhill = jax.tree.map(jnp.negative, gradient)  # optax descends
-        updates, optimizer_state = self.optimizer.update(downhill, optimizer_state, theta)
+        updates, optimizer_state = self.transformation.update(downhill, optimizer_state, theta)
         return self.inside(optax.apply_updates(theta, updates)), optimizer_state
 
     def inside(self, theta: Any) -> Any:

@@ -24,8 +24,8 @@ class LatentModel:
     Attributes:
         log_joint: `(theta, x, data=None) -> ()`, log p_θ(x, data) in nats, in `jax.numpy`; θ and x
             are any pytrees of unconstrained arrays. Called without data if `fit` has none.
-        log_prior: `(theta, x) -> ()`, the terms of `log_joint` that do not depend on data;
-            required for mini-batches.
+        log_prior: `(theta, x, data) -> ()`, the terms of `log_joint` that do not depend on the
+            observations; required for mini-batches, and called with each of them as `data`.
         sample_prior: `(key, theta, data) -> x`, a draw of the latent variables given θ. With it,
             `fit` needs no initial particles.
         constrain: `(theta, x, data) -> (theta, x)`, from the unconstrained scale to the user's;
@@ -48,7 +48,7 @@ class LatentModel:
     """
 
     log_joint: Callable[..., Float[Array, ""]]
-    log_prior: Callable[[Any, Any], Float[Array, ""]] | None = None
+    log_prior: Callable[[Any, Any, Any], Float[Array, ""]] | None = None
     sample_prior: Callable[[Array, Any, Any], Any] | None = None
     constrain: Callable[[Any, Any, Any], tuple[Any, Any]] = _as_it_is
     unconstrain: Callable[[Any, Any, Any], tuple[Any, Any]] = _as_it_is

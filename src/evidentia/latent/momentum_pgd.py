@@ -54,18 +54,21 @@ class MomentumPGD(ParticleMethod):
 
     def __post_init__(self):
         check_positive("friction", self.friction)
-        if self.optimizer is None:
-            # u ← e^{-γh} u + gradient, θ ← θ + h² u: the second line, with u in units of h.
-            kept = math.exp(-self.friction * self.step_size)
-            object.__setattr__(self, "optimizer", optax.sgd(self.step_size**2, momentum=kept))
         super().__post_init__()
+
+    @property
+    def transformation(self) -> Any:
+        """The optimizer of θ; by default the second line, with u in units of h."""
+        # u ← e^{-γh} u + gradient, θ ← θ + h² u.
+        kept = math.exp(-self.friction * self.step_size)
+        return self.optimizer or optax.sgd(self.step_size**2, momentum=kept)
 
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> MomentumState:
         """The state before the first step, with velocities from their stationary law; pure."""
         key_look, key_velocities = jax.random.split(key)
         at, by_theta = problem.look(theta, positions, key_look)
         velocities = jax.random.normal(key_velocities, positions.shape)
-        return MomentumState(theta, self.optimizer.init(theta), at, velocities, by_theta)
+        return MomentumState(theta, self.transformation.init(theta), at, velocities, by_theta)
 
     def update(self, problem: Problem, key: Array, state: MomentumState) -> tuple[MomentumState, StepTaken]:
         """A step of θ and of the particles, at one gradient per particle."""

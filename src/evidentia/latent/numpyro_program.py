@@ -26,7 +26,7 @@ class NumpyroProgram:
         """log p of the latent variables, with the Jacobians of their bijectors, and the data."""
         return self._log_density(theta, x, data, self._is_random)
 
-    def log_prior(self, theta: Values, x: Values, data: Data = None) -> Float[Array, ""]:
+    def log_prior(self, theta: Values, x: Values, data: Data) -> Float[Array, ""]:
         """log p of the latent variables alone."""
         return self._log_density(theta, x, data, lambda name, site: name in x)
 

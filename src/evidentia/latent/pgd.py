@@ -43,7 +43,7 @@ class PGD(ParticleMethod):
 
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> PGDState:
         """The state before the first step; pure."""
-        return PGDState(theta, self.optimizer.init(theta), *problem.look(theta, positions, key))
+        return PGDState(theta, self.transformation.init(theta), *problem.look(theta, positions, key))
 
     def update(self, problem: Problem, key: Array, state: PGDState) -> tuple[PGDState, StepTaken]:
         """A step of θ and of the particles, at one gradient per particle."""

@@ -46,7 +46,7 @@ class Problem:
         count = jax.tree.leaves(self.data)[0].shape[0]
         index = jax.random.randint(key, (self.batch_size,), 0, count)
         batch = jax.tree.map(lambda leaf: leaf[index], self.data)
-        prior = self.model.log_prior(theta, x)
+        prior = self.model.log_prior(theta, x, batch)
         return prior + count / self.batch_size * (self.model.log_joint(theta, x, batch) - prior)
 
     def look(self, theta: Any, positions: Positions, key: Array) -> tuple[LangevinState, Any]:
@@ -75,19 +75,18 @@ def check_mini_batches(batch_size: int | None, model: LatentModel, data: Any) ->
         raise ConfigurationError(
             "batch_size needs data, and a model with log_prior, the terms of log_joint that do not depend on them."
         )
-    counts = {leaf.shape[0] for leaf in jax.tree.leaves(data) if leaf.ndim}
-    if len(counts) != 1:
+    counts = {leaf.shape[0] if leaf.ndim else None for leaf in jax.tree.leaves(data)}
+    if len(counts) != 1 or None in counts:
+        shapes = ", ".join(str(leaf.shape) for leaf in jax.tree.leaves(data)) or "nothing"
         raise ConfigurationError(
-            f"batch_size needs data with observations on the leading axis; lengths are {counts}."
+            f"batch_size needs data with observations on the leading axis; shapes are {shapes}."
         )
 
 
 def check_density(problem: Problem, theta: Any, position: Float[Array, " parameters"]) -> None:
     """Raise ModelError unless the log joint density is a scalar."""
     try:
-        x = jax.eval_shape(ravel_pytree(problem.example)[1], position)
-        given = () if problem.data is None else (problem.data,)
-        found = jax.eval_shape(problem.model.log_joint, theta, x, *given)
+        found = jax.eval_shape(problem.log_joint, theta, position, jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"log_joint cannot be computed at theta0 and one of the particles: {error}. Do their shapes fit the model?"

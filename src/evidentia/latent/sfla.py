@@ -43,8 +43,12 @@ class SFLA(PGD):
             )
         check_positive("time_scale", self.time_scale)
         check_positive("inverse_temperature", self.inverse_temperature)
-        object.__setattr__(self, "optimizer", optax.sgd(self.time_scale * self.step_size))
         super().__post_init__()
+
+    @property
+    def transformation(self) -> Any:
+        """Gradient steps of θ."""
+        return optax.sgd(self.time_scale * self.step_size)
 
     def perturbed(self, key: Array, theta: Any, count: int) -> Any:
         """θ with noise of variance 2 h / β."""

@@ -46,7 +46,7 @@ class SOUL(ParticleMethod):
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> SOULState:
         """The state with the whole chain at the first particle."""
         places = jnp.broadcast_to(positions[0], (self.num_particles, positions.shape[1]))
-        return SOULState(theta, self.optimizer.init(theta), problem.look(theta, places, key)[0])
+        return SOULState(theta, self.transformation.init(theta), problem.look(theta, places, key)[0])
 
     def update(self, problem: Problem, key: Array, state: SOULState) -> tuple[SOULState, StepTaken]:
         """A chain, then a step of θ along its mean gradient."""

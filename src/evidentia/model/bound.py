@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from evidentia.compilation import compiled
 from evidentia.model.program import Densities, Observations, Params, Position
+from evidentia.model.symmetry import Symmetry
 
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
@@ -34,14 +35,14 @@ class BoundModel:
     Attributes:
         name: the model's name.
         densities: the functions that are traced.
-        exchangeable: names of parameters whose leading axis indexes interchangeable components.
+        symmetry: changes of the parameters that leave the model as it is.
         sample_posterior: exact draws of the constrained parameters given data, or None.
         identity: a hash of what the model computes (`probe`).
     """
 
     name: str
     densities: Densities
-    exchangeable: tuple[str, ...]
+    symmetry: Symmetry
     sample_posterior: SamplePosterior | None
     identity: str
 

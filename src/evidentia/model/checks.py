@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ModelError, attempt
-from evidentia.model.bound import BoundModel
 from evidentia.model.probe import NUM_NEAR, Values
 from evidentia.model.program import Densities, Observations
 
@@ -123,9 +122,9 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
                 )
 
 
-def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
+def check_exchangeable(densities: Densities, names: tuple[str, ...], rows: Observations) -> None:
     """Raise ModelError unless two components of the `exchangeable` parameters can be swapped."""
-    names, shapes = bound.exchangeable, bound.parameter_shapes
+    shapes = {name: site.shape for name, site in densities.sites.items()}
     if unknown := [name for name in names if name not in shapes]:
         raise ModelError(
             f"exchangeable names {unknown[0]!r}, which is not a parameter; the model has {', '.join(shapes)}."
@@ -139,8 +138,9 @@ def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
     swap = np.arange(counts[names[0]])
     swap[:2] = 1, 0
 
-    for position in np.random.default_rng(1).standard_normal((4, bound.num_parameters)).astype(np.float32):
-        before, after = _evaluate_swapped(bound, position, swap, rows)
+    evaluate = jax.jit(partial(_evaluate_swapped, densities, names))
+    for position in np.random.default_rng(1).standard_normal((4, densities.size)).astype(np.float32):
+        before, after = evaluate(position, swap, rows)
         for what, value, other in zip(("prior", "log_likelihood"), before, after, strict=True):
             if not np.allclose(value, other, rtol=1e-3, atol=1e-3, equal_nan=True):
                 raise ModelError(
@@ -149,12 +149,11 @@ def check_exchangeable(bound: BoundModel, rows: Observations) -> None:
                 )
 
 
-@partial(jax.jit, static_argnames="bound")
-def _evaluate_swapped(bound, position, swap, rows):
+def _evaluate_swapped(densities, names, position, swap, rows):
     """Log prior density and log-likelihood before and after a swap of components."""
-    params = bound.place(position)[0]
-    swapped = {**params, **{name: params[name][swap] for name in bound.exchangeable}}
-    prior, likelihood = bound.densities.log_prior_of, bound.densities.pointwise
+    params = densities.place(position)[0]
+    swapped = {**params, **{name: params[name][swap] for name in names}}
+    prior, likelihood = densities.log_prior_of, densities.pointwise
     return [(prior(each), jnp.sum(likelihood(each, rows))) for each in (params, swapped)]
 
 

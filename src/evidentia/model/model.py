@@ -11,8 +11,11 @@ import numpyro.distributions as dist
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, program, statements
 from evidentia.model.bound import BoundModel, SamplePosterior
-from evidentia.model.probe import probe
+from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, LogLikelihood, Observations, Prior, Program
+from evidentia.model.symmetry import Symmetry, find_symmetry
+
+_SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,7 +129,7 @@ class Model:
 
     def _bind(self, batch: Observations) -> BoundModel:
         few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
-        if self._is_numpyro:
+        if callable(self.prior):
             statements.check_arguments(self.prior, batch)
             found = statements.statements_of(self.prior, few)
             statements.check_splits_by_row(found, statements.statements_of(self.prior, more), few, more)
@@ -134,17 +137,19 @@ class Model:
         else:
             prior = program.program_of(self.prior)
             found = statements.statements_of(prior, {})
-        rows = few if self._is_numpyro else {}
+        rows = few if callable(self.prior) else {}
         densities = Densities(prior, statements.latent_sites(found), self.log_likelihood, rows)
         checks.check_result(densities, few)
         checks.check_result(densities, more)
         batches = checks.probing_batches(checks.some_rows(batch, 64))
-        exchangeable = tuple(self.exchangeable)
-        identity, values = attempt("the model", lambda: probe(densities, batches, exchangeable))
-        checks.check_values(values)
-        bound = BoundModel(self.name, densities, exchangeable, self.sample_posterior, identity)
-        if exchangeable:
-            checks.check_exchangeable(bound, few)
+        computed, evaluate = attempt("the model", lambda: probe(densities, batches))
+        checks.check_values(evaluate(probing_positions(densities.size)))
+        identity = " ".join((computed, *self.exchangeable))
+        if identity not in _SYMMETRIES:
+            if self.exchangeable:
+                checks.check_exchangeable(densities, self.exchangeable, few)
+            _SYMMETRIES[identity] = find_symmetry(densities, evaluate, batches, self.exchangeable)
+        bound = BoundModel(self.name, densities, _SYMMETRIES[identity], self.sample_posterior, identity)
         if isinstance(self.prior, Mapping) and all(
             isinstance(value, dist.Distribution) for value in self.prior.values()
         ):

@@ -6,7 +6,7 @@ closes over another value makes another model.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -36,10 +36,21 @@ class Values(NamedTuple):
     log_likelihoods: Float[np.ndarray, "batches positions rows"]
 
 
-def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, ...]) -> tuple[str, Values]:
-    """The identity of a model, and its values for batches stacked on the leading axis."""
-    positions = np.random.default_rng(0).standard_normal((NUM_POSITIONS, densities.size), np.float32)
+def probing_positions(size: int) -> Float[np.ndarray, "positions parameters"]:
+    """Random positions at which models are probed, the first of them near zero."""
+    positions = np.random.default_rng(0).standard_normal((NUM_POSITIONS, size), np.float32)
     positions[:NUM_NEAR] *= 0.25
+    return positions
+
+
+def probe(
+    densities: Densities, batches: Observations
+) -> tuple[str, Callable[[Float[np.ndarray, "positions parameters"]], Values]]:
+    """A hash of what a model computes, and a function that gives its values at positions.
+
+    `batches` are stacked on the leading axis; there are always `NUM_POSITIONS` positions.
+    """
+    positions = probing_positions(densities.size)
 
     def values(positions, batches):
         def one(position, batch):
@@ -62,14 +73,18 @@ def probe(densities: Densities, batches: Observations, exchangeable: tuple[str, 
     key = jax.eval_shape(lambda: jax.random.key(0))
     rest = jax.jit(the_rest).trace(key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
     # The texts do not contain the names of parameters and data.
-    names = tuple(densities.sites.items()), exchangeable, jax.tree.structure(batches), bool(densities.rows)
+    names = tuple(densities.sites.items()), jax.tree.structure(batches), bool(densities.rows)
     lowered = traced.lower()
     digest = hashlib.sha256(f"{lowered.as_text()}{rest.lower().as_text()}{names}".encode())
     for constant in (*_constants(traced.jaxpr), *_constants(rest.jaxpr)):
         digest.update(f"{constant.shape}{constant.dtype}".encode() + constant.tobytes())
     identity = digest.hexdigest()
     compiled = _compiled(_Lowered(identity, lowered))
-    return identity, Values(*jax.tree.map(np.asarray, compiled(positions, batches)))
+
+    def evaluate(positions):
+        return Values(*jax.tree.map(np.asarray, compiled(positions, batches)))
+
+    return identity, evaluate
 
 
 def _constants(value: Any) -> Iterator[np.ndarray]:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
@@ -95,13 +97,31 @@ def log_prob(message: Mapping[str, Any]) -> Array:
 
 def program_of(prior: Prior) -> Program:
     """The program that samples `prior`, whose functions receive the preceding parameters."""
+    narrow = {
+        name: _narrowed(value) if isinstance(value, dist.Distribution) else value
+        for name, value in prior.items()
+    }
 
     def program(**rows):
         params: Params = {}
-        for name, value in prior.items():
+        for name, value in narrow.items():
             params[name] = numpyro.sample(name, _distribution(name, value, params))  # pyright: ignore
 
     return program
+
+
+def _narrowed(distribution: dist.Distribution) -> dist.Distribution:
+    """The distribution with NumPy arrays of 32 bits.
+
+    JAX keeps one canonical copy of a NumPy array, so a 64-bit array cannot be in programs of both
+    precisions.
+    """
+
+    def narrow(leaf):
+        is_wide = isinstance(leaf, np.ndarray) and leaf.dtype.itemsize == 8
+        return leaf.astype({"f": np.float32, "i": np.int32}[leaf.dtype.kind]) if is_wide else leaf
+
+    return jax.tree.map(narrow, distribution)
 
 
 class Densities(NamedTuple):

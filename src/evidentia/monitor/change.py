@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -181,13 +182,20 @@ class ChangeDetector:
         Raises:
             EvidentiaError: raised by the `update` of `online`. A candidate that fails is dropped.
 
-        After an error, the detector and its models are as they were before the batch.
+        After an error, the detector is as it was before the batch, and so are its models if they
+        have `state` and `restore`, as `Online` has.
         """
+        with self.all_or_none():
+            return self._report(batch)
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """Restore the detector and its models if an error or Ctrl-C ends the `with` block."""
         before = self.state, self.online, self.segment, self.candidates
         try:
             with all_or_none([self.online, self.segment, *self.candidates]):
-                return self._report(batch)
-        except BaseException:  # Ctrl-C too
+                yield
+        except BaseException:
             (self._state, self._steps, self._num_started), self.online, self.segment, self.candidates = before
             raise
 

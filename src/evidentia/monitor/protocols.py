@@ -50,7 +50,11 @@ class UpdateLike(Protocol):
 
 
 class OnlineLike(Protocol):
-    """The part of `evidentia.Online` used here; any object that has it, such as an exact model."""
+    """The part of `evidentia.Online` used here; any object that has it, such as an exact model.
+
+    An object may also have `state` and `restore(state)`, as `Online` has. Then it is as before a
+    batch that failed or was interrupted; without them it may have processed that batch.
+    """
 
     @property
     def num_observations(self) -> int:
@@ -96,7 +100,7 @@ def all_or_none(models: Iterable[OnlineLike]) -> Iterator[None]:
 
     Models without `state` and `restore`, unlike `Online`, are left as they are.
     """
-    before = [(model, getattr(model, "state", None)) for model in models if hasattr(model, "restore")]
+    before = [(model, model.state) for model in models if hasattr(model, "restore")]  # type: ignore[attr-defined]
     try:
         yield
     except BaseException:

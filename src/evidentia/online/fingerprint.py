@@ -30,6 +30,7 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gradients import ControlVariateMemory
 
 NUM_PARTICLES, NUM_ROWS = 8, 16
+NUM_BINDING_ROWS = 64  # rows of the reservoir from which a model is bound again
 TOLERANCE = 1e-3  # relative; machines and versions round differently
 
 
@@ -59,7 +60,8 @@ def check_storable(method: SGAIS) -> None:
     """Raise CheckpointError if the method has parts that could not be read back."""
     for field in dataclasses.fields(method):
         part = getattr(method, field.name)
-        if dataclasses.is_dataclass(part) and RECORDS.get(type(part).__name__) is not type(part):
+        is_plain = isinstance(part, bool | int | float | np.generic | None)
+        if not is_plain and RECORDS.get(type(part).__name__) is not type(part):
             raise CheckpointError(
                 f"{field.name} must be a class of evidentia to be kept in a checkpoint; got {part!r}."
             )
@@ -103,7 +105,7 @@ def _log_likelihoods(model, positions, rows):
 
 
 def _example_rows(state: OnlineState) -> Any:
-    kept = min(64, state.past.reservoir.num_kept)
+    kept = min(NUM_BINDING_ROWS, state.past.reservoir.num_kept)
     return jax.tree.map(lambda leaf: np.asarray(leaf[:kept]), state.past.reservoir.arrays)
 
 

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.compilation import compiled
+from evidentia.compilation import compiled, in_float64
 from evidentia.data.arrays import num_rows
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.redrawing import weighted_particles
@@ -178,7 +178,7 @@ def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
 
 def _remainder_variance(model: BoundModel, old: np.ndarray, new: np.ndarray, window: Window) -> float:
     """Variance over rows, in nats², of the remainder at `new` of expansions about `old`."""
-    with jax.enable_x64(True):
+    with in_float64():
         wide = np.asarray(old, np.float64), np.asarray(new, np.float64)
         first, second = (float(moment) / window.size for moment in _remainder_moments(model, *wide, window))
     return max(0.0, second - first**2)

@@ -26,7 +26,7 @@ from evidentia import weights
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import relabel
+from evidentia.posterior.symmetry import fold
 from evidentia.posterior.target import expand_prior
 
 MAX_STEPS = 50  # of Newton's method
@@ -45,8 +45,8 @@ Vector = Float[np.ndarray, " parameters"]
 def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian, ...]:
     """Distinct posterior modes with definite curvature, largest first; empty if none is found.
 
-    With interchangeable components, each mode is given in one of many orders, and its log mass is
-    that of this order alone.
+    If the model has symmetries, each mode is one of many copies, and its log mass is
+    that of this copy alone.
     """
     few = rows.sample(FEW_ROWS)
     found: list[LocalGaussian] = []
@@ -65,7 +65,7 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
 def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[LocalGaussian, ...]:
     """Each mode once, largest first, without the smallest (`MIN_LOG_MASS`).
 
-    Two modes are the same within a standard deviation, in any order of interchangeable components.
+    Two modes are the same within a standard deviation, in any of their copies.
     """
     modes: list[LocalGaussian] = []
     for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
@@ -76,11 +76,11 @@ def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[
 
 
 def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
-    """Whether a position is within a standard deviation of a mode, in the nearest order."""
-    if model.exchangeable:
+    """Whether a position is within a standard deviation of a mode, in its nearest copy."""
+    if model.symmetry:
         both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
-        ordered, _ = relabel(model, both, np.array([1.0, 0.0]))
-        position = np.asarray(ordered[1], np.float64)
+        folded, _ = fold(model, both, np.array([1.0, 0.0]))
+        position = np.asarray(folded[1], np.float64)
     step = position - mode.mode
     return bool(step @ mode.precision @ step <= 1)
 

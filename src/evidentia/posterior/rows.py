@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from evidentia.compilation import compiled
+from evidentia.compilation import compiled, in_float64
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 
@@ -136,7 +136,7 @@ class Window:
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
     ) -> LogLikelihoods:
         """Log-likelihood of all rows at a few particles, in float64 under any setting of JAX."""
-        with jax.enable_x64(True):
+        with in_float64():
             return np.asarray(_exact_sums(model, np.asarray(positions, np.float64), self))
 
     def expand(
@@ -145,7 +145,7 @@ class Window:
         """As `Rows.expand`, in one pass over the rows."""
         # The Hessian of few rows takes less time than compiling a program without it.
         hessian = hessian or self.size * len(centre) <= FEW
-        with jax.enable_x64(True):
+        with in_float64():
             parts = _expand(model, np.asarray(centre, np.float64), self, hessian)
             plain = Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
         return plain if self.missing is None else plain.plus(self.missing.about(plain.centre))

@@ -1,14 +1,15 @@
-"""Interchangeable components: a mixture with permuted components is the same model.
+"""Copies of the posterior: a model with K interchangeable components is the same in every order.
 
-The posterior of K such components has K! copies of each mode. Two things follow. Each particle can
-be relabelled with its own permutation without changing the posterior that the particles represent
-(Stephens 2000). This brings the copies together, so that mean, covariance and one expansion are
-meaningful. And a proposal about one mode must count all K! copies:
+The symmetries of a model (`model/symmetry.py`) give each posterior mode K! 2ᶠ copies, with f flips
+of signs. Two things follow. Each particle can be replaced by its copy nearest to a common centre
+without changing the posterior that the particles represent (Stephens 2000). This brings the copies
+together, so that mean, covariance and one expansion are meaningful. And a proposal about one mode
+must count all copies:
 
-    q(θ) = (1/K!) Σ_σ q₁(σθ) |∂σθ/∂θ|,        |∂σθ/∂θ| = p(θ)/p(σθ),
+    q(θ) = 1/(K! 2ᶠ) Σ_g q₁(gθ) |∂gθ/∂θ|,        |∂gθ/∂θ| = p(θ)/p(gθ),
 
-where p is the prior density on the unconstrained scale, on which σ is not linear and has a
-Jacobian.
+where p is the prior density on the unconstrained scale, on which a permutation is not linear and
+has a Jacobian.
 
 Source: Stephens (2000), Journal of the Royal Statistical Society B 62, 795; Frühwirth-Schnatter
 (2004), Econometrics Journal 7, 143 (permutation importance sampling).
@@ -17,25 +18,48 @@ Source: Stephens (2000), Journal of the Royal Statistical Society B 62, 795; Fr�
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from evidentia.model.bound import BoundModel
 
-MAX_SWEEPS = 10  # of relabelling towards the mean of the previous sweep
-FULL_SUM = 5  # components up to which all orders are summed; above, the identity and swaps of two
+MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
+FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
+SMALLEST = 1e-30  # positive values are compared by their logarithms
+
+Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
 
 
-def num_orders(model: BoundModel) -> int:
-    """K! for K interchangeable components, the copies of each mode; one if there are none."""
-    if not model.exchangeable:
+class Centre(NamedTuple):
+    """Where particles are folded to.
+
+    Attributes:
+        mean, variance: of each component's coordinates.
+        slope: mean over variance of each unconstrained coordinate; a set of coordinates changes
+            sign if its inner product with these is negative.
+    """
+
+    mean: Float[np.ndarray, "components coordinates"]
+    variance: Float[np.ndarray, "components coordinates"]
+    slope: Float[np.ndarray, " parameters"]
+
+
+def num_components(model: BoundModel) -> int:
+    """K; one if no components are interchangeable."""
+    if not model.symmetry.components:
         return 1
-    return math.factorial(model.parameter_shapes[model.exchangeable[0]][0])
+    name, axis = model.symmetry.components[0]
+    return model.parameter_shapes[name][axis]
+
+
+def log_num_copies(model: BoundModel) -> float:
+    """log K! 2ᶠ, of the copies of each mode."""
+    return math.lgamma(num_components(model) + 1) + len(model.symmetry.all_flips) * math.log(2)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -48,98 +72,180 @@ def reorder(
 
     def one(position, order):
         params = {name: value[0] for name, value in model.constrain(position[None]).items()}
-        permuted = {name: params[name][order] for name in model.exchangeable}
+        permuted = {name: jnp.take(params[name], order, axis) for name, axis in model.symmetry.components}
         return model.unconstrain({**params, **permuted})
 
     return jax.vmap(one)(positions, orders)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=("mean", "variance"), meta_fields=("is_log",))
-@dataclass(frozen=True)
-class Order:
-    """Mean and variance of each component's coordinates; which coordinates are logarithms."""
-
-    mean: Float[np.ndarray, "components coordinates"]
-    variance: Float[np.ndarray, "components coordinates"]
-    is_log: tuple[bool, ...]
+# --- Folding -------------------------------------------------------------------------------------
 
 
-def relabel(
+def fold(
     model: BoundModel,
     positions: Float[Array, "particles parameters"],
     weights: Float[np.ndarray, " particles"],
-) -> tuple[Float[Array, "particles parameters"], Order]:
-    """Permute each particle's components to match the mean, under a Gaussian per component."""
+) -> tuple[Float[Array, "particles parameters"], Centre]:
+    """Replace each particle by its copy nearest to the mean, under independent Gaussians."""
+    first = np.argmax(weights)  # it breaks the tie if the mean is where copies meet
+    nearest, mean, variance = _fold_components(model, positions, weights)
+    host = np.asarray(nearest, np.float64)
+    for sweep in range(MAX_SWEEPS):
+        centre = weights @ host + (0.01 * host[first] if sweep == 0 else 0.0)
+        slope = centre / (weights @ (host - centre) ** 2 + 1e-12)
+        signs = np.ones_like(host)
+        for flip in map(list, model.symmetry.flips):
+            signs[:, flip] = np.where(host[:, flip] @ slope[flip] < 0, -1.0, 1.0)[:, None]
+        if (signs > 0).all():
+            break
+        host = signs * host
+    folded = jnp.asarray(host, jnp.float32) if model.symmetry.flips else nearest
+    return folded, Centre(mean, variance, slope)
+
+
+def _fold_components(model: BoundModel, positions, weights) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Positions with components in order and unit flips, and the components' mean and variance."""
+    components = np.asarray(_components(model, positions), np.float64)
+    if not model.symmetry.components:
+        return positions, components[0], components[0]
+    masks = _unit_masks(model)
+    orders = np.tile(np.arange(components.shape[1]), (len(components), 1))
+    is_flipped = np.zeros((*orders.shape, len(masks)), bool)
+    for sweep in range(MAX_SWEEPS):
+        placed = np.take_along_axis(components, orders[:, :, None], 1) * _signs(is_flipped, masks)
+        mean = np.einsum("i,ikp->kp", weights, placed)
+        mean = mean + (0.01 * (components[np.argmax(weights)] - mean) if sweep == 0 else 0.0)
+        variance = np.einsum("i,ikp->kp", weights, (placed - mean) ** 2) + 1e-6
+        costs, is_nearer = _costs(components, mean, variance, masks, np)
+        found = np.array([_assigned(cost) for cost in costs])
+        flips = np.take_along_axis(is_nearer, found[:, :, None, None], 2)[:, :, 0]
+        if np.array_equal(found, orders) and np.array_equal(flips, is_flipped):
+            break
+        orders, is_flipped = found, flips
+    is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
+    if is_moved.any():
+        # Others are not touched: the constraint and its inverse cost digits.
+        positions = jnp.where(is_moved[:, None], reorder(model, positions, jnp.asarray(orders)), positions)
+    for number, flips in enumerate(model.symmetry.unit_flips):
+        for unit, flip in enumerate(flips):
+            chosen = is_flipped[:, unit, number]
+            positions = positions.at[:, list(flip)].multiply(jnp.where(chosen, -1.0, 1.0)[:, None])
+    return positions, mean, variance
+
+
+def _assigned(cost: np.ndarray) -> np.ndarray:
     from scipy.optimize import linear_sum_assignment  # slow to import, and only mixtures need it
 
-    is_log = _positive(model, positions)
-    components = np.asarray(_components(model, positions, is_log), np.float64)
-    orders = np.tile(np.arange(components.shape[1]), (len(components), 1))
-    for _ in range(MAX_SWEEPS):
-        ordered = np.take_along_axis(components, orders[:, :, None], 1)
-        mean = np.einsum("i,ikp->kp", weights, ordered)
-        variance = np.einsum("i,ikp->kp", weights, (ordered - mean) ** 2) + 1e-6
-        found = np.array([linear_sum_assignment(cost)[1] for cost in _costs(components, mean, variance, np)])
-        if np.array_equal(found, orders):
-            break
-        orders = found
-    is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
-    # Particles that keep their order are not touched: the constraint and its inverse cost digits.
-    reordered: Array = reorder(model, positions, jnp.asarray(orders))
-    moved = jnp.where(is_moved[:, None], reordered, positions)
-    return moved, Order(mean, variance, is_log)
+    return linear_sum_assignment(cost)[1]
 
 
 def within(
-    model: BoundModel, order: Order, log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]]
+    model: BoundModel, centre: Centre, log_density: Callable[[Float[Array, " parameters"]], Float[Array, ""]]
 ) -> Callable[[Float[Array, " parameters"]], Float[Array, ""]]:
-    """The density where components are in order, else zero; the gradient is that of the density.
+    """The density at positions that `fold` leaves as they are, else zero; same gradient.
 
-    A kernel with one scale per component moves the ordered particles. It leaves the posterior
-    invariant, but the posterior of ordered components only if particles stay in order: relabelling
-    after a move changes the scales between the move and its reverse, which breaks detailed
-    balance. With a few overlapping components this cost 0.3 nats.
+    A kernel with one scale per component moves the folded particles. It leaves the posterior
+    invariant, but the posterior of folded particles only if they stay where they are folded to:
+    folding after a move changes the scales between the move and its reverse, which breaks
+    detailed balance. With a few overlapping components this cost 0.3 nats.
     """
-    permutations = jnp.asarray(_orders(len(order.mean)))
-    places = jnp.arange(len(order.mean))
+    permutations, masks = jnp.asarray(_orders(num_components(model))), _unit_masks(model)
+    places = jnp.arange(num_components(model))
+
+    def is_outside(position: Float[Array, " parameters"]) -> Bool[Array, ""]:
+        slopes = [
+            position[jnp.asarray(flip)] @ centre.slope[jnp.asarray(flip)] for flip in model.symmetry.flips
+        ]
+        outside = jnp.any(jnp.asarray(slopes) < 0) if slopes else jnp.asarray(False)
+        if not model.symmetry.components:
+            return outside
+        components = _components(model, position[None])
+        costs, is_nearer = _costs(components, centre.mean, centre.variance, masks, jnp)
+        sums = costs[0][places, permutations].sum(-1)  # the identity comes first
+        is_flipped = is_nearer[0][places, places].any()
+        return outside | is_flipped | (sums[0] > sums.min() + 1e-4 * jnp.abs(sums.min()))
 
     def restricted(position):
-        components = _components(model, position[None], order.is_log)
-        cost = _costs(components, jnp.asarray(order.mean), jnp.asarray(order.variance), jnp)[0]
-        sums = cost[places, permutations].sum(-1)  # the identity comes first
-        outside = sums[0] > sums.min() + 1e-4 * jnp.abs(sums.min())
-        return log_density(position) + jax.lax.stop_gradient(jnp.where(outside, -jnp.inf, 0.0))
+        return log_density(position) + jax.lax.stop_gradient(jnp.where(is_outside(position), -jnp.inf, 0.0))
 
     return restricted
 
 
-def _costs(components, mean, variance, numpy):
-    """Distances of components to the means, for each particle as (new place, old place)."""
-    return numpy.sum((components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None], axis=-1)
+def _costs(components, mean, variance, masks, numpy):
+    """Distances of components, as they are or flipped, to the means; and which flips are nearer.
+
+    The distances are (particles, place, component), the flips (particles, place, component, flip).
+    """
+    away = (components[:, None] - mean[None, :, None]) ** 2 / variance[None, :, None]
+    if not len(masks):
+        return numpy.sum(away, axis=-1), numpy.zeros((*away.shape[:-1], 0), bool)
+    away_flipped = (components[:, None] + mean[None, :, None]) ** 2 / variance[None, :, None]
+    as_is, flipped = away @ masks.T, away_flipped @ masks.T
+    fixed = numpy.sum(away * ~masks.any(0), axis=-1)
+    return fixed + numpy.sum(numpy.minimum(as_is, flipped), axis=-1), flipped < as_is
+
+
+def _components(model: BoundModel, positions) -> Float[Array, "particles components coordinates"]:
+    """Interchangeable parameters, one row per component; positive ones as logarithms."""
+    if not model.symmetry.components:
+        return jnp.zeros((len(positions), 1, 0))
+    params, columns = model.constrain(positions), []
+    for (name, axis), is_positive in zip(model.symmetry.components, model.symmetry.is_positive, strict=True):
+        value = jnp.moveaxis(params[name], axis + 1, 1)
+        value = value.reshape(*value.shape[:2], -1)
+        columns.append(jnp.log(jnp.maximum(value, SMALLEST)) if is_positive else value)
+    return jnp.concatenate(columns, axis=-1)
+
+
+def _unit_masks(model: BoundModel) -> Bool[np.ndarray, "flips coordinates"]:
+    """Which of the coordinates of `_components` change sign in each unit flip."""
+    columns = []
+    for name, axis in model.symmetry.components:
+        site = model.densities.sites[name]
+        if site.shape == site.unconstrained_shape:
+            index = np.arange(site.start, site.stop).reshape(site.shape)
+        else:
+            index = np.full(site.shape, -1)
+        columns.append(np.take(index, 0, axis).ravel())
+    first = np.concatenate(columns) if columns else np.zeros(0)
+    masks = [np.isin(first, flips[0]) for flips in model.symmetry.unit_flips]
+    return np.array(masks, bool).reshape(len(masks), len(first))
+
+
+def _signs(is_flipped: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    return np.where(np.einsum("pkg,gc->pkc", is_flipped, masks), -1.0, 1.0)
+
+
+# --- Copies --------------------------------------------------------------------------------------
 
 
 def symmetrised(
-    model: BoundModel,
-    log_density: Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]],
-    positions: Float[Array, "draws parameters"],
+    model: BoundModel, log_density: Density, positions: Float[Array, "draws parameters"]
 ) -> Float[np.ndarray, " draws"]:
-    """Log of the average of a density over all orders of interchangeable components, if any.
+    """Log of the average of a density over all copies of each position.
 
-    Above `FULL_SUM` components, only the identity and swaps of two are added: a lower bound, which
-    is close where other orders are far from the density.
+    Above `FULL_SUM` copies only the nearest are added, those one swap or flip away: a lower bound,
+    which is close if the others are far from the density.
     """
-    if not model.exchangeable:
+    if not model.symmetry:
         return log_density(np.asarray(positions, np.float64))
-    orders = _orders(model.parameter_shapes[model.exchangeable[0]][0])
-    copies, log_jacobians = _copies(model, positions, jnp.asarray(orders))
-    flat = np.asarray(copies, np.float64).reshape(-1, copies.shape[-1])
-    terms = log_density(flat).reshape(log_jacobians.shape) + np.asarray(log_jacobians, np.float64)
-    return np.logaddexp.reduce(terms, axis=0) - math.lgamma(len(orders[0]) + 1)
+    orders, signs = _elements(model)
+    copies, log_jacobians = _copies(model, positions, orders)
+    flat = (np.asarray(copies, np.float64)[:, None] * signs[:, None]).reshape(-1, copies.shape[-1])
+    terms = log_density(flat).reshape(len(orders), len(signs), -1)
+    terms = terms + np.asarray(log_jacobians, np.float64)[:, None]
+    return np.logaddexp.reduce(terms.reshape(-1, terms.shape[-1]), axis=0) - log_num_copies(model)
+
+
+def _copies(model: BoundModel, positions, orders):
+    """Every position in every order, and the log Jacobian of each reordering."""
+    if len(orders) == 1:
+        return jnp.asarray(positions)[None], np.zeros((1, len(positions)))
+    return _reordered(model, positions, jnp.asarray(orders))
 
 
 @partial(jax.jit, static_argnames="model")
-def _copies(model, positions, orders):
-    """Every position in every order, and the log Jacobian of each reordering."""
+def _reordered(model, positions, orders):
     log_prior = jax.vmap(model.log_prior)
 
     def one(order):
@@ -149,31 +255,25 @@ def _copies(model, positions, orders):
     return jax.lax.map(one, orders)
 
 
-def _orders(num_components: int) -> list[tuple[int, ...]]:
-    if num_components <= FULL_SUM:
-        return list(itertools.permutations(range(num_components)))
-    identity = list(range(num_components))
+def _elements(model: BoundModel) -> tuple[np.ndarray, np.ndarray]:
+    """Orders of the components, and signs of the coordinates after them."""
+    flips, size = model.symmetry.all_flips, model.num_parameters
+    is_full = log_num_copies(model) <= math.log(FULL_SUM)
+    most = len(flips) if is_full else 1
+    chosen = [each for number in range(most + 1) for each in itertools.combinations(flips, number)]
+    signs = np.ones((len(chosen), size))
+    for row, flipped in zip(signs, chosen, strict=True):
+        row[list(itertools.chain(*flipped))] = -1.0
+    return np.array(_orders(num_components(model))), signs
+
+
+def _orders(count: int) -> list[tuple[int, ...]]:
+    if math.factorial(count) <= FULL_SUM // 8:
+        return list(itertools.permutations(range(count)))
+    identity = list(range(count))
     swaps = []
     for first, second in itertools.combinations(identity, 2):
         swap = identity.copy()
         swap[first], swap[second] = second, first
         swaps.append(tuple(swap))
     return [tuple(identity), *swaps]
-
-
-def _positive(model: BoundModel, positions) -> tuple[bool, ...]:
-    """Which interchangeable parameters are positive, and thus compared by their logarithms."""
-    params = model.constrain(positions)
-    return tuple(bool(np.all(np.asarray(params[name]) >= 0)) for name in model.exchangeable)
-
-
-def _components(
-    model: BoundModel, positions, is_log: tuple[bool, ...]
-) -> Float[Array, "particles components coordinates"]:
-    """Interchangeable parameters, one row per component; positive ones as logarithms."""
-    params = model.constrain(positions)
-    columns = []
-    for name, logarithm in zip(model.exchangeable, is_log, strict=True):
-        value = params[name].reshape(*params[name].shape[:2], -1)
-        columns.append(jnp.log(jnp.maximum(value, 1e-30)) if logarithm else value)
-    return jnp.concatenate(columns, axis=-1)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from evidentia.display import text
+from evidentia.evidence.harmonic_mean import MAX_RHAT
+from evidentia.evidence.nested.run import MAX_STUCK
 from evidentia.evidence.path import diagnostics as path
 from evidentia.result import Evidence
 
@@ -24,9 +26,7 @@ def percent(value: float) -> str:
 
 def three_digits(value: float) -> str:
     """Three significant digits; integers in full."""
-    if value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value % 1 == 0 or abs(value) >= 1000 else f"{value:.3g}"
 
 
 class Kind(NamedTuple):
@@ -81,8 +81,10 @@ KINDS = {
     "information": Kind("Information", "nats that the posterior gained over the prior"),
     "num_iterations": Kind("Iterations"),
     "acceptance": Kind("Acceptance", "of the proposed steps", percent),
-    "stuck_moves": Kind("Stuck moves", "moves that ended where they began; above 50% ends the run", percent),
-    "rhat": Kind("R-hat", "of the log-likelihood over chains; above 1.05 they disagree"),
+    "stuck_moves": Kind(
+        "Stuck moves", f"moves that ended where they began; above {percent(MAX_STUCK)} ends the run", percent
+    ),
+    "rhat": Kind("R-hat", f"of the log-likelihood over chains; above {MAX_RHAT:g} they disagree"),
     "num_dropped": Kind("Rows left out", "because of missing values"),
 }
 

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.cli.stream.files import check_files, file_names, known_files, with_additions
 from evidentia.cli.stream.loop import Checkpoints, Stop, consume
 from evidentia.cli.stream.view import View
+from evidentia.data.arrivals import TICK
 from evidentia.data.batches import Batch
 from evidentia.data.sources import read_csv, read_parquet
 from evidentia.errors import CheckpointError, DataError
@@ -112,8 +114,20 @@ def test_the_first_error_is_told_when_saving_fails_too(taken_in, capsys):
     assert "gone" in str(taken_in(broken(DataError("gone")), write=full)[1])
     with pytest.raises(ZeroDivisionError):
         taken_in(broken(ZeroDivisionError()), write=full)
-    assert capsys.readouterr().err.count("No space left on device") == 2
+    assert capsys.readouterr().err.count("No space left on device") == 4  # twice after the first batch
     assert "No space left" in str(taken_in(iter([ROWS]), write=full)[1])
+
+
+def test_the_first_batch_is_saved_at_once_and_the_others_at_intervals(taken_in):
+    """Without that, a journal begun by a killed run is unknown, and no run could continue it."""
+    saved = []
+
+    def late():
+        time.sleep(2 * TICK)
+        yield from [ROWS, ROWS, ROWS]
+
+    taken_in(late(), write=lambda _, content, summary: saved.append(content["session"]["position"]))
+    assert saved == [100, 300]
 
 
 # The files of a resumed run

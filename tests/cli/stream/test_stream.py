@@ -222,6 +222,16 @@ def test_what_does_not_belong_together_is_refused(stream, write, kept):
     )
 
 
+def test_the_file_of_a_model_may_be_moved(stream, write, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text("import evidentia as ev\nnoisy = ev.models.linear_regression(2, noise_scale=2.0)\n")
+    words = ("-t", "y", *SMALL, "--checkpoint", tmp_path / "kept")
+    assert stream(write(rows=200), "-m", f"{own}:noisy", *words)[0] == 0
+    moved = own.rename(tmp_path / "moved.py")
+    code, found, _ = stream(write(rows=300), "-m", f"{moved}:noisy", *words)
+    assert (code, found["resumed_from"], found["num_observations"]) == (0, 200, 300)
+
+
 def test_damaged_checkpoints_and_those_of_others_are_refused(stream, write, kept, tmp_path):
     ev.Online(MODEL).save(tmp_path / "online")
     code, _, err = stream(write(), *LINEAR, "--checkpoint", tmp_path / "online")

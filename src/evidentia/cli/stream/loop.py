@@ -1,11 +1,12 @@
 """The loop of `evidentia stream`: batches, checkpoints, and a safe end."""
 
+import math
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from evidentia.checkpoint.folder import CheckpointFolder
@@ -62,13 +63,17 @@ def stop_on_signals() -> Iterator[Stop]:
 class Checkpoints:
     """Saves a session and the length of its journal together, at intervals.
 
+    The first batch is saved at once: a journal can be continued only if a checkpoint knows it.
+
     Attributes:
         folder: checkpoint folder, or None.
         every: seconds between checkpoints; 0 saves after each batch.
+        session: the session.
         journal: the journal of updates, or None.
         lengths: lengths of the journals of earlier runs, for later runs with a journal.
         settings: settings of the run, which `check_settings` compares on resuming.
-        source: the source of `files`, which `check_files` compares on resuming.
+        source: the source of `files`.
+        files: records of the source's files, which `check_files` compares on resuming.
     """
 
     folder: CheckpointFolder | None
@@ -79,7 +84,7 @@ class Checkpoints:
     settings: Mapping[str, Any]
     source: FileSource
     files: list[KnownFile]
-    _tried: float = field(default_factory=time.monotonic)
+    _tried: float = -math.inf
     _is_failing: bool = False
 
     def __post_init__(self):
@@ -87,7 +92,8 @@ class Checkpoints:
 
     def save_if_due(self) -> None:
         """Save if a checkpoint is due and anything has changed; a failure is only a note."""
-        if self.folder is None or time.monotonic() - self._tried < self.every:
+        is_new = self._position != self.session.position
+        if self.folder is None or not is_new or time.monotonic() - self._tried < self.every:
             return
         error = self.save()
         if error is not None and not self._is_failing:
@@ -134,7 +140,7 @@ def consume(
     except EvidentiaError as error:
         problem = error
     except Exception:
-        # Not after a second Ctrl-C: the batch may be half done, and the user should not wait.
+        # Not after a second Ctrl-C: the journal may lack the batch, and the user should not wait.
         if (failure := checkpoints.save()) is not None:
             output.show_note(str(failure))
         raise

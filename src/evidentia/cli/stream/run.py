@@ -30,6 +30,7 @@ from evidentia.result import jsonable
 
 # The classes that a run's checkpoint may contain.
 RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
+NO_ROWS = {"num_observations": 0, "log_evidence": None, "completed": False}  # printed by --json
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Plan:
     def settings(self, features: list[str]) -> dict[str, Any]:
         """Arguments that determine the numbers; a resumed run must have the same."""
         return {
-            "--model": list(self.models.values()),
+            "--model": list(self.models),  # without the paths: files of models may be moved
             **{f"--{name.replace('_', '-')}": value for name, value in self.options.items()},
             "--target": self.target,
             "--features": features,
@@ -94,7 +95,7 @@ def run(plan: Plan) -> None:
         if source is None:
             output.show_note("Stopped before any rows arrived. An existing checkpoint is unchanged.")
             if plan.as_json:
-                output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
+                output.print_json(NO_ROWS, None)
         else:
             _stream(plan, source, stop, folder, content)
     if stop.signal == signal.SIGINT:
@@ -131,7 +132,7 @@ def _stream(
         left_out = f"; {session.num_dropped:,} with missing values were dropped" * bool(session.num_dropped)
         problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to process{left_out}.")
     elif plan.as_json and problem is None:
-        output.print_json({"num_observations": 0, "log_evidence": None, "completed": False}, None)
+        output.print_json(NO_ROWS, None)
     if problem is not None:
         raise problem
 

@@ -6,6 +6,7 @@ in the source, so that a stopped run resumes as if uninterrupted.
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from evidentia.data.batches import Batch
@@ -138,15 +139,11 @@ class Session:
         """
         found = None
         if batch.num_rows:
-            before = [(each, each.state, each.segment, each.candidates) for each in self.detectors.values()]
-            beside = [model for _, _, segment, candidates in before for model in (segment, *candidates)]
-            try:
-                with all_or_none([*self.onlines.values(), *beside]):
-                    found = self._taken_in(batch)
-            except BaseException:  # also Ctrl-C: a batch must not be processed by only some models
-                for detector, state, segment, candidates in before:
-                    detector.resume(state, segment, candidates)
-                raise
+            with ExitStack() as stack:  # a batch must not be processed by only some models
+                stack.enter_context(all_or_none(self.onlines.values()))
+                for detector in self.detectors.values():
+                    stack.enter_context(detector.all_or_none())
+                found = self._taken_in(batch)
             self.alarms += found.alarms
             self.seconds += found.seconds
         self.position += batch.num_read

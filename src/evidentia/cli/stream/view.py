@@ -127,20 +127,16 @@ def _table(last: SessionUpdate) -> Table:
             Text(text.with_error(update.log_evidence, update.standard_error), style="magenta"),
             f"{update.log_evidence / update.num_observations:.4f}",
             f"{update.log_predictive / update.batch_size:.4f}",
-            _share(last.probabilities[name]),
+            text.probability(last.probabilities[name]),
             str(update.num_annealing_steps),
         )
     return table
 
 
 def _in_words(last: SessionUpdate, name: str) -> str:
-    update = last.updates[name]
+    update, probability = last.updates[name], text.probability(last.probabilities[name])
     return (
         f"{name} {update.log_evidence / update.num_observations:.4f} nats/row "
-        f"(last batch {update.log_predictive / update.batch_size:.4f}), probability {_share(last.probabilities[name])}, "
+        f"(last batch {update.log_predictive / update.batch_size:.4f}), probability {probability}, "
         f"{update.num_annealing_steps} steps"
     )
-
-
-def _share(probability: float) -> str:
-    return "> 0.999" if probability > 0.9995 else "< 0.001" if probability < 0.0005 else f"{probability:.3f}"

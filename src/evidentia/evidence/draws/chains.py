@@ -20,7 +20,7 @@ import numpy as np
 from blackjax.adaptation.base import get_filter_adapt_info_fn
 from jaxtyping import Array, Float
 
-from evidentia.compilation import compiled
+from evidentia.compilation import compiled, in_float64
 from evidentia.errors import EstimationError
 from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import Proposal
@@ -52,12 +52,12 @@ def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iter
     frame, starts = _start(model, rows, key_start)
     num_draws = -(-count // NUM_CHAINS)
     per_part = -(-num_draws // NUM_PARTS)
-    with jax.enable_x64(True):
+    with in_float64():
         frame = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), frame)
         shifts = jnp.linalg.solve(frame.factor, (jnp.asarray(starts, jnp.float64) - frame.origin).T).T
         states, tuned = _warm_up(model, key_warm, shifts, frame, rows)
     for part in range(-(-num_draws // per_part)):
-        with jax.enable_x64(True):  # not while the caller runs
+        with in_float64():  # not while the caller runs
             keys = jax.random.fold_in(key_draw, part)
             states, positions = _sample(model, keys, states, tuned, frame, rows, per_part)
         yield np.asarray(positions)[:, : num_draws - part * per_part]

@@ -40,7 +40,9 @@ def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]
     }
 
 
-def diagnose_path(steps: Sequence[StepInfo], height_spread: float, ess_remedy: str = SMALLER_CHUNKS) -> Diagnosis:
+def diagnose_path(
+    steps: Sequence[StepInfo], height_spread: float, ess_remedy: str = SMALLER_CHUNKS
+) -> Diagnosis:
     """Diagnostics of a path and their signs (`measure`, `signs_of_path`)."""
     measured = measure(steps, height_spread)
     return Diagnosis(measured, signs_of_path(measured, ess_remedy))

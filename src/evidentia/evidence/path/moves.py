@@ -15,7 +15,7 @@ from evidentia.kernels import Density, Kernel, Moved, Scale, posterior_scale
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
-from evidentia.posterior.symmetry import Order, relabel, within
+from evidentia.posterior.symmetry import Centre, fold, within
 from evidentia.posterior.target import Target, expand_prior, expand_target, log_target
 
 NOISE_PARTICLES = 32  # particles at which the gradient noise is measured
@@ -71,7 +71,7 @@ def move_particles(
     target's centre and scale better than resampled particles.
     """
     shares = np.exp(weights.normalise(log_weights))
-    population, order = _in_order(settings, model, population, shares)
+    population, folded_to = _folded(settings, model, population, shares)
     on_host = np.asarray(population.positions, np.float64)
     centre = shares @ on_host
     prepared = settings.gradient.prepare(model, population.memory, target, centre)
@@ -84,7 +84,7 @@ def move_particles(
         population = resample_particles(population, settings.resampling)
     key, key_move = split_key(population.key)
     moved, noise, noise_share, correlation = move(
-        model, kernel, prepared, key_move, population.positions, scale, order
+        model, kernel, prepared, key_move, population.positions, scale, folded_to
     )
     memory = settings.gradient.adapt(prepared.memory, float(noise))
     population = population._replace(key=key, positions=moved.positions, memory=memory)
@@ -100,23 +100,25 @@ def move(
     key: Array,
     positions: Float[Array, "particles parameters"],
     scale: Scale,
-    order: Order | None = None,
+    folded_to: Centre | None = None,
 ) -> tuple[Moved, Array, Array, Array]:
     """Move particles; also return the gradient noise, its share, and the largest correlation.
 
-    Interchangeable components that were put in order stay in order if the kernel uses the exact
+    Folded particles stay where they are folded to if the kernel uses the exact
     density.
     """
     expansion = prepared.device_expansion
-    return _move(model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, order)
+    return _move(
+        model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, folded_to
+    )
 
 
 @compiled(static_argnames=("model", "kernel", "estimator"))
-def _move(model, kernel, estimator, key, positions, target, expansion, scale, order):
+def _move(model, kernel, estimator, key, positions, target, expansion, scale, folded_to):
     key_first, key_second, key_move = jax.random.split(key, 3)
     log_density = log_target(model, target)
-    if order is not None:
-        log_density = within(model, order, log_density)
+    if folded_to is not None:
+        log_density = within(model, folded_to, log_density)
     gradient = estimator.function(model, target, expansion)
     noise = noise_share = jnp.zeros(())
     if kernel.needs == "gradient" and not estimator.is_exact:
@@ -152,13 +154,13 @@ def _precision(
     return curvature(model, prepared.target, centre) if kernel.is_reweighting else None
 
 
-def _in_order(
+def _folded(
     settings: PathSettings, model: BoundModel, population: Population, shares: np.ndarray
-) -> tuple[Population, Order | None]:
-    """Put interchangeable components in a common order if the kernel or gradient needs it."""
+) -> tuple[Population, Centre | None]:
+    """Fold the particles to copies near each other if a kernel or the gradient needs it."""
     kernels = settings.kernel, settings.exact_kernel or settings.kernel
     is_needed = any(kernel.is_scaled for kernel in kernels) or settings.gradient.needs_centre
-    if not model.exchangeable or not is_needed:
+    if not model.symmetry or not is_needed:
         return population, None
-    positions, order = relabel(model, population.positions, shares)
-    return population._replace(positions=positions), order
+    positions, centre = fold(model, population.positions, shares)
+    return population._replace(positions=positions), centre

@@ -28,7 +28,7 @@ from evidentia.evidence.path.proposal import (
 )
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import relabel, symmetrised
+from evidentia.posterior.symmetry import fold, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
 BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
@@ -105,11 +105,11 @@ def redraw(
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
-    """A population on the host, with interchangeable components in a common order."""
+    """A population on the host, folded to the copies nearest to each other."""
     share = np.exp(weights.normalise(population.log_weights))
     positions = population.positions
-    if model.exchangeable:
-        positions, _ = relabel(model, positions, share)
+    if model.symmetry:
+        positions, _ = fold(model, positions, share)
     return Particles(np.asarray(positions, np.float64), share)
 
 

@@ -1,0 +1,246 @@
+"""Symmetries of a model: changes of the parameters that leave prior and likelihood as they are.
+
+Two kinds are found. *Components*, along an axis that some parameters share, can be permuted: those
+of a mixture, the units of a network. *Flips* are sets of parameters on the whole real line that
+can change sign together: the factors of a product, the weights of a unit. A posterior has a copy
+of each mode for each element of the group that they generate.
+
+Candidates are screened at one random position each, by a program that the checks of the model have
+compiled; those that pass are confirmed in float64 at several.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from evidentia.compilation import in_float64
+from evidentia.model.probe import NUM_NEAR, NUM_POSITIONS, Values, probing_positions
+from evidentia.model.program import Densities, Observations
+
+MAX_TOGETHER = 4  # parameters in a candidate
+MAX_PAIRED = 16  # coordinates on the real line up to which all pairs are tried
+SCREENED = 1e-4  # relative difference that float32 may have
+CONFIRMED = 1e-9  # and float64
+NUM_CONFIRMED = 4  # positions
+
+Axis = tuple[str, int]  # a parameter and one of its axes
+Flip = tuple[int, ...]  # coordinates of the unconstrained vector
+Index = dict[str, np.ndarray]  # these coordinates in the shape of each parameter
+
+
+class Symmetry(NamedTuple):
+    """Generators of the group of changes that leave a model as it is.
+
+    Attributes:
+        components: parameters, with the axis of each that indexes interchangeable components.
+        is_positive: whether each of these parameters is positive.
+        unit_flips: flips within a component: for each, the coordinates in every component.
+        flips: all other flips; no coordinate is in two flips.
+    """
+
+    components: tuple[Axis, ...] = ()
+    is_positive: tuple[bool, ...] = ()
+    unit_flips: tuple[tuple[Flip, ...], ...] = ()
+    flips: tuple[Flip, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.components or self.unit_flips or self.flips)
+
+    @property
+    def all_flips(self) -> tuple[Flip, ...]:
+        """The flips of every component, and the others."""
+        return (*itertools.chain(*self.unit_flips), *self.flips)
+
+
+def find_symmetry(
+    densities: Densities,
+    evaluate: Callable[[np.ndarray], Values],
+    batches: Observations,
+    declared: tuple[str, ...] = (),
+) -> Symmetry:
+    """The symmetries of a model, with the components that were declared, if any.
+
+    `evaluate` and `batches` are those of `probe`.
+    """
+    positions = probing_positions(densities.size)
+    values = evaluate(positions)
+    params = {name: value[0] for name, value in values.prior[0].items()}
+    index = {
+        name: np.arange(site.start, site.stop).reshape(site.shape)
+        for name, site in densities.sites.items()
+        if site.shape == site.unconstrained_shape
+    }
+    real = {name: each for name, each in index.items() if np.array_equal(positions[:, each], params[name])}
+    screen = partial(_screened, evaluate, positions, values)
+    rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batches)  # data and made up
+    confirm = partial(_is_confirmed, _exact_heights(densities, rows), params)
+    shapes = {name: site.shape for name, site in densities.sites.items()}
+    components = tuple((name, 0) for name in declared) or _components(shapes, index, screen, confirm)
+    accepted: list[Flip] = []
+    for flip in _screened_flips(real, screen):
+        is_new = not any(set(flip) & set(other) for other in accepted)
+        if is_new and confirm(partial(_flipped, real, flip)):
+            accepted.append(flip)
+    unit_flips, flips = _by_component(components, real, accepted)
+    is_positive = tuple(bool((params[name] >= 0).all()) for name, _ in components)
+    return Symmetry(components, is_positive, unit_flips, flips)
+
+
+# --- Components ----------------------------------------------------------------------------------
+
+
+def _components(shapes, index: Index, screen, confirm) -> tuple[Axis, ...]:
+    """The smallest set of parameters with an axis along which they can be permuted together."""
+    axes = [(name, axis) for name, shape in shapes.items() for axis in range(len(shape))]
+    sets = [
+        chosen
+        for chosen in _together(axes, lambda axis: shapes[axis[0]][axis[1]])
+        if all(name in index or axis == len(shapes[name]) - 1 for name, axis in chosen)
+    ]
+    # The unconstrained vector can be permuted where the bijector acts on each element.
+    fast = [chosen for chosen in sets if all(name in index for name, _ in chosen)]
+    passed = dict(zip(fast, screen([_swap(index, chosen, 0) for chosen in fast]), strict=True))
+    for chosen in sets:
+        if passed.get(chosen, True):
+            count = shapes[chosen[0][0]][chosen[0][1]]
+            if all(confirm(partial(_swapped, chosen, first)) for first in range(count - 1)):
+                return chosen
+    return ()
+
+
+def _together(entries, size) -> Iterator[tuple]:
+    """Sets of up to `MAX_TOGETHER` entries of the same size, one for each parameter."""
+    for number in range(1, MAX_TOGETHER + 1):
+        for chosen in itertools.combinations(entries, number):
+            sizes = {size(entry) for entry in chosen}
+            if len(sizes) == 1 and sizes.pop() > 1 and len({entry[0] for entry in chosen}) == number:
+                yield chosen
+
+
+def _swap(index: Index, chosen: tuple[Axis, ...], first: int) -> tuple[np.ndarray, np.ndarray]:
+    """The unconstrained vector's order with two neighbouring components swapped, and signs."""
+    swapped = _swapped(chosen, first, {name: each[None] for name, each in index.items()})
+    size = 1 + max(int(each.max()) for each in index.values())
+    order = np.arange(size)
+    for name, _ in chosen:
+        order[index[name]] = swapped[name][0]
+    return order, np.ones(size)
+
+
+def _swapped(chosen: tuple[Axis, ...], first: int, params: Index) -> Index:
+    swapped = dict(params)
+    for name, axis in chosen:
+        order = np.arange(params[name].shape[axis + 1])
+        order[[first, first + 1]] = first + 1, first
+        swapped[name] = np.take(params[name], order, axis + 1)
+    return swapped
+
+
+# --- Flips ---------------------------------------------------------------------------------------
+
+
+def _screened_flips(real: Index, screen) -> list[Flip]:
+    """Sets of coordinates that pass the screening, smallest first."""
+    coordinates = [int(each) for values in real.values() for each in values.ravel()]
+    candidates = {(each,) for each in coordinates}
+    if len(coordinates) <= MAX_PAIRED:
+        candidates |= set(itertools.combinations(coordinates, 2))
+    axes = [(name, axis) for name, each in real.items() for axis in range(each.ndim)]
+    for chosen in _together(axes, lambda axis: real[axis[0]].shape[axis[1]]):
+        for unit in range(real[chosen[0][0]].shape[chosen[0][1]]):
+            slices = [np.take(real[name], unit, axis).ravel() for name, axis in chosen]
+            candidates.add(tuple(np.concatenate(slices).tolist()))
+    for number in range(1, MAX_TOGETHER + 1):
+        for names in itertools.combinations(real, number):
+            candidates.add(tuple(np.concatenate([real[name].ravel() for name in names]).tolist()))
+    ordered = sorted(candidates, key=lambda flip: (len(flip), flip))
+    size = 1 + max(coordinates, default=-1)
+    changes = [(slice(None), np.where(np.isin(np.arange(size), flip), -1.0, 1.0)) for flip in ordered]
+    return list(itertools.compress(ordered, screen(changes)))
+
+
+def _flipped(real: Index, flip: Flip, params: Index) -> Index:
+    return {
+        name: np.where(np.isin(real[name], flip), -value, value) if name in real else value
+        for name, value in params.items()
+    }
+
+
+def _by_component(
+    components: tuple[Axis, ...], real: Index, flips: list[Flip]
+) -> tuple[tuple[tuple[Flip, ...], ...], tuple[Flip, ...]]:
+    """Flips that each component has, and flips that concern no component; others are left out."""
+    slices = [np.moveaxis(real[name], axis, 0) for name, axis in components if name in real]
+    if not slices:
+        return (), tuple(flips)
+    units = [
+        np.concatenate([each[unit].ravel() for each in slices]).tolist() for unit in range(len(slices[0]))
+    ]
+    in_units = [coordinate for unit in units for coordinate in unit]
+    by_place: dict[tuple[int, ...], dict[int, Flip]] = {}
+    for flip in flips:
+        for number, unit in enumerate(units):
+            if set(flip) <= set(unit):
+                by_place.setdefault(tuple(unit.index(each) for each in flip), {})[number] = flip
+    complete = [found for found in by_place.values() if len(found) == len(units)]
+    unit_flips = tuple(tuple(found[number] for number in range(len(units))) for found in complete)
+    return unit_flips, tuple(flip for flip in flips if not set(flip) & set(in_units))
+
+
+# --- Tests ---------------------------------------------------------------------------------------
+
+
+def _screened(evaluate, positions, values, changes) -> list[bool]:
+    """Whether log prior and log-likelihoods are the same after each change, at one position."""
+    far = NUM_NEAR + np.arange(NUM_POSITIONS) % (NUM_POSITIONS - NUM_NEAR)
+    before, passed = _heights(values)[far], []
+    for start in range(0, len(changes), NUM_POSITIONS):
+        block, moved = changes[start : start + NUM_POSITIONS], positions[far].copy()
+        for row, (order, signs) in enumerate(block):
+            moved[row, : len(signs)] = moved[row, : len(signs)][order] * signs
+        after = _heights(evaluate(moved))
+        passed += [_is_same(before[row], after[row], SCREENED) for row in range(len(block))]
+    return passed
+
+
+def _heights(values: Values) -> np.ndarray:
+    """The log prior density, and the log-likelihood of every row of all batches, by position."""
+    prior = sum(value[0] for value in values.prior[1].values())
+    rows = np.moveaxis(values.log_likelihoods, 0, 1)
+    return np.column_stack([prior, rows.reshape(len(rows), -1)])
+
+
+def _is_confirmed(heights: Callable[[Index], np.ndarray], params: Index, change) -> bool:
+    """Whether a change of constrained parameters passes in float64."""
+    few = {name: value[NUM_NEAR:][:NUM_CONFIRMED] for name, value in params.items()}
+    return _is_same(heights(few), heights(change(few)), CONFIRMED)
+
+
+def _exact_heights(densities: Densities, rows: Observations) -> Callable[[Index], np.ndarray]:
+    """As `_heights` in float64, without Jacobians; compiled at the first call."""
+
+    def widen(tree):
+        return jax.tree.map(lambda leaf: leaf.astype(np.float64) if leaf.dtype.kind == "f" else leaf, tree)
+
+    @jax.jit
+    @partial(jax.vmap, in_axes=(0, None))
+    def program(params, rows):
+        return densities.log_prior_of(params), densities.pointwise(params, rows)
+
+    def heights(params):
+        with in_float64():
+            prior, likelihood = program(widen(params), widen(rows))
+            return np.column_stack([np.asarray(prior), np.asarray(likelihood)])
+
+    return heights
+
+
+def _is_same(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
+    """Whether heights agree to a relative tolerance, infinite ones exactly."""
+    finite = np.isfinite(one)
+    is_close = np.abs(one[finite] - other[finite]) <= tolerance * np.maximum(1.0, np.abs(one[finite]))
+    return bool(is_close.all()) and np.array_equal(one[~finite], other[~finite], equal_nan=True)
