@@ -1,6 +1,7 @@
 """Conversion of table columns to model arrays: selection, dtypes and missing values."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -144,17 +145,22 @@ def check_types(types: Any, known: Sequence[str]) -> None:
 
 
 def converted(
-    pieces: Iterator[Piece], selection: Selection, missing: Missing, skip: int = 0, may_stop: bool = False
+    pieces: Generator[Piece, None, None],
+    selection: Selection,
+    missing: Missing,
+    skip: int = 0,
+    may_stop: bool = False,
 ) -> Iterator[Batch]:
     """Convert pieces to batches, skipping rows; DataError if too few, unless `may_stop`."""
     passed = 0
-    for piece in pieces:
-        left = min(skip - passed, piece.table.num_rows)
-        passed += left
-        if left:
-            piece = Piece(piece.table.slice(left), piece.where, piece.first_row + left)
-        if piece.table.num_rows:
-            yield selection.to_batch(piece, missing)
+    with closing(pieces):  # and their file, also if a row cannot be converted
+        for piece in pieces:
+            left = min(skip - passed, piece.table.num_rows)
+            passed += left
+            if left:
+                piece = Piece(piece.table.slice(left), piece.where, piece.first_row + left)
+            if piece.table.num_rows:
+                yield selection.to_batch(piece, missing)
     if passed < skip and not may_stop:
         raise too_short(skip, passed)
 

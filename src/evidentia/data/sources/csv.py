@@ -4,7 +4,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class CsvSource:
         rows = converted(self.pieces(), self.selection, self.missing, skip, may_stop=self.follow)
         return rows if self.follow else read_ahead(rows)  # a thread could wait for new lines forever
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Generator[Piece, None, None]:
         """Yield all rows, block by block.
 
         Raises `DataError` for an invalid line, a file that lost a column, and a replaced file.

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -36,7 +36,7 @@ class IpcSource:
         check_unread(self._begun, self.name)
         return converted(self._pieces(), self.selection, self.missing, skip)
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> Generator[Piece, None, None]:
         row = 0
         try:
             for table in self.reader:

@@ -1,6 +1,6 @@
 """Parquet files and partitioned datasets, read by row group on a thread."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,7 @@ class ParquetSource:
             raise too_short(skip, self.num_rows)
         return read_ahead(converted(self.pieces(skip), self.selection, self.missing))
 
-    def pieces(self, skip: int = 0) -> Iterator[Piece]:
+    def pieces(self, skip: int = 0) -> Generator[Piece, None, None]:
         """Yield the rows after the first `skip` as Arrow tables."""
         for part in self.parts:
             if skip < part.num_rows:
