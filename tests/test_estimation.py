@@ -31,7 +31,7 @@ def test_ctrl_c_returns_what_was_estimated_so_far():
             raise KeyboardInterrupt
 
     with pytest.warns(ev.EvidenceWarning, match="stopped after 500 of 2000 observations"):
-        evidence = ev.estimate(MODEL, data(), progress=interrupt)
+        evidence = ev.estimate(MODEL, data(), in_order=True, progress=interrupt)
     assert not evidence.completed and evidence.num_observations == 500
     same = {name: array[:500] for name, array in data().items()}
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(same)) < 4.5 * evidence.standard_error

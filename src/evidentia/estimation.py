@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 
-from evidentia.data.arrays import as_arrays, num_rows, on_device
+from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
 from evidentia.data.batches import recut
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Source
@@ -20,6 +21,7 @@ from evidentia.errors import (
     ConfigurationError,
     DataError,
     DiagnosticWarning,
+    EstimationError,
     EvidentiaError,
     ModelError,
     check_positive,
@@ -46,6 +48,7 @@ def estimate(
     method: Method | None = None,
     seed: int = 0,
     target_standard_error: float | None = None,
+    in_order: bool = False,
     progress: bool | Callable[[Update], None] = False,
 ) -> Evidence:
     """Estimate the log evidence log p(data) of a model, in nats.
@@ -61,6 +64,10 @@ def estimate(
         target_standard_error: in nats. If a run's standard error is larger, another run follows
             with as many more particles as needed, up to `MAX_PARTICLES`; if that is not enough, an
             EvidenceWarning is issued.
+        in_order: use the rows in their order, as the trajectory over them then is. By default they
+            are used in a random order, which depends on the seed and the number of rows alone: in
+            sorted data the posterior moves far whenever new values begin, which costs accuracy. A
+            source is always read in order.
         progress: True for a bar on standard error, or a function that is called with an `Update`
             after each chunk, or after each step of a method that uses all rows at once.
 
@@ -83,8 +90,8 @@ def estimate(
     chosen: Method = SGAIS() if method is None else method
     _check(model, chosen, seed, target_standard_error)
     started = time.perf_counter()
-    make_run = _runs(model, data, int(seed), started)
-    with reporter(progress, model.name) as report:
+    make_run = _runs(model, data, int(seed), in_order, started)
+    with reporter(progress, model.name) as report, _numbered(in_order or isinstance(data, Source)):
         evidence, messages = _drive(make_run(chosen), report)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
             larger = replace(chosen, num_particles=more)  # type: ignore[type-var]
@@ -113,15 +120,30 @@ def estimate(
     return evidence
 
 
-def _runs(model: Model, data: Any, seed: int, started: float) -> Callable[[Method], _ArrayRun | _SourceRun]:
+def _runs(
+    model: Model, data: Any, seed: int, in_order: bool, started: float
+) -> Callable[[Method], _ArrayRun | _SourceRun]:
     """A function that starts a run over the data."""
     if isinstance(data, Source):
         return partial(_SourceRun, model, data, seed, started)
     arrays = as_arrays(data)
     if model.check_data is not None:
         model.check_data(arrays)
+    if not in_order:
+        arrays = shuffled(arrays, seed)
     window = Window(on_device(arrays), 0, num_rows(arrays))
     return partial(_ArrayRun, model.bind(arrays), window, seed, started)
+
+
+@contextmanager
+def _numbered(in_order: bool) -> Iterator[None]:
+    """Say how rows are numbered in an error."""
+    try:
+        yield
+    except EstimationError as error:
+        if not in_order:
+            error.add_note("Rows are numbered in random order; with in_order=True, in yours.")
+        raise
 
 
 def _drive(run: _ArrayRun | _SourceRun, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:

@@ -20,6 +20,7 @@ from evidentia.errors import ConfigurationError
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.summary import summarise
+from evidentia.posterior.symmetry import log_num_copies
 from evidentia.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -216,6 +217,9 @@ def make_evidence(
     """
     positions, log_weights = particles
     posterior = {name: np.asarray(values) for name, values in model.constrain(positions).items()}
+    measured = {**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)}
+    if model.symmetry:
+        measured["log_copies"] = log_num_copies(model)
     return Evidence(
         log_evidence=float(estimate.log_evidence),
         standard_error=float(estimate.standard_error),
@@ -228,7 +232,7 @@ def make_evidence(
         seed=seed,
         seconds=seconds,
         completed=completed,
-        diagnostics={**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)},
+        diagnostics=measured,
         signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
     )
 

@@ -94,13 +94,6 @@ def test_standardising_loses_no_digits(tmp_path):
     assert table.standardisation.scales["t"] == pytest.approx(np.sqrt(2))
 
 
-def test_rows_are_shuffled_together(tmp_path):
-    path = written(tmp_path, ".csv", {"x": np.arange(100.0), "y": np.arange(100)})
-    table, same = read(path, "y", shuffle_seed=3), read(path, "y")
-    np.testing.assert_array_equal(table.data["x"][:, 0], table.data["y"])
-    assert not np.array_equal(table.data["y"], same.data["y"]) and table.fingerprint == same.fingerprint
-
-
 def test_a_table_without_rows(tmp_path):
     (tmp_path / "table.csv").write_text("a,b\n")
     with pytest.raises(DataError, match="has columns but no rows"):

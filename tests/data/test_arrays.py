@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from evidentia.data.arrays import as_arrays, on_device
+from evidentia.data.arrays import as_arrays, on_device, shuffled
 from evidentia.errors import DataError
 
 
@@ -86,3 +86,16 @@ def test_arrays_on_the_device_have_round_numbers_of_rows(rows, length):
     assert len(array) == length
     np.testing.assert_array_equal(np.asarray(array[:rows]), np.arange(rows))
     assert np.all(np.asarray(array[rows:]) == rows - 1)
+
+
+@pytest.mark.parametrize("count", [1, 10, 65_536, 200_003])
+def test_shuffled_rows_are_the_same_rows_together(count):
+    x = np.arange(2 * count).reshape(count, 2)
+    found = shuffled({"x": x, "y": np.arange(count)}, 3)
+    assert np.array_equal(np.sort(found["y"]), np.arange(count))
+    assert np.array_equal(found["x"], x[found["y"]])
+    if count > 1:
+        again, other = (shuffled({"y": np.arange(count)}, seed)["y"] for seed in (3, 4))
+        assert np.array_equal(again, found["y"]) and not np.array_equal(other, found["y"])
+        # The first tenth is spread over all rows.
+        assert abs(found["y"][: count // 10 + 1].mean() / count - 0.5) < (0.5 if count < 100 else 0.02)

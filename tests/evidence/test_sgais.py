@@ -52,7 +52,7 @@ def test_published_chunks_are_all_of_500_rows_and_every_annealing_step_moves():
 def test_the_trajectory_is_right_all_along():
     model, data = linear_problem(20_000)
     for seed in range(3):
-        trajectory = ev.estimate(model, data, seed=seed).trajectory
+        trajectory = ev.estimate(model, data, seed=seed, in_order=True).trajectory
         for n in (500, 1000, 5000, 20_000):
             entry = trajectory.at(n)
             error = entry["log_evidence"] - model.exact_log_evidence(first_rows(data, n))
@@ -174,9 +174,12 @@ def test_an_error_half_way_carries_the_result_so_far():
     )
     y = np.r_[np.random.default_rng(0).normal(size=1200), 99.0]
     with pytest.raises(ev.EstimationError, match="rows 1000 to 1200") as raised:
-        ev.estimate(model, {"y": y})
+        ev.estimate(model, {"y": y}, in_order=True)
     assert raised.value.evidence.num_observations == 1000
-    assert not raised.value.evidence.completed
+    assert not raised.value.evidence.completed and not hasattr(raised.value, "__notes__")
+    with pytest.raises(ev.EstimationError) as raised:
+        ev.estimate(model, {"y": y})
+    assert raised.value.__notes__ == ["Rows are numbered in random order; with in_order=True, in yours."]
 
 
 @pytest.mark.parametrize(

@@ -128,15 +128,17 @@ def command(
         check_streamable(standardise, [model], num_classes)
         table, in_order = open_table(file, model, target, chosen, missing), True
     else:
-        order = None if in_order else seed
-        table = read_table(file, target, chosen, missing, standardise=standardise, shuffle_seed=order)
+        table = read_table(file, target, chosen, missing, standardise=standardise)
+        table = replace(table, shuffle_seed=None if in_order else seed)
     the_model, data = model_for(model, table, settings)
     the_method = CONFIGURATIONS[method]()
     if num_particles is not None:
         the_method = replace(the_method, num_particles=num_particles)
 
     candidate = Candidate(the_model.name, the_model, data)
-    evidences, stopped = estimate_each([candidate], method=the_method, seed=seed, quiet=quiet)
+    evidences, stopped = estimate_each(
+        [candidate], method=the_method, seed=seed, quiet=quiet, in_order=in_order
+    )
     if evidences:
         title = f"{the_model.name}: {Path(file).name}"
         results = Results(title, evidences, table.notes(), table.to_dict())

@@ -18,7 +18,13 @@ from evidentia.result import Evidence
 
 
 def estimate_each(
-    candidates: Sequence[Candidate], *, method: Method, seed: int, quiet: bool, plain: bool = False
+    candidates: Sequence[Candidate],
+    *,
+    method: Method,
+    seed: int,
+    quiet: bool,
+    plain: bool = False,
+    in_order: bool = False,
 ) -> tuple[dict[str, Evidence], BaseException | None]:
     """Estimate the evidence of each candidate.
 
@@ -27,6 +33,7 @@ def estimate_each(
         method: the estimator's configuration.
         seed: the seed of every estimate.
         quiet: show no progress.
+        in_order: use rows in the order of the tables.
         plain: show progress as plain lines where stderr is not a terminal.
 
     Returns:
@@ -38,7 +45,14 @@ def estimate_each(
     for candidate in candidates:
         try:
             with output.warnings_as_notes(), _progress(candidate.name, quiet, plain) as show:
-                evidence = estimate(candidate.model, candidate.data, method=method, seed=seed, progress=show)
+                evidence = estimate(
+                    candidate.model,
+                    candidate.data,
+                    method=method,
+                    seed=seed,
+                    in_order=in_order,
+                    progress=show,
+                )
         except EvidentiaError as error:
             if error.evidence is not None:
                 evidences[candidate.name] = error.evidence

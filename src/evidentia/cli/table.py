@@ -132,12 +132,8 @@ def read_table(
     missing: Missing,
     *,
     standardise: bool = False,
-    shuffle_seed: int | None = None,
 ) -> Table:
     """Read the data of a model into memory.
-
-    The evidence does not depend on the order of the rows, but the cost does: in a file sorted by
-    class, the posterior moves far whenever a new class begins. So rows can be shuffled.
 
     Raises:
         DataError, ConfigurationError: an invalid file or columns.
@@ -158,10 +154,7 @@ def read_table(
     matrix, standardisation = _matrix({name: columns[name] for name in chosen}, standardise)
     data = {"y": matrix} if target is None else {"x": matrix, "y": _with_integers(columns[target], source)}
     fingerprint = hashlib.sha256(np.asarray(data["y"], np.float32).tobytes()).hexdigest()
-    if shuffle_seed is not None:
-        order = np.random.default_rng(shuffle_seed).permutation(len(matrix))
-        data = {name: array[order] for name, array in data.items()}
-    return Table(Path(file).name, chosen, target, data, standardisation, shuffle_seed, fingerprint)
+    return Table(Path(file).name, chosen, target, data, standardisation, fingerprint=fingerprint)
 
 
 def check_streamable(standardise: bool, models: Sequence[str], num_classes: int | None) -> None:

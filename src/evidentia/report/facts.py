@@ -68,6 +68,7 @@ KINDS = {
         "Error of the reservoir",
         f"nats, from keeping a sample of the rows; above {path.MAX_RESERVOIR_ERROR:g} is too much",
     ),
+    "log_copies": Kind("Symmetric copies (log)", "log number of the copies of each mode, all counted"),
     "num_refreshes": Kind("Redraws", "times the particles were drawn again from scratch"),
     "variance_share_last_refresh": Kind(
         "Error from the last redraw", "of the squared standard error", percent

@@ -56,7 +56,7 @@ def test_moves_that_do_not_decorrelate():
 
 
 def test_mini_batch_noise():
-    names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=20)))
+    names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=5)))
     assert "mini-batch noise" in names
     assert "times the noise that the kernel adds" in message and "batch_size" in message
 

@@ -1,0 +1,21 @@
+"""The problems of the gauntlet, by family."""
+
+from . import conjugate, edges, modes, regressions, ridges
+from .problem import Problem
+
+FAMILIES = {
+    "conjugate": conjugate.PROBLEMS,
+    "few rows": regressions.FEW_ROWS,
+    "many rows": regressions.MANY_ROWS,
+    "heavy tails": regressions.TAILS,
+    "ridges, rings, funnels": ridges.PROBLEMS,
+    "several modes": {**modes.EXACT, **modes.LONG},
+    "jumps and edges": edges.PROBLEMS,
+    "order of rows": {**conjugate.ORDERS, **regressions.ORDERS},
+    "scale of features": conjugate.SCALES,
+    "dimension": conjugate.DIMENSIONS,
+}
+PROBLEMS = {name: make for family in FAMILIES.values() for name, make in family.items()}
+LONG = modes.LONG
+
+__all__ = ["FAMILIES", "LONG", "PROBLEMS", "Problem"]

@@ -1,0 +1,116 @@
+"""Tables of the gauntlet: one line for each problem and each family."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+SILENT_ERRORS, SILENT_NATS = 4.0, 0.1  # standard errors and nats above which a failure is silent
+
+
+class Counts(NamedTuple):
+    """Numbers of runs, and sums over them."""
+
+    runs: int = 0
+    failed: int = 0
+    covered: int = 0
+    warned: int = 0
+    silent: int = 0
+    square: float = 0.0  # of the errors, in nats²
+    variance: float = 0.0  # reported
+    seconds: float = 0.0  # of the second and later runs
+
+    def __add__(self, other) -> "Counts":
+        return Counts(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
+def counts_of(record: Mapping) -> Counts:
+    """Counts of a problem's runs; none if the truth is unknown."""
+    total, truth, truth_error = Counts(), record.get("truth", math.nan), record.get("truth_error", 0.0)
+    if math.isnan(truth):
+        return total
+    for run in record["runs"]:
+        if "failed" in run:
+            total += Counts(runs=1, failed=1)
+            continue
+        error = abs(run["log_evidence"] - truth)
+        scale = math.hypot(run["standard_error"], truth_error)
+        is_far = error > SILENT_ERRORS * scale and error > SILENT_NATS
+        total += Counts(
+            runs=1,
+            covered=error < 2 * scale + 1e-4 * SILENT_NATS,
+            warned=run["warned"],
+            silent=is_far and not run["warned"],
+            square=error**2,
+            variance=run["standard_error"] ** 2,
+            seconds=run["seconds"] if run["seed"] else 0.0,
+        )
+    return total
+
+
+def cells(counts: Counts) -> list[str]:
+    """Runs, coverage, warnings, silent failures, error, reported error and seconds, as text."""
+    finished = counts.runs - counts.failed
+    if not finished:
+        return [str(counts.runs), "", "", "", "", "", ""]
+    return [
+        str(counts.runs),
+        f"{100 * counts.covered / finished:.0f}%",
+        f"{100 * counts.warned / finished:.0f}%",
+        str(counts.silent),
+        f"{math.sqrt(counts.square / finished):.3f}",
+        f"{math.sqrt(counts.variance / finished):.3f}",
+        f"{counts.seconds / max(1, finished - 1):.2g}",
+    ]
+
+
+def summary_of(record: Mapping) -> str:
+    """One line for the terminal."""
+    if record.get("stopped"):
+        return f"{record['name']:45s} {record['stopped']}"
+    return f"{record['name']:45s} " + "  ".join(f"{cell:>6s}" for cell in cells(counts_of(record)))
+
+
+HEADER = (
+    "| problem | runs | covered | warned | silent failures | root mean square error | reported | seconds |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|\n"
+)
+
+
+def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
+    """The documentation page."""
+    records, machine = results["records"], results["machine"]
+    counts = {record["name"]: counts_of(record) for record in records}
+    by_family = {
+        family: sum((counts[name] for name in counts if families[name] == family), Counts())
+        for family in dict.fromkeys(families.values())
+    }
+    total = sum(counts.values(), Counts())
+    lines = [_line(f"**{family}**", found) for family, found in by_family.items()]
+    tables = "\n".join(
+        f"## {family.capitalize()}\n\n{HEADER}"
+        + "".join(_line(name, counts[name]) for name in _of(families, family))
+        for family in by_family
+    )
+    stopped = [f"{record['name']} ({record['stopped']})" for record in records if record.get("stopped")]
+    return f"""# The gauntlet
+
+`ev.estimate(model, data)`, with no method named, on {len(records)} problems whose log evidence is known: exactly, by quadrature,
+or from two long independent methods. Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]}
+with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
+
+*Covered*: the share of runs within two standard errors (target: 90 to 99%). *Warned*: the share with a `DiagnosticWarning`
+(target: at most 10%). *Silent failures*: runs without a warning whose error is above {SILENT_ERRORS:g} standard errors and above
+{SILENT_NATS} nats (target: none). Errors are in nats, seconds those of a second run.
+
+{HEADER}{"".join(lines)}{_line("**all**", total)}
+{"Not finished: " + "; ".join(stopped) + "." if stopped else ""}
+
+{tables}"""
+
+
+def _of(families: Mapping[str, str], family: str) -> Sequence[str]:
+    return [name for name, its in families.items() if its == family]
+
+
+def _line(name: str, counts: Counts) -> str:
+    return "| " + " | ".join([name, *cells(counts)]) + " |\n"
