@@ -25,7 +25,7 @@ DATA, _ = MODEL.simulate(2000, 0)
 
 def warnings_of(method, data=DATA, model=MODEL):
     with pytest.warns(ev.DiagnosticWarning) as caught:
-        evidence = ev.estimate(model, data, method=method)
+        evidence = ev.estimate(model, data, method=method, in_order=True)
     return evidence.diagnostics["warnings"], " ".join(str(warning.message) for warning in caught)
 
 
@@ -56,7 +56,7 @@ def test_moves_that_do_not_decorrelate():
 
 
 def test_mini_batch_noise():
-    names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=5)))
+    names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=20)))
     assert "mini-batch noise" in names
     assert "times the noise that the kernel adds" in message and "batch_size" in message
 
