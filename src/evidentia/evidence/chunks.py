@@ -33,12 +33,14 @@ class PathState(NamedTuple):
         proposal: a proposal near the posterior of these rows, if the particles were last redrawn
             from it.
         tried_at: number of rows at the last attempt to redraw.
+        is_irregular: whether that attempt failed: the posterior is not about Gaussian at modes.
     """
 
     population: Population
     num_observations: int
     proposal: Proposal | None = None
     tried_at: int = 0
+    is_irregular: bool = False
 
 
 class ChunkInfo(NamedTuple):
@@ -49,6 +51,7 @@ class ChunkInfo(NamedTuple):
         path: the estimate along the path, before any redraw.
         estimate: the estimate after the chunk.
         is_redrawn: whether the particles were redrawn.
+        is_checked: whether a redraw is known to miss nothing (`redrawing.Redrawn`).
         pareto_shape: Pareto shape of the importance weights, if the redraw took more draws than
             particles.
     """
@@ -57,6 +60,7 @@ class ChunkInfo(NamedTuple):
     path: Estimate
     estimate: Estimate
     is_redrawn: bool = False
+    is_checked: bool = True
     pareto_shape: float = math.nan
 
 
@@ -226,7 +230,8 @@ def _leap(
 def tried(state: PathState, num_observations: int) -> PathState:
     """The state after a failed redraw, whose draws have used the key."""
     key, _ = split_key(state.population.key)
-    return state._replace(population=state.population._replace(key=key), tried_at=num_observations)
+    population = state.population._replace(key=key)
+    return state._replace(population=population, tried_at=num_observations, is_irregular=True)
 
 
 def _snapshot(method, model, rows, state, infos) -> Snapshot:

@@ -157,15 +157,14 @@ class Jarzynski:
         scale = posterior_scale(on_host, normalised, precision, rows.size)
         key, key_walk = split_key(population.key)
         temperatures = np.linspace(done, stop, self.num_steps + 1, dtype=np.float32)
-        moved, correlation = _walk(
-            model, key_walk, population.positions, rows, temperatures, scale, self.step_size
-        )
+        before = population.positions
+        moved = _walk(model, key_walk, before, rows, temperatures, scale, self.step_size)
         population = population._replace(key=key, positions=moved.positions)
         population = reweighted(population, np.asarray(moved.log_weights, np.float64))
         ess = weights.ess(population.log_weights) / self.num_particles
         if ess < self.ess_threshold:
             population = resample_particles(population, "systematic")
-        return population, stop, StepInfo(ess, correlation=float(correlation))
+        return population, stop, StepInfo(ess, correlation=largest_correlation(before, moved.positions))
 
 
 @compiled(static_argnames="model")
@@ -175,5 +174,4 @@ def _walk(model, key, positions, rows, temperatures, scale: Scale, step_size):
         return log_target(model, target)(position)
 
     num_steps = len(temperatures) - 1
-    moved = langevin.walk(key, positions, log_density, num_steps, scale.factor, step_size)
-    return moved, largest_correlation(positions, moved.positions)
+    return langevin.walk(key, positions, log_density, num_steps, scale.factor, step_size)

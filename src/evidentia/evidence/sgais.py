@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxtyping import Array
@@ -22,7 +22,7 @@ from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
 from evidentia.evidence.path.population import estimate_of, split_key
-from evidentia.evidence.path.redrawing import redraw
+from evidentia.evidence.path.redrawing import CHECKED, redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -153,9 +153,13 @@ class SGAIS(RedrawingMethod):
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
         particle, or -inf at all particles.
         """
-        population, steps = anneal(self.path, model, state.population, past, chunk)
-        num_observations = state.num_observations + chunk.size
-        state = PathState(population, num_observations, tried_at=state.tried_at)
+        settings, num_observations = self.path, state.num_observations + chunk.size
+        if state.is_irregular and isinstance(self.gradient, ControlVariate):
+            # An expansion about one centre is poor, so exact gradients are used while affordable.
+            exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
+            settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
+        population, steps = anneal(settings, model, state.population, past, chunk)
+        state = state._replace(population=population, num_observations=num_observations, proposal=None)
         estimate = self.estimate(state)
         return state, ChunkInfo(steps, path=estimate, estimate=estimate)
 
@@ -178,7 +182,10 @@ class SGAIS(RedrawingMethod):
         shape = math.nan if one_batch else weights.pareto_shape(found.draws.log_weights)
         state = PathState(population, num_observations, found.proposal, num_observations)
         estimate = self.estimate(state)
-        return state, ChunkInfo((), estimate, estimate, is_redrawn=True, pareto_shape=shape)
+        info = ChunkInfo(
+            (), estimate, estimate, is_redrawn=True, is_checked=found.is_checked, pareto_shape=shape
+        )
+        return state, info
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""
@@ -196,6 +203,7 @@ class SGAIS(RedrawingMethod):
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
         measured["num_refreshes"] = sum(info.is_redrawn for info in infos)
         measured["pareto_shape"] = infos[-1].pareto_shape
+        measured["unchecked"] = float(is_redrawn and not infos[-1].is_checked)
         remedy = diagnostics.SMALLER_CHUNKS if self.resample else "resample=True"
         signs = (
             diagnostics.signs_of_draws(measured)

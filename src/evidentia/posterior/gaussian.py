@@ -12,6 +12,8 @@ from jaxtyping import Float
 
 from evidentia.kernels.scale import cholesky
 
+SINGULAR = 1e-7  # smallest relative diagonal of a Cholesky factor: a condition of about 10¹⁴
+
 Draws = Float[np.ndarray, "draws parameters"]
 
 
@@ -75,8 +77,9 @@ def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray
 
 
 def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
-    """Whether a matrix is finite and positive definite."""
-    return cholesky(matrix) is not None and bool(np.isfinite(matrix).all())
+    """Whether a matrix is finite and positive definite, by more than rounding."""
+    root = cholesky(matrix) if np.isfinite(matrix).all() else None
+    return root is not None and bool(np.diag(root).min() > SINGULAR * np.diag(root).max())
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:

@@ -69,6 +69,9 @@ KINDS = {
         f"nats, from keeping a sample of the rows; above {path.MAX_RESERVOIR_ERROR:g} is too much",
     ),
     "log_copies": Kind("Symmetric copies (log)", "log number of the copies of each mode, all counted"),
+    "unchecked": Kind(
+        "Unchecked redraw", "1 if no particles have shown that the last redraw covers the posterior"
+    ),
     "num_refreshes": Kind("Redraws", "times the particles were drawn again from scratch"),
     "variance_share_last_refresh": Kind(
         "Error from the last redraw", "of the squared standard error", percent

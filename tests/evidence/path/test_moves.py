@@ -30,4 +30,4 @@ def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_ker
     settings = PathSettings(0.5, SGHMC(num_steps=1), exact_kernel=exact_kernel)
     target = posterior(Window(arrays, 0, 3))
     move_particles(settings, bound, population, np.zeros(16), target, StepInfo(1.0))
-    assert [order is not None for order in orders] == [is_ordered]
+    assert {order is not None for order in orders} == {is_ordered}

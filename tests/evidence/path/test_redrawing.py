@@ -9,7 +9,13 @@ import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Proposal
-from evidentia.evidence.path.redrawing import covers, is_enough, redraw, weighted_draws
+from evidentia.evidence.path.redrawing import (
+    is_enough,
+    missed_particles,
+    redraw,
+    weighted_draws,
+    weighted_particles,
+)
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 from evidentia.weights import relative_variance
@@ -80,11 +86,13 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     for share, is_covered in ((0.0, True), (0.5, False), (0.15, False)):
         particles = draws.positions * jnp.where(jnp.arange(COUNT) < share * COUNT, -1, 1)[:, None]
         population = Population(None, particles, draws.log_weights)
-        assert covers(bound, rows, proposal, draws, population) == is_covered
+        missed = missed_particles(bound, rows, proposal, draws, weighted_particles(bound, population))
+        assert (missed is None) == is_covered
+        assert missed is None or np.mean(missed.positions < 0) > 0.95
     spread = Population(
         None, 1 + 3 * (draws.positions - 1), draws.log_weights
     )  # to where there is no posterior mass
-    assert covers(bound, rows, proposal, draws, spread)
+    assert missed_particles(bound, rows, proposal, draws, weighted_particles(bound, spread)) is None
 
 
 @pytest.mark.filterwarnings(

@@ -50,14 +50,19 @@ def diagnose_path(
 
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
     """Signs in the weights of redrawn particles: sentences with advice, by short name."""
-    if not measured["pareto_shape"] > MAX_PARETO_SHAPE:
-        return {}
-    sentence = (
-        f"the largest importance weights have a Pareto shape of {measured['pareto_shape']:.2f}: the proposal has lighter "
-        "tails than the posterior, and the log evidence may be too low by more than the standard error suggests. Use more "
-        "particles, or compare with refresh=False."
-    )
-    return {"heavy weights": sentence}
+    found = {}
+    if measured["pareto_shape"] > MAX_PARETO_SHAPE:
+        found["heavy weights"] = (
+            f"the largest importance weights have a Pareto shape of {measured['pareto_shape']:.2f}: the proposal has lighter "
+            "tails than the posterior, and the log evidence may be too low by more than the standard error suggests. Use more "
+            "particles, or compare with refresh=False."
+        )
+    if measured["unchecked"]:
+        found["irregular posterior"] = (
+            "the posterior is not Gaussian about its modes, and no particles have shown that the proposal covers it at this "
+            "number of rows: the log evidence may be too low. Compare with refresh=False, or with fewer rows."
+        )
+    return found
 
 
 def signs_of_path(

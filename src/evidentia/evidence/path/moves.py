@@ -18,6 +18,9 @@ from evidentia.posterior.gradients import FullBatch, Prepared
 from evidentia.posterior.symmetry import Centre, fold, within
 from evidentia.posterior.target import Target, expand_prior, expand_target, log_target
 
+CORRELATED = 0.3  # lag-one autocorrelation above which particles are moved again, if rows are few
+MOST_MOVES = 16
+FEW_ROWS = 30_000  # rows times parameters times moves
 NOISE_PARTICLES = 32  # particles at which the gradient noise is measured
 
 
@@ -82,15 +85,28 @@ def move_particles(
     scale = posterior_scale(on_host, shares, precision, target.num_observations)
     if settings.resampling is not None:
         population = resample_particles(population, settings.resampling)
-    key, key_move = split_key(population.key)
-    moved, noise, noise_share, correlation = move(
-        model, kernel, prepared, key_move, population.positions, scale, folded_to
-    )
-    memory = settings.gradient.adapt(prepared.memory, float(noise))
-    population = population._replace(key=key, positions=moved.positions, memory=memory)
-    if kernel.is_reweighting:
-        population = reweighted(population, np.asarray(moved.log_weights, np.float64))
-    return population, info._replace(correlation=float(correlation), noise_share=float(noise_share))
+    before, correlation = population.positions, math.nan
+    for _ in range(_most_moves(model, prepared, kernel)):
+        key, key_move = split_key(population.key)
+        moved, noise, noise_share = move(
+            model, kernel, prepared, key_move, population.positions, scale, folded_to
+        )
+        population = population._replace(key=key, positions=moved.positions)
+        if kernel.is_reweighting:
+            population = reweighted(population, np.asarray(moved.log_weights, np.float64))
+        correlation = largest_correlation(before, moved.positions)
+        if not correlation > CORRELATED:
+            break
+    population = population._replace(memory=settings.gradient.adapt(prepared.memory, float(noise)))
+    return population, info._replace(correlation=correlation, noise_share=float(noise_share))
+
+
+def _most_moves(model: BoundModel, prepared: Prepared, kernel: Kernel) -> int:
+    """Moves in a row until the particles are no longer correlated: many while rows are few."""
+    if kernel.needs != "log_density" or kernel.is_reweighting:
+        return 1
+    work = prepared.target.window.size * model.num_parameters
+    return max(1, min(MOST_MOVES, FEW_ROWS // max(1, work)))
 
 
 def move(
@@ -101,8 +117,8 @@ def move(
     positions: Float[Array, "particles parameters"],
     scale: Scale,
     folded_to: Centre | None = None,
-) -> tuple[Moved, Array, Array, Array]:
-    """Move particles; also return the gradient noise, its share, and the largest correlation.
+) -> tuple[Moved, Array, Array]:
+    """Move particles; also return the gradient noise and its share.
 
     Folded particles stay where they are folded to if the kernel uses the exact
     density.
@@ -127,14 +143,15 @@ def _move(model, kernel, estimator, key, positions, target, expansion, scale, fo
         noise = noise_variance(differences @ scale.factor)  # in whitened coordinates
         noise_share = kernel.noise_share(differences, scale)
     moved = kernel.move(key_move, positions, Density(log_density, gradient), scale)
-    return moved, noise, noise_share, largest_correlation(positions, moved.positions)
+    return moved, noise, noise_share
 
 
-def largest_correlation(before: Array, after: Array) -> Array:
+def largest_correlation(before: Array, after: Array) -> float:
     """The largest correlation over the particles of any coordinate before and after a move."""
-    before, after = before - before.mean(0), after - after.mean(0)
-    scale = jnp.sqrt(jnp.mean(before**2, 0) * jnp.mean(after**2, 0))
-    return jnp.max(jnp.mean(before * after, 0) / jnp.maximum(scale, jnp.finfo(before.dtype).tiny))
+    first, last = (np.asarray(positions, np.float64) for positions in (before, after))
+    first, last = first - first.mean(0), last - last.mean(0)
+    scale = np.sqrt(np.mean(first**2, 0) * np.mean(last**2, 0))
+    return float(np.max(np.mean(first * last, 0) / np.maximum(scale, np.finfo(np.float32).tiny)))
 
 
 def curvature(

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
+from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
 from evidentia.posterior.modes import distinct, newton
 from evidentia.posterior.rows import Rows
 
@@ -93,19 +93,22 @@ def with_more_rows(
     return _about(model, found)
 
 
-def with_moments(proposal: Proposal, particles: Particles) -> Proposal:
-    """Add a component with the particles' mean and covariance.
+def with_moments(proposal: Proposal | None, particles: Particles) -> Proposal | None:
+    """Add a component with the particles' mean and covariance, unless that is singular.
 
-    The covariance is shrunk towards that of the largest mode, which counts as twice as many draws
-    as there are parameters.
+    The covariance is shrunk towards that of the largest mode, if there is one, which counts as
+    twice as many draws as there are parameters.
     """
-    largest = proposal.modes[0]
+    modes = () if proposal is None else proposal.modes
     deviations, known = particles.positions - particles.mean, 2 * len(particles.mean)
     size = 1 / np.sum(particles.share**2)
-    covariance = size * (deviations.T @ (deviations * particles.share[:, None]))
-    covariance = (covariance + known * np.linalg.inv(largest.precision)) / (size + known)
-    matched = LocalGaussian(particles.mean, np.linalg.inv(covariance), largest.log_mass)
-    return Proposal((*proposal.modes, matched))
+    covariance = deviations.T @ (deviations * particles.share[:, None])
+    if modes:
+        covariance = (size * covariance + known * np.linalg.inv(modes[0].precision)) / (size + known)
+    if not is_definite(covariance):
+        return proposal
+    log_mass = modes[0].log_mass if modes else 0.0
+    return Proposal((*modes, LocalGaussian(particles.mean, np.linalg.inv(covariance), log_mass)))
 
 
 def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:

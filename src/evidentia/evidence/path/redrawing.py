@@ -31,11 +31,12 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
-BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
+BATCHES = 1, 4, 32, 32  # largest number of batches of one draw per particle, for each richer proposal
 MIN_LEARNT = 10.0  # effective draws needed to improve a proposal
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
-MISSED = 0.05  # fraction of the posterior that the proposal may miss
-DENSER = 10.0  # the proposal misses regions where the posterior is this many times denser
+MISSED = 0.01  # fraction of the posterior that the proposal may miss
+REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
+CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
 
 
 class WeightedDraws(NamedTuple):
@@ -61,10 +62,14 @@ class WeightedDraws(NamedTuple):
 
 
 class Redrawn(NamedTuple):
-    """Enough draws for the evidence, and their proposal."""
+    """Enough draws for the evidence, and their proposal.
+
+    `is_checked`: whether particles of the posterior, or even weights, show that nothing is missed.
+    """
 
     draws: WeightedDraws
     proposal: Proposal
+    is_checked: bool = True
 
 
 def redraw(
@@ -78,8 +83,10 @@ def redraw(
 
     A `previous` proposal was made for fewer rows, by a factor `growth`. Without one, the particles
     are those of the annealed path, and the proposal must cover them. It starts from one mode, or
-    from those of the previous proposal, and is enriched until its draws are enough. The random
-    numbers come from the population's key.
+    from those of the previous proposal, and is enriched until its draws are enough. Without
+    particles of the path the weights must be even, up to a size (`CHECKED`) to which the path is
+    affordable: a proposal at the modes of a ridge can miss its arms. The random numbers come from
+    the population's key.
     """
     generator = host_generator(population.key)
     count, particles = len(population.log_weights), weighted_particles(model, population)
@@ -88,19 +95,27 @@ def redraw(
     else:
         proposal = with_more_rows(model, rows, previous, growth, particles, generator)
     for attempt, max_batches in enumerate(BATCHES):
-        draws = None
+        draws = missed = None
         if proposal is not None:
             draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-            if is_enough(draws, count) and (previous or covers(model, rows, proposal, draws, population)):
-                return Redrawn(draws, proposal)
+            if is_enough(draws, count):
+                if previous is not None:
+                    is_checked = is_regular(draws, count)
+                    is_affordable = rows.num_observations * model.num_parameters <= CHECKED
+                    return None if is_affordable and not is_checked else Redrawn(draws, proposal, is_checked)
+                missed = missed_particles(model, rows, proposal, draws, particles)
+                if missed is None:
+                    return Redrawn(draws, proposal)
         if attempt == 0 and previous is None:
             proposal = about_many_modes(model, rows, particles, generator) or proposal
             learnt = particles
+        elif missed is not None:
+            learnt = missed
         elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
             learnt = weighted_particles(model, draws.population(population.key, count))
         else:
             return None
-        proposal = proposal and with_moments(proposal, learnt)
+        proposal = with_moments(proposal, learnt)
     return None
 
 
@@ -149,6 +164,11 @@ def is_enough(draws: WeightedDraws, count: int) -> bool:
     return bool(weights.ess(draws.log_weights) >= MIN_ESS * count)
 
 
+def is_regular(draws: WeightedDraws, count: int) -> bool:
+    """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
+    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= REGULAR * count)
+
+
 def log_ratio(
     model: BoundModel, rows: Rows, proposal: Proposal, positions: Float[Array, "particles parameters"]
 ) -> tuple[Float[np.ndarray, " particles"], float]:
@@ -158,26 +178,21 @@ def log_ratio(
     return deviations + model.log_priors(positions) - log_proposal, offset
 
 
-def covers(
-    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, population: Population
-) -> bool:
-    """Whether the proposal covers weighted particles of the posterior.
+def missed_particles(
+    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, particles: Particles
+) -> Particles | None:
+    """Particles of the posterior that the proposal misses; None if it covers them.
 
-    Where the posterior density, p(θ) p(D | θ) / Ẑ, is more than `DENSER` times that of the
-    proposal, the shares of the particles and of the weighted draws should be about the same; the
-    difference is what the proposal misses. Particles in regions of low posterior density, where
-    moves without a Metropolis correction can leave them, do not count either way.
+    They lie where the posterior density, p(θ) p(D | θ) / Ẑ, exceeds that of the proposal by more
+    than at any draw; their share of the posterior is what Ẑ lacks. Particles in regions of low
+    posterior density, where moves without a Metropolis correction can leave them, do not count.
     """
-    log_ratios, offset = log_ratio(model, rows, proposal, population.positions)
-    sides = (
-        (population.log_weights, log_ratios + offset),
-        (draws.log_weights, draws.log_weights + draws.offset),
-    )
-    shares, variances = [], []
-    for log_weights, log_posterior_ratio in sides:
-        is_denser = log_posterior_ratio - draws.log_evidence > np.log(DENSER)
-        share = float(np.exp(weights.normalise(log_weights)) @ is_denser)
-        shares.append(share)
-        variances.append(max(0.0, share * (1 - share)) / weights.ess(log_weights))  # rounding can exceed 1
-    missed = shares[0] - shares[1]
-    return missed < MISSED + 3 * np.sqrt(sum(variances))
+    positions = jnp.asarray(particles.positions, jnp.float32)
+    log_ratios, offset = log_ratio(model, rows, proposal, positions)
+    is_missed = log_ratios + offset > draws.offset + np.max(draws.log_weights)
+    share = float(particles.share @ is_missed)
+    error = np.sqrt(max(0.0, share * (1 - share)) * np.sum(particles.share**2))  # rounding can exceed 1
+    if share < MISSED + 3 * error:
+        return None
+    found = particles.share[is_missed]
+    return Particles(particles.positions[is_missed], found / found.sum())
