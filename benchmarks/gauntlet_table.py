@@ -67,6 +67,9 @@ def summary_of(record: Mapping) -> str:
     """One line for the terminal."""
     if record.get("stopped"):
         return f"{record['name']:45s} {record['stopped']}"
+    failed = [run["failed"] for run in record["runs"] if "failed" in run]
+    if failed:
+        return f"{record['name']:45s} {len(failed)} failed: {failed[0]}"
     return f"{record['name']:45s} " + "  ".join(f"{cell:>6s}" for cell in cells(counts_of(record)))
 
 

@@ -94,5 +94,5 @@ def test_a_source_that_is_read_only_once_leaves_the_first_result_where_a_target_
 def test_what_cannot_be_done_with_a_source_is_said(data):
     with pytest.raises(ConfigurationError, match="method must be a configuration of SGAIS"):
         ev.estimate(MODEL, ArraySource(data), method=ev.AIS())
-    with pytest.raises(DataError, match="at least two observations; the source has 0"):
+    with pytest.raises(DataError, match="at least one observation; the source has none"):
         ev.estimate(MODEL, IterableSource([]), method=METHOD)

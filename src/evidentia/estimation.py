@@ -244,10 +244,8 @@ class _SourceRun:
                 num_steps,
                 time.perf_counter() - self._started,
             )
-        if online.num_observations < 2:
-            raise DataError(
-                f"data must have at least two observations; the source has {online.num_observations}."
-            )
+        if not online.num_observations:
+            raise DataError("data must have at least one observation; the source has none.")
         if online.method.refresh:
             online.redraw()
 

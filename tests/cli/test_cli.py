@@ -332,7 +332,6 @@ def table(tmp_path):
         ("text", LABEL, "has columns that cannot be used: 'town' holds text. Encode"),
         ("text", ("--model", "softmax", "--target", "town"), "'town' holds text"),
         ("empty", LABEL, "has columns but no rows"),
-        ("single", (*LABEL, "--num-classes", "2"), "at least two observations"),
         ("huge", LABEL, "'x' has values beyond 3e38"),
         ("large labels", LABEL, "as whole numbers 0, 1, 2, ...; it holds 3e+09."),
         ("only", LABEL, "has no column left for a feature"),

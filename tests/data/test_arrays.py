@@ -46,8 +46,7 @@ def test_booleans_become_integers():
         ({}, "data is empty"),
         ({"x": np.zeros((3, 2)), "y": np.zeros(4)}, r"data\['x'\] has 3, data\['y'\] has 4"),
         ((np.zeros(3), np.zeros(4)), r"data\[0\] has 3, data\[1\] has 4"),
-        ({"y": np.zeros(0)}, "at least two observations; got 0"),
-        ({"y": np.zeros(1)}, "at least two observations; got 1"),
+        ({"y": np.zeros(0)}, "at least one observation; got 0"),
         (
             {"y": [1.0, np.nan, np.inf]},
             r"data\['y'\] has NaN or infinite values in 2 of 3 rows \(the first is row 1\)",

@@ -149,7 +149,7 @@ def read_table(
     assert isinstance(source, CsvSource | ParquetSource)  # not standard input
     columns = gathered(source.pieces(), source.selection, missing)
     if not columns or not len(next(iter(columns.values()))):
-        raise DataError(f"{file} has columns but no rows; at least two observations are needed.")
+        raise DataError(f"{file} has columns but no rows; at least one observation is needed.")
     chosen = features_of(source, target)
     matrix, standardisation = _matrix({name: columns[name] for name in chosen}, standardise)
     data = {"y": matrix} if target is None else {"x": matrix, "y": _with_integers(columns[target], source)}

@@ -13,7 +13,7 @@ from evidentia.errors import DataError
 MIN_RUNS = 65_536  # of neighbouring rows that `shuffled` keeps together
 
 
-def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bool = False) -> Any:
+def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bool = False) -> Any:
     """Convert data to NumPy arrays: float32 for real numbers, int32 for integers and booleans.
 
     Args:
@@ -21,8 +21,7 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 2, allow_nan: bo
             names to arrays, with observations on the leading axis. An array is anything that NumPy
             can read: NumPy, JAX, pandas, Polars, Arrow.
         name: the name of `data` in errors.
-        min_rows: the minimum number of rows: 2 for a data set, 1 for a batch of `Online`, 0 for a
-            batch of a source.
+        min_rows: the minimum number of rows: 1, or 0 for a batch of a source.
         allow_nan: accept NaN, which marks a missing value.
 
     Returns:
@@ -172,5 +171,4 @@ def _check_lengths(named: Mapping[str, np.ndarray], name: str, min_rows: int) ->
         raise DataError(f"all arrays of {name} must have the same number of observations; {listed}.")
     rows = next(iter(lengths.values()))
     if rows < min_rows:
-        needed = "one observation" if min_rows == 1 else "two observations"
-        raise DataError(f"{name} must have at least {needed}; got {rows}.")
+        raise DataError(f"{name} must have at least one observation; got {rows}.")

@@ -251,7 +251,7 @@ class Online:
 
     def _checked(self, batch: Any) -> Any:
         """Convert a batch to arrays like those of the first one."""
-        arrays = as_arrays(batch, name="batch", min_rows=1)
+        arrays = as_arrays(batch, name="batch")
         if self.model.check_data is not None:
             self.model.check_data(arrays)
         if self._state is not None:
