@@ -136,7 +136,12 @@ def weighted_draws(
     count: int,
     max_batches: int,
 ) -> WeightedDraws:
-    """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven."""
+    """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
+
+    Weights above √N times their mean, for N draws, are cut there: a single draw from the
+    proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
+    Source: Ionides (2008), Journal of Computational and Graphical Statistics 17, 295.
+    """
     max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
     found = _batch(model, rows, proposal, generator, count)
     for index in range(1, max_batches):
@@ -149,7 +154,8 @@ def weighted_draws(
             np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
             found.offset,
         )
-    return found
+    largest = weights.log_mean(found.log_weights) + 0.5 * np.log(len(found.log_weights))
+    return found._replace(log_weights=np.minimum(found.log_weights, largest))
 
 
 def _batch(
