@@ -48,7 +48,8 @@ def test_any_estimator_can_begin():
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(200, 0)
     for initial in (ev.SMC(), ev.SGAIS()):
-        evidence = ev.estimate(model, data, method=ev.Sequential(initial=initial, initial_rows=100))
+        method = ev.Sequential(initial=initial, initial_rows=100)
+        evidence = ev.estimate(model, data, method=method, in_order=True)
         assert evidence.trajectory.num_observations[0] == 100
         first = {name: array[:100] for name, array in data.items()}
         for n, exact in ((100, model.exact_log_evidence(first)), (200, model.exact_log_evidence(data))):
