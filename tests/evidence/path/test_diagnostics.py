@@ -100,8 +100,7 @@ def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_hea
 
 @pytest.mark.reference
 def test_heavy_weights():
-    # Only the product of a and b is known. The fitted shape depends on the seed: it is too heavy
-    # for 6 of 20.
+    # Only the product of a and b is known. The fitted shape depends on the seed.
     model = ev.Model(
         {"a": dist.Normal(0.0, 1.0), "b": dist.Normal(0.0, 1.0)},
         lambda params, batch: dist.Normal(params["a"] * params["b"] * batch["x"], 1.0).log_prob(batch["y"]),
