@@ -128,7 +128,9 @@ class SGAIS(RedrawingMethod):
     def path(self) -> PathSettings:
         """Settings of the annealed path."""
         resampling = "systematic" if self.resample else None
-        return PathSettings(self.target_ess, self.kernel, self.gradient, self.exact_kernel, resampling)
+        return PathSettings(
+            self.target_ess, self.kernel, self.gradient, self.exact_kernel, resampling, is_repeating=True
+        )
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk of `rows`."""

@@ -34,6 +34,8 @@ class PathSettings(NamedTuple):
         exact_kernel: the move if the gradient is exact, so that the density is available; None to
             use `kernel` always.
         resampling: the resampling scheme before a move; None for no resampling.
+        is_repeating: whether to move by an exact kernel until the particles are decorrelated,
+            while rows are few.
     """
 
     target_ess: float
@@ -41,6 +43,7 @@ class PathSettings(NamedTuple):
     gradient: Any = FullBatch()
     exact_kernel: Kernel | None = None
     resampling: str | None = None
+    is_repeating: bool = False
 
 
 class StepInfo(NamedTuple):
@@ -86,7 +89,7 @@ def move_particles(
     if settings.resampling is not None:
         population = resample_particles(population, settings.resampling)
     before, correlation = population.positions, math.nan
-    for _ in range(_most_moves(model, prepared, kernel)):
+    for _ in range(_most_moves(settings, model, prepared, kernel)):
         key, key_move = split_key(population.key)
         moved, noise, noise_share = move(
             model, kernel, prepared, key_move, population.positions, scale, folded_to
@@ -101,9 +104,9 @@ def move_particles(
     return population, info._replace(correlation=correlation, noise_share=float(noise_share))
 
 
-def _most_moves(model: BoundModel, prepared: Prepared, kernel: Kernel) -> int:
-    """Moves in a row until the particles are no longer correlated: many while rows are few."""
-    if kernel.needs != "log_density" or kernel.is_reweighting:
+def _most_moves(settings: PathSettings, model: BoundModel, prepared: Prepared, kernel: Kernel) -> int:
+    """The largest number of moves in a row: many while rows are few."""
+    if not settings.is_repeating or kernel.needs != "log_density" or kernel.is_reweighting:
         return 1
     work = prepared.target.window.size * model.num_parameters
     return max(1, min(MOST_MOVES, FEW_ROWS // max(1, work)))
