@@ -5,7 +5,13 @@ import pytest
 from scipy.stats import multivariate_t
 
 from evidentia import weights as log_weights
-from evidentia.posterior.gaussian import LocalGaussian, degrees_of_freedom, draw_student_t, log_student_t
+from evidentia.posterior.gaussian import (
+    LocalGaussian,
+    degrees_of_freedom,
+    draw_student_t,
+    is_definite,
+    log_student_t,
+)
 
 
 def test_student_t_density_is_scipys_and_draws_follow_it():
@@ -26,3 +32,12 @@ def test_draws_about_a_gaussian_are_worth_nearly_their_number(size, efficiency):
     draws = draw_student_t(np.random.default_rng(0), laplace, 100_000)
     weights = -0.5 * np.sum(draws**2, 1) - log_student_t(laplace, draws)
     assert log_weights.ess(weights) / 100_000 == pytest.approx(efficiency, abs=0.02)
+
+
+def test_definite_matrices_of_any_units_and_singular_ones():
+    scale = 10.0 ** np.array([-6, 0, 8])
+    definite = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 1.0]])
+    assert is_definite(definite * np.outer(scale, scale))
+    direction = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    assert not is_definite(direction.T @ np.diag([1e5, 1e-12]) @ direction)  # singular but for rounding
+    assert not is_definite(np.diag([1.0, 0.0])) and not is_definite(np.diag([1.0, np.nan]))

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from evidentia.kernels.scale import cholesky
 
-SINGULAR = 1e-7  # smallest relative diagonal of a Cholesky factor: a condition of about 10¹⁴
+SINGULAR = 1e-7  # smallest diagonal of the Cholesky factor of a correlation matrix
 
 Draws = Float[np.ndarray, "draws parameters"]
 
@@ -77,9 +77,12 @@ def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray
 
 
 def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
-    """Whether a matrix is finite and positive definite, by more than rounding."""
-    root = cholesky(matrix) if np.isfinite(matrix).all() else None
-    return root is not None and bool(np.diag(root).min() > SINGULAR * np.diag(root).max())
+    """Whether a matrix is finite and positive definite, by more than rounding, in any units."""
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    if not np.isfinite(matrix).all() or not scale.all():
+        return False
+    root = cholesky(matrix / np.outer(scale, scale))
+    return root is not None and bool(np.diag(root).min() > SINGULAR)
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
