@@ -130,21 +130,18 @@ def main() -> None:
 
     names = arguments.problems or list(LONG if arguments.truths else PROBLEMS)
     options = ["--seeds", str(arguments.seeds), *(["--truths"] if arguments.truths else [])]
-    records = []
+    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "records": []}
+    records = results["records"]
     for name in names:
         records.append(_in_own_process(name, options, arguments.limit))
         print(summary_of(records[-1]), flush=True)
+        if not arguments.truths:
+            arguments.out.write_text(json.dumps(results, indent=1) + "\n")
     if arguments.truths:
         known = json.loads(TRUTHS.read_text()) if TRUTHS.exists() else {}
         known |= {record["name"]: record["runs"] for record in records if record["runs"]}
         TRUTHS.write_text(json.dumps(known, indent=1) + "\n")
         return
-    results = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "records": records,
-    }
-    arguments.out.write_text(json.dumps(results, indent=1) + "\n")
     if not arguments.problems:
         page = markdown_page(results, {name: family for family, names in FAMILIES.items() for name in names})
         (FOLDER.parent / "docs" / "gauntlet.md").write_text(page)

@@ -95,9 +95,12 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
         for family in by_family
     )
     stopped = [f"{record['name']} ({record['stopped']})" for record in records if record.get("stopped")]
+    unknown = [
+        record["name"] for record in records if not (record.get("stopped") or counts[record["name"]].runs)
+    ]
     return f"""# The gauntlet
 
-`ev.estimate(model, data)`, with no method named, on {len(records)} problems whose log evidence is known: exactly, by quadrature,
+`ev.estimate(model, data)`, with no method named, on {len(records) - len(unknown)} problems whose log evidence is known: exactly, by quadrature,
 or from two long independent methods. Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]}
 with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
 
@@ -107,6 +110,7 @@ with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntl
 
 {HEADER}{"".join(lines)}{_line("**all**", total)}
 {"Not finished: " + "; ".join(stopped) + "." if stopped else ""}
+{"No truth yet, so not counted: " + "; ".join(unknown) + "." if unknown else ""}
 
 {tables}"""
 

@@ -5,8 +5,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ["evidentia", "jax", "numpyro", "blackjax", "numpy", "dynesty"]
-OPTIONAL_PEERS = ["nautilus-sampler", "ultranest", "pymc"]
+PACKAGES = ["evidentia", "jax", "numpyro", "blackjax", "numpy"]
+OPTIONAL_PEERS = ["dynesty", "nautilus-sampler", "ultranest", "pymc"]
 
 
 def describe_machine() -> dict[str, str | int]:
