@@ -135,10 +135,12 @@ def collinear(generator, x, y):
 
 
 PROBLEMS = {
-    **{f"coin, {count} rows": partial(coin, count) for count in (1, 5, 1000)},
+    "coin, 1 row": partial(coin, 1),
+    **{f"coin, {count} rows": partial(coin, count) for count in (5, 1000)},
     **{f"counts, {count} rows": partial(counts, count) for count in (5, 200)},
     "categories, 300 rows": partial(categories, 300),
-    **{f"normal, {count} rows": partial(normal, count) for count in (1, 3, 500)},
+    "normal, 1 row": partial(normal, 1),
+    **{f"normal, {count} rows": partial(normal, count) for count in (3, 500)},
     **{f"prior ten deviations off, {count} rows": partial(far_prior, count) for count in (20, 10_000)},
     "linear, 1 row, 5 features": partial(linear, 1, 5),
     "linear, 10 rows, 20 features": partial(linear, 10, 20),

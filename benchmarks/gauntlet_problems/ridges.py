@@ -106,6 +106,40 @@ def funnel(count: int, noise: float, size: int = 8) -> Problem:
     )
 
 
+def intercepts(count: int, size: int) -> Problem:
+    """y ~ N(mean + scale z_g, 1), z ~ N(0, I): non-centred intercepts of groups that are unequal.
+
+    An average of n rows of a group is N(mean, scale² + 1/n).
+    """
+    generator = np.random.default_rng(0)
+    group = np.sort(np.concatenate([np.arange(size), generator.integers(size, size=count - size)]))
+    y = single(0.5 + 0.7 * generator.standard_normal(size)[group] + generator.standard_normal(count))
+    number = np.bincount(group)
+    averages = np.bincount(group, y.astype(float)) / number
+    within = np.sum((y - averages[group]) ** 2)
+    constant = -0.5 * (within + (count - size) * np.log(2 * np.pi) + np.sum(np.log(number)))
+
+    def log_density(points):
+        mean, log_scale = points.T[:, :, None]
+        spread = np.sqrt(np.exp(2 * log_scale) + 1 / number)
+        log_prior = NORMAL(points[:, 0]) + stats.halfnorm.logpdf(np.exp(points[:, 1])) + points[:, 1]
+        return log_prior + NORMAL(averages, mean, spread).sum(1) + constant
+
+    return problem(
+        {
+            "mean": dist.Normal(0.0, 1.0),
+            "scale": dist.HalfNormal(1.0),
+            "effects": dist.Normal(jnp.zeros(size), 1.0).to_event(1),
+        },
+        lambda params, batch: dist.Normal(
+            params["mean"] + params["scale"] * params["effects"][batch["group"]], 1.0
+        ).log_prob(batch["y"]),
+        log_integral(log_density, (-6, 6), (-20, 3)),
+        y=y,
+        group=group.astype(np.int32),
+    )
+
+
 def ring(count: int, size: int = 2) -> Problem:
     """y ~ N(|θ|, 0.5²) with θ ~ N(0, I): every direction of θ is equally likely."""
     y = single(np.random.default_rng(0).normal(2.0, 0.5, count))
@@ -170,6 +204,10 @@ PROBLEMS = {
     **{f"banana, {count:,} rows": partial(banana, count) for count in (100, 10_000)},
     "funnel, informed": partial(funnel, 400, 1.0),
     "funnel, vague": partial(funnel, 80, 5.0),
+    **{
+        f"{size} intercepts, {count} rows": partial(intercepts, count, size)
+        for count, size in ((60, 8), (403, 118))
+    },
     **{f"ring, {count:,} rows": partial(ring, count) for count in (100, 10_000)},
     "factor, 300 rows": partial(factor, 300),
     **{f"tanh unit, {count:,} rows": partial(unit, count) for count in (100, 5000)},

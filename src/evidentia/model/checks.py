@@ -158,13 +158,14 @@ def _evaluate_swapped(densities, names, position, swap, rows):
 
 
 def _made_up(rows: Observations) -> Observations:
-    """Made-up rows, informative in almost any model: uniform in (0, 1), or zeros and ones."""
+    """Rows informative in almost any model: uniform in (0, 1), or integers as in the data."""
     generator = np.random.default_rng(0)
 
     def fill(leaf):
         if leaf.dtype.kind == "f":
             return generator.uniform(0.05, 0.95, leaf.shape).astype(leaf.dtype)
-        return generator.integers(0, 2, leaf.shape).astype(leaf.dtype)
+        low, high = min(0, leaf.min(initial=0)), max(1, leaf.max(initial=1))
+        return generator.integers(low, high + 1, leaf.shape).astype(leaf.dtype)
 
     return jax.tree.map(fill, rows)
 

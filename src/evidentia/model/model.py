@@ -1,5 +1,6 @@
 """A model: a prior and a pointwise log-likelihood, as a user writes them."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, LogLikelihood, Observations, Prior, Program
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
-_SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same
+_SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,12 +145,15 @@ class Model:
         batches = checks.probing_batches(checks.some_rows(batch, 64))
         computed, evaluate = attempt("the model", lambda: probe(densities, batches))
         checks.check_values(evaluate(probing_positions(densities.size)))
-        identity = " ".join((computed, *self.exchangeable))
-        if identity not in _SYMMETRIES:
+        # Rows decide too: a symmetry that some rows do not show may be broken by others.
+        rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
+        key = " ".join((computed, rows, *self.exchangeable))
+        if key not in _SYMMETRIES:
             if self.exchangeable:
                 checks.check_exchangeable(densities, self.exchangeable, few)
-            _SYMMETRIES[identity] = find_symmetry(densities, evaluate, batches, self.exchangeable)
-        bound = BoundModel(self.name, densities, _SYMMETRIES[identity], self.sample_posterior, identity)
+            _SYMMETRIES[key] = find_symmetry(densities, evaluate, batches, self.exchangeable)
+        symmetry = _SYMMETRIES[key]
+        bound = BoundModel(self.name, densities, symmetry, self.sample_posterior, f"{computed} {symmetry}")
         if isinstance(self.prior, Mapping) and all(
             isinstance(value, dist.Distribution) for value in self.prior.values()
         ):

@@ -5,8 +5,10 @@ of a mixture, the units of a network. *Flips* are sets of parameters on the whol
 can change sign together: the factors of a product, the weights of a unit. A posterior has a copy
 of each mode for each element of the group that they generate.
 
-Candidates are screened at one random position each, by a program that the checks of the model have
-compiled; those that pass are confirmed in float64 at several.
+Only coordinates that influence the log-likelihood of the rows tried can be in a candidate: a
+random effect whose group has no row there would seem to have either sign. Candidates are screened
+at one random position each, by a program that the checks of the model have compiled; those that
+pass are confirmed in float64 at several.
 """
 
 import itertools
@@ -23,6 +25,8 @@ from evidentia.model.program import Densities, Observations
 
 MAX_TOGETHER = 4  # parameters in a candidate
 MAX_PAIRED = 16  # coordinates on the real line up to which all pairs are tried
+INFLUENCE = 1e-6  # smallest relative change of a row's log-likelihood that counts
+SHIFT = 0.5  # of a coordinate, to see its influence
 SCREENED = 1e-4  # relative difference that float32 may have
 CONFIRMED = 1e-9  # and float64
 NUM_CONFIRMED = 4  # positions
@@ -74,14 +78,17 @@ def find_symmetry(
         for name, site in densities.sites.items()
         if site.shape == site.unconstrained_shape
     }
+    matters = _influential(evaluate, positions)
     real = {name: each for name, each in index.items() if np.array_equal(positions[:, each], params[name])}
     screen = partial(_screened, evaluate, positions, values)
     rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batches)  # data and made up
     confirm = partial(_is_confirmed, _exact_heights(densities, rows), params)
-    shapes = {name: site.shape for name, site in densities.sites.items()}
+    shapes = {
+        name: site.shape for name, site in densities.sites.items() if matters[site.start : site.stop].all()
+    }
     components = tuple((name, 0) for name in declared) or _components(shapes, index, screen, confirm)
     accepted: list[Flip] = []
-    for flip in _screened_flips(real, screen):
+    for flip in _screened_flips(real, matters, screen):
         is_new = not any(set(flip) & set(other) for other in accepted)
         if is_new and confirm(partial(_flipped, real, flip)):
             accepted.append(flip)
@@ -143,7 +150,7 @@ def _swapped(chosen: tuple[Axis, ...], first: int, params: Index) -> Index:
 # --- Flips ---------------------------------------------------------------------------------------
 
 
-def _screened_flips(real: Index, screen) -> list[Flip]:
+def _screened_flips(real: Index, matters: np.ndarray, screen) -> list[Flip]:
     """Sets of coordinates that pass the screening, smallest first."""
     coordinates = [int(each) for values in real.values() for each in values.ravel()]
     candidates = {(each,) for each in coordinates}
@@ -153,14 +160,19 @@ def _screened_flips(real: Index, screen) -> list[Flip]:
     for chosen in _together(axes, lambda axis: real[axis[0]].shape[axis[1]]):
         for unit in range(real[chosen[0][0]].shape[chosen[0][1]]):
             slices = [np.take(real[name], unit, axis).ravel() for name, axis in chosen]
-            candidates.add(tuple(np.concatenate(slices).tolist()))
+            candidates.add(_sorted(slices))
     for number in range(1, MAX_TOGETHER + 1):
         for names in itertools.combinations(real, number):
-            candidates.add(tuple(np.concatenate([real[name].ravel() for name in names]).tolist()))
+            candidates.add(_sorted([real[name].ravel() for name in names]))
+    candidates = {flip for flip in candidates if matters[list(flip)].all()}
     ordered = sorted(candidates, key=lambda flip: (len(flip), flip))
     size = 1 + max(coordinates, default=-1)
     changes = [(slice(None), np.where(np.isin(np.arange(size), flip), -1.0, 1.0)) for flip in ordered]
     return list(itertools.compress(ordered, screen(changes)))
+
+
+def _sorted(parts: list[np.ndarray]) -> Flip:
+    return tuple(sorted(np.concatenate(parts).tolist()))
 
 
 def _flipped(real: Index, flip: Flip, params: Index) -> Index:
@@ -194,9 +206,22 @@ def _by_component(
 # --- Tests ---------------------------------------------------------------------------------------
 
 
+def _influential(evaluate, positions) -> np.ndarray:
+    """Whether each coordinate changes the log-likelihood of some row, at one position."""
+    far, size = _far(), positions.shape[1]
+    before, found = _heights(evaluate(positions[far]))[:, 1:], []
+    for start in range(0, size, NUM_POSITIONS):
+        moved = positions[far].copy()
+        for row, coordinate in enumerate(range(start, min(start + NUM_POSITIONS, size))):
+            moved[row, coordinate] += SHIFT
+        after = _heights(evaluate(moved))[:, 1:]
+        found += [not _is_same(before[row], after[row], INFLUENCE) for row in range(NUM_POSITIONS)]
+    return np.array(found[:size])
+
+
 def _screened(evaluate, positions, values, changes) -> list[bool]:
     """Whether log prior and log-likelihoods are the same after each change, at one position."""
-    far = NUM_NEAR + np.arange(NUM_POSITIONS) % (NUM_POSITIONS - NUM_NEAR)
+    far = _far()
     before, passed = _heights(values)[far], []
     for start in range(0, len(changes), NUM_POSITIONS):
         block, moved = changes[start : start + NUM_POSITIONS], positions[far].copy()
@@ -205,6 +230,11 @@ def _screened(evaluate, positions, values, changes) -> list[bool]:
         after = _heights(evaluate(moved))
         passed += [_is_same(before[row], after[row], SCREENED) for row in range(len(block))]
     return passed
+
+
+def _far() -> np.ndarray:
+    """Positions away from zero, each of them twice."""
+    return NUM_NEAR + np.arange(NUM_POSITIONS) % (NUM_POSITIONS - NUM_NEAR)
 
 
 def _heights(values: Values) -> np.ndarray:

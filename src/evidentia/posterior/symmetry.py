@@ -30,6 +30,7 @@ from evidentia.model.bound import BoundModel
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
+FULL_ORDERS = 120  # orders up to which all are compared in a move; above, those one swap away
 SMALLEST = 1e-30  # positive values are compared by their logarithms
 
 Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
@@ -149,7 +150,8 @@ def within(
     folding after a move changes the scales between the move and its reverse, which breaks
     detailed balance. With a few overlapping components this cost 0.3 nats.
     """
-    permutations, masks = jnp.asarray(_orders(num_components(model))), _unit_masks(model)
+    permutations = jnp.asarray(_orders(num_components(model), FULL_ORDERS))
+    masks = _unit_masks(model)
     places = jnp.arange(num_components(model))
 
     def is_outside(position: Float[Array, " parameters"]) -> Bool[Array, ""]:
@@ -264,11 +266,12 @@ def _elements(model: BoundModel) -> tuple[np.ndarray, np.ndarray]:
     signs = np.ones((len(chosen), size))
     for row, flipped in zip(signs, chosen, strict=True):
         row[list(itertools.chain(*flipped))] = -1.0
-    return np.array(_orders(num_components(model))), signs
+    return np.array(_orders(num_components(model), FULL_SUM if is_full else FULL_ORDERS)), signs
 
 
-def _orders(count: int) -> list[tuple[int, ...]]:
-    if math.factorial(count) <= FULL_SUM // 8:
+def _orders(count: int, most: int) -> list[tuple[int, ...]]:
+    """All orders of components if there are at most `most`, else the identity and its swaps."""
+    if math.factorial(count) <= most:
         return list(itertools.permutations(range(count)))
     identity = list(range(count))
     swaps = []

@@ -5,7 +5,8 @@ With a proposal q near the posterior, here Student t's at its modes, M draws θ�
     wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
 
 which is unbiased, with independent terms: its standard error is that of a mean. It cannot detect a
-mode that q misses, so q must first cover the particles annealed from the prior (`covers`).
+mode that q misses, so q must first cover the particles annealed from the prior
+(`missed_particles`).
 
 Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
@@ -94,15 +95,15 @@ def redraw(
         proposal = about_one_mode(model, rows, particles)
     else:
         proposal = with_more_rows(model, rows, previous, growth, particles, generator)
-    for attempt, max_batches in enumerate(BATCHES):
+    is_strict = previous is not None and rows.num_observations * model.num_parameters <= CHECKED
+    for attempt, max_batches in enumerate(BATCHES[:1] if is_strict else BATCHES):
         draws = missed = None
         if proposal is not None:
             draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
             if is_enough(draws, count):
                 if previous is not None:
                     is_checked = is_regular(draws, count)
-                    is_affordable = rows.num_observations * model.num_parameters <= CHECKED
-                    return None if is_affordable and not is_checked else Redrawn(draws, proposal, is_checked)
+                    return Redrawn(draws, proposal, is_checked) if is_checked or not is_strict else None
                 missed = missed_particles(model, rows, proposal, draws, particles)
                 if missed is None:
                     return Redrawn(draws, proposal)
