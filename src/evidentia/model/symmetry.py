@@ -153,7 +153,7 @@ def _swapped(chosen: tuple[Axis, ...], first: int, params: Index) -> Index:
 def _screened_flips(real: Index, matters: np.ndarray, screen) -> list[Flip]:
     """Sets of coordinates that pass the screening, smallest first."""
     coordinates = [int(each) for values in real.values() for each in values.ravel()]
-    candidates = {(each,) for each in coordinates}
+    candidates: set[Flip] = {(each,) for each in coordinates}
     if len(coordinates) <= MAX_PAIRED:
         candidates |= set(itertools.combinations(coordinates, 2))
     axes = [(name, axis) for name, each in real.items() for axis in range(each.ndim)]

@@ -20,7 +20,7 @@ from evidentia.posterior.target import Target, expand_prior, expand_target, log_
 
 CORRELATED = 0.3  # lag-one autocorrelation above which particles are moved again, if rows are few
 MOST_MOVES = 16
-FEW_ROWS = 30_000  # rows times parameters times moves
+FEW_ROWS = 300_000  # rows times parameters times moves
 NOISE_PARTICLES = 32  # particles at which the gradient noise is measured
 
 
@@ -74,7 +74,13 @@ def move_particles(
     """Resample the particles, if the settings say so, and move them under a target.
 
     `log_weights` are those gained since the last move: the particles so weighted determine the
-    target's centre and scale better than resampled particles.
+    target's centre and scale better than resampled particles. Each half is moved with the scale of
+    the other half. With their own, the particles keep what their sample covariance has by chance,
+    and the evidence is too high: by 12 nats for 512 particles in 100 dimensions. Systematic
+    resampling keeps the order, and so the halves, but for a few particles.
+
+    Source of the halves: Goodman and Weare (2010), Communications in Applied Mathematics and
+    Computational Science 5, 65; Foreman-Mackey et al. (2013), PASP 125, 306.
     """
     shares = np.exp(weights.normalise(log_weights))
     population, folded_to = _folded(settings, model, population, shares)
@@ -85,23 +91,58 @@ def move_particles(
     kernel = settings.exact_kernel if is_exact else settings.kernel
     assert kernel is not None
     precision = _precision(model, prepared, kernel, centre)
-    scale = posterior_scale(on_host, shares, precision, target.num_observations)
+    scales = [
+        (half, _scale(on_host[others], log_weights[others], precision, target))
+        for half, others in _halves(kernel, len(shares))
+    ]
     if settings.resampling is not None:
         population = resample_particles(population, settings.resampling)
     before, correlation = population.positions, math.nan
     for _ in range(_most_moves(settings, model, prepared, kernel)):
-        key, key_move = split_key(population.key)
-        moved, noise, noise_share = move(
-            model, kernel, prepared, key_move, population.positions, scale, folded_to
-        )
-        population = population._replace(key=key, positions=moved.positions)
-        if kernel.is_reweighting:
-            population = reweighted(population, np.asarray(moved.log_weights, np.float64))
-        correlation = largest_correlation(before, moved.positions)
+        population, noise, noise_share = _moved_once(model, kernel, prepared, population, scales, folded_to)
+        correlation = largest_correlation(before, population.positions)
         if not correlation > CORRELATED:
             break
-    population = population._replace(memory=settings.gradient.adapt(prepared.memory, float(noise)))
-    return population, info._replace(correlation=correlation, noise_share=float(noise_share))
+    population = population._replace(memory=settings.gradient.adapt(prepared.memory, noise))
+    return population, info._replace(correlation=correlation, noise_share=noise_share)
+
+
+def _halves(kernel: Kernel, count: int) -> list[tuple[slice, slice]]:
+    """Halves of the particles with their complements; all particles if scales do not matter."""
+    first, second, everyone = slice(count // 2), slice(count // 2, None), slice(None)
+    return [(first, second), (second, first)] if kernel.is_scaled else [(everyone, everyone)]
+
+
+def _scale(
+    positions: np.ndarray, log_weights: np.ndarray, precision: np.ndarray | None, target: Target
+) -> Scale:
+    if np.max(log_weights) == -np.inf:
+        log_weights = np.zeros_like(log_weights)
+    shares = np.exp(weights.normalise(log_weights))
+    return posterior_scale(positions, shares, precision, target.num_observations)
+
+
+def _moved_once(
+    model: BoundModel,
+    kernel: Kernel,
+    prepared: Prepared,
+    population: Population,
+    scales: list[tuple[slice, Scale]],
+    folded_to: Centre | None,
+) -> tuple[Population, float, float]:
+    """The population after a move, the gradient noise and its share."""
+    key, found = population.key, []
+    for half, scale in scales:
+        key, key_move = split_key(key)
+        positions = population.positions[half]
+        found.append(move(model, kernel, prepared, key_move, positions, scale, folded_to))
+    moved, noises, noise_shares = zip(*found, strict=True)
+    positions = np.concatenate([np.asarray(each.positions) for each in moved])  # on the host: no compilation
+    population = population._replace(key=key, positions=jnp.asarray(positions))
+    if kernel.is_reweighting:
+        increments = np.concatenate([np.asarray(each.log_weights, np.float64) for each in moved])
+        population = reweighted(population, increments)
+    return population, float(np.mean(noises)), float(np.mean(noise_shares))
 
 
 def _most_moves(settings: PathSettings, model: BoundModel, prepared: Prepared, kernel: Kernel) -> int:
