@@ -5,7 +5,9 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
+from scipy import stats
 
 import evidentia as ev
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
@@ -31,3 +33,20 @@ def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_ker
     target = posterior(Window(arrays, 0, 3))
     move_particles(settings, bound, population, np.zeros(16), target, StepInfo(1.0))
     assert {order is not None for order in orders} == {is_ordered}
+
+
+def test_particles_are_not_moved_with_their_own_covariance():
+    """Four particles per parameter. The mean was 1.1 too high when they were; 0.7 is 3 errors."""
+    count, size, seeds = 60, 30, 6
+    y = np.random.default_rng(0).normal(1.0, 1.0, (count, size)).astype(np.float32)
+    model = ev.Model(
+        {"mean": dist.Normal(jnp.zeros(size), 1.0).to_event(1)},
+        lambda params, batch: dist.Normal(params["mean"], 1.0).log_prob(batch["y"]).sum(1),
+    )
+    exact = sum(
+        stats.multivariate_normal.logpdf(column, np.zeros(count), np.eye(count) + 1)
+        for column in y.T.astype(float)
+    )
+    method = ev.SMC(num_particles=4 * size + 8)
+    found = [ev.estimate(model, {"y": y}, method=method, seed=seed).log_evidence for seed in range(seeds)]
+    assert abs(np.mean(found) - exact) < 0.7
