@@ -18,10 +18,10 @@ from evidentia.evidence.chunks import (
     over_chunks,
 )
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path import diagnostics
+from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
-from evidentia.evidence.path.population import estimate_of, split_key
+from evidentia.evidence.path.population import estimate_of, from_prior, split_key
 from evidentia.evidence.path.redrawing import CHECKED, redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
@@ -161,6 +161,12 @@ class SGAIS(RedrawingMethod):
             exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
             settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
         population, steps = anneal(settings, model, state.population, past, chunk)
+        if past.size == 0 and repeats.is_needed(settings, chunk.size * model.num_parameters, steps):
+
+            def run(key):
+                return anneal(settings, model, from_prior(model, key, self.num_particles), past, chunk)[0]
+
+            population = repeats.with_second_opinion(population, run)
         state = state._replace(population=population, num_observations=num_observations, proposal=None)
         estimate = self.estimate(state)
         return state, ChunkInfo(steps, path=estimate, estimate=estimate)

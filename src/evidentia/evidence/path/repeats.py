@@ -1,0 +1,68 @@
+"""A second opinion on a path over few rows, where moves do not lead from mode to mode.
+
+Each run reaches the modes in other proportions, and the genealogy of its particles does not show
+by how much these are wrong. A second run does: if the two disagree, there are more. The mean of
+their evidences is unbiased.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from evidentia import weights
+from evidentia.evidence.path.moves import CORRELATED, FEW_ROWS, MOST_MOVES, PathSettings, StepInfo
+from evidentia.evidence.path.population import Population, log_evidence_variance, split_key
+
+AGREEMENT = 1.5  # standard errors of a difference
+MOST_RUNS = 5
+
+
+def is_needed(settings: PathSettings, size: int, steps: Sequence[StepInfo]) -> bool:
+    """Whether as many moves as are made at most left the particles correlated at some step.
+
+    `size` is the number of rows times parameters: there must be few.
+    """
+    are_many = settings.is_repeating and size * MOST_MOVES <= FEW_ROWS
+    return are_many and any(step.correlation > CORRELATED for step in steps)
+
+
+def with_second_opinion(first: Population, run: Callable[..., Population]) -> Population:
+    """The population of a run pooled with that of `run(key)`, and of more if the two disagree."""
+    key, runs = first.key, [first]
+    while len(runs) < 2 or (len(runs) < MOST_RUNS and not _agree(runs)):
+        key, key_run = split_key(key)
+        runs.append(run(key_run))
+    return pooled([first._replace(key=key), *runs[1:]])
+
+
+def _agree(runs: Sequence[Population]) -> bool:
+    return len(runs) == 2 and abs(runs[0].log_evidence - runs[1].log_evidence) < AGREEMENT * math.sqrt(
+        sum(log_evidence_variance(run) for run in runs)
+    )
+
+
+def pooled(runs: Sequence[Population]) -> Population:
+    """As many particles as one run has, resampled from all, with the mean of their evidences.
+
+    The variance is that between the runs, or that within them if it is larger.
+    """
+    log_evidences = np.array([run.log_evidence for run in runs])
+    share = np.exp(weights.normalise(log_evidences))
+    within = float(share**2 @ [log_evidence_variance(run) for run in runs])
+    between = weights.relative_variance(log_evidences) * len(runs) / (len(runs) - 1)
+    log_weights = [run.log_evidence + weights.normalise(run.log_weights) for run in runs]
+    key, key_resample = split_key(runs[0].key)
+    count = len(log_weights[0])
+    chosen = np.asarray(weights.resample(key_resample, np.concatenate(log_weights), count))
+    positions = np.concatenate([np.asarray(run.positions) for run in runs])
+    return runs[0]._replace(
+        key=key,
+        positions=jnp.asarray(positions[chosen]),
+        log_weights=np.zeros(count),
+        log_evidence=weights.log_mean(log_evidences),
+        variance=max(within, between),
+        ancestors=(),
+        counted=0.0,
+    )

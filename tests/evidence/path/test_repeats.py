@@ -1,0 +1,51 @@
+"""A second opinion on a path: what is pooled, and when more runs are asked."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from evidentia.evidence.path.moves import PathSettings, StepInfo
+from evidentia.evidence.path.population import Population, estimate_of
+from evidentia.evidence.path.repeats import MOST_RUNS, is_needed, pooled, with_second_opinion
+from evidentia.kernels import HMC
+
+COUNT = 100
+
+
+def a_run(log_evidence, place=0.0, variance=0.04):
+    positions = jnp.full((COUNT, 1), place)
+    return Population(jax.random.key(0), positions, np.zeros(COUNT), log_evidence, variance)
+
+
+def test_evidences_are_averaged_and_particles_follow_them():
+    found = pooled([a_run(np.log(3.0), 0.0), a_run(np.log(1.0), 1.0)])
+    assert found.log_evidence == pytest.approx(np.log(2.0))
+    assert float(found.positions.mean()) == pytest.approx(0.25, abs=0.011)
+    # Between the runs: (0.5² + 0.5²) / (2 · 1) = 0.25 in units of the mean squared, divided by 2.
+    assert estimate_of(found).variance == pytest.approx(0.25)
+
+
+def test_the_variance_is_at_least_that_within_the_runs():
+    assert estimate_of(pooled([a_run(0.0), a_run(0.0)])).variance == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("others", "number"), [([0.3, 0.0], 1), ([1.0, 0.9, 0.1, 0.8, 0.2], MOST_RUNS - 1)])
+def test_more_runs_are_asked_if_two_disagree(others, number):
+    asked = []
+
+    def run(key):
+        asked.append(key)
+        return a_run(others[len(asked) - 1])
+
+    with_second_opinion(a_run(0.0), run)
+    assert len(asked) == number and len({str(jax.random.key_data(key)) for key in asked}) == number
+
+
+def test_it_is_needed_where_many_moves_leave_the_particles_correlated():
+    stuck, moved = StepInfo(0.7, correlation=0.5), StepInfo(0.7, correlation=0.1)
+    settings = PathSettings(0.5, HMC(), is_repeating=True)
+    assert is_needed(settings, 1000, [stuck, moved])
+    assert not is_needed(settings, 1000, [moved, moved])
+    assert not is_needed(settings, 10**6, [stuck, moved])
+    assert not is_needed(settings._replace(is_repeating=False), 1000, [stuck, moved])
