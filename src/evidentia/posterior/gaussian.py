@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia.kernels.scale import cholesky
+from evidentia.posterior.expansion import Expansion
 
 SINGULAR = 1e-7  # smallest diagonal of the Cholesky factor of a correlation matrix
 
@@ -18,31 +19,33 @@ Draws = Float[np.ndarray, "draws parameters"]
 
 
 class LocalGaussian(NamedTuple):
-    """Mode, precision (the negative Hessian of the log-posterior there) and log mass, in nats.
+    """A Gaussian with the height and curvature of the posterior at a mode.
 
-    The log mass is the log of the integral of likelihood times prior in this approximation.
+    Attributes:
+        precision: the negative Hessian of the log-posterior at the mode.
+        log_mass: log of the integral of likelihood times prior in this approximation, in nats.
+        expansion: that of the log-likelihood of all rows about the mode, if it is one.
     """
 
     mode: Float[np.ndarray, " parameters"]
     precision: Float[np.ndarray, "parameters parameters"]
     log_mass: float
+    expansion: Expansion | None = None
 
     def draw(self, generator: np.random.Generator, count: int) -> Draws:
         """Independent draws from the Gaussian."""
         return self.mode + _steps(generator, self, count)
 
 
-def local_gaussian(
-    mode: Float[np.ndarray, " parameters"],
-    log_posterior: float,
-    precision: Float[np.ndarray, "parameters parameters"],
-) -> LocalGaussian | None:
-    """Gaussian with the posterior's height and curvature at the mode; None if not definite."""
+def local_gaussian(likelihood: Expansion, prior: Expansion) -> LocalGaussian | None:
+    """The Gaussian of a posterior, from expansions about its mode; None if it is not definite."""
+    precision = -(likelihood.hessian + prior.hessian)
     if not is_definite(precision):
         return None
     log_determinant = np.linalg.slogdet(precision)[1]
+    log_posterior = float(likelihood.value + prior.value)
     log_mass = log_posterior + 0.5 * (len(precision) * math.log(2 * math.pi) - log_determinant)
-    return LocalGaussian(mode, precision, float(log_mass))
+    return LocalGaussian(likelihood.centre, precision, float(log_mass), likelihood)
 
 
 def degrees_of_freedom(num_parameters: int) -> int:

@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold
@@ -136,41 +137,38 @@ def newton(
     the distance by three quarters. At the end, the squared distance to the mode, in posterior
     standard deviations, is below `tolerance`, and the log mass has at most half that error.
     """
-    metric, is_current = precision, False
+    metric, precise = precision, None
     here = _look(model, rows, np.asarray(start, np.float64))
     if not np.isfinite(here.log_posterior):
         return None
     for _ in range(MAX_STEPS):
         if metric is None:
-            precision, is_current = posterior_precision(model, rows, here.position), True
-            if not np.isfinite(precision).all():
+            precise = _expand(model, rows, here.position)
+            metric = -(precise[0].hessian + precise[1].hessian)
+            if not np.isfinite(metric).all():
                 return None
-            metric = _absolute(precision)
+            metric = _absolute(metric)
         step = np.linalg.solve(metric, here.gradient)
         distance = float(here.gradient @ step)
         if not np.isfinite(distance):
             return None
         if distance < tolerance:
-            if precision is None or not is_current:
-                precision = posterior_precision(model, rows, here.position)
-            return local_gaussian(here.position, here.log_posterior, precision)
+            return local_gaussian(*(precise or _expand(model, rows, here.position)))
         there = _uphill(model, rows, here, step, distance)
         if there is None:
-            if is_current:
+            if precise is not None:
                 return None
             metric = None
         else:
             left = float(there.gradient @ np.linalg.solve(metric, there.gradient))
-            here, is_current = there, False
+            here, precise = there, None
             metric = metric if left < distance / 4 else None
     return None
 
 
-def posterior_precision(
-    model: BoundModel, rows: Rows, position: Vector
-) -> Float[np.ndarray, "parameters parameters"]:
-    """The negative Hessian of the log-posterior of all rows."""
-    return -(rows.expand(model, position).hessian + expand_prior(model, position).hessian)
+def _expand(model: BoundModel, rows: Rows, position: Vector) -> tuple[Expansion, Expansion]:
+    """The log-likelihood of all rows and the log prior, expanded about a position."""
+    return rows.expand(model, position), expand_prior(model, position)
 
 
 class _Point(NamedTuple):

@@ -8,7 +8,7 @@ Every sum over the rows of a window uses `fold_rows`, which loops over blocks in
 program: windows of any length share a program, and no array of size particles × rows is ever held.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -54,6 +54,16 @@ class Rows(Protocol):
         Particle i has the log-likelihood `deviations[i] + offset`; the deviation is -inf where a
         row has -inf, and NaN where a row has NaN or +inf.
         """
+        ...
+
+    def blocks(self, count: int) -> Sequence["Window"]:
+        """A few blocks of `BLOCK_SIZE` rows, spread evenly, on the device."""
+        ...
+
+    def exact_log_likelihoods(
+        self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
+    ) -> LogLikelihoods:
+        """Log-likelihood of all rows at a few positions, in float64."""
         ...
 
     def expand(
@@ -116,6 +126,11 @@ class Window:
             return Window(self.arrays, self.start, self.stop)
         index = np.linspace(self.start, self.stop - 1, count).astype(int)
         return Window(jax.tree.map(lambda leaf: leaf[index], self.arrays), 0, count)
+
+    def blocks(self, count: int) -> Sequence["Window"]:
+        """As `Rows.blocks`: parts of the same arrays, so that programs are shared."""
+        starts = np.linspace(0, max(0, self.size - BLOCK_SIZE), count).astype(int)
+        return [self.part(int(start), min(int(start) + BLOCK_SIZE, self.size)) for start in starts]
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
         """As `Rows.log_likelihoods`, without the loss of digits of plain float32 sums.

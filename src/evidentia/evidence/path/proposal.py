@@ -19,6 +19,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
 from evidentia.posterior.modes import distinct, newton
 from evidentia.posterior.rows import Rows
+from evidentia.posterior.subsample import Estimated, log_likelihoods_near
 
 NUM_STARTS = 8  # maximum number of particles from which to search for modes
 MAX_SEARCHED = 200_000  # maximum of rows times these particles
@@ -56,11 +57,23 @@ class Proposal(NamedTuple):
 
     def log_density(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, " draws"]:
         """Log density at positions, in float64."""
+        return np.logaddexp.reduce(self._terms(positions), axis=0)
+
+    def log_likelihoods(
+        self, model: BoundModel, rows: Rows, positions: Float[Array, "draws parameters"]
+    ) -> Estimated:
+        """Log-likelihoods at draws, from a sample of many rows where that is enough."""
+        expansions = [mode.expansion for mode in self.modes]
+        nearest = np.argmax(self._terms(np.asarray(positions, np.float64)), axis=0)
+        found = log_likelihoods_near(model, rows, expansions, nearest, positions)
+        return found or Estimated(*rows.log_likelihoods(model, positions), 0.0)
+
+    def _terms(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, "modes draws"]:
         terms = [
             np.log(share) + log_student_t(mode, positions)
             for share, mode in zip(self.shares, self.modes, strict=True)
         ]
-        return np.logaddexp.reduce(terms, axis=0)
+        return np.stack(terms)
 
 
 def about_one_mode(model: BoundModel, rows: Rows, particles: Particles) -> Proposal | None:

@@ -41,19 +41,23 @@ CHECKED = 400_000  # rows times parameters up to which an irregular posterior ne
 
 
 class WeightedDraws(NamedTuple):
-    """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights)."""
+    """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights).
+
+    `variance` is that of the offset, in nats².
+    """
 
     positions: Float[Array, "particles parameters"]
     log_weights: Float[np.ndarray, " particles"]
     offset: float
+    variance: float = 0.0
 
     def population(self, key: Array, count: int) -> Population:
         """The draws with their weights as particles, or `count` resampled if there are more."""
         if len(self.positions) == count:
-            return Population(key, self.positions, self.log_weights, self.log_evidence)
+            return Population(key, self.positions, self.log_weights, self.log_evidence, self.variance)
         key, key_resample = split_key(key)
         chosen = weights.resample(key_resample, self.log_weights, count)
-        variance = weights.relative_variance(self.log_weights)
+        variance = self.variance + weights.relative_variance(self.log_weights)
         return Population(key, self.positions[chosen], np.zeros(count), self.log_evidence, variance)
 
     @property
@@ -154,6 +158,7 @@ def weighted_draws(
             jnp.concatenate([found.positions, more.positions]),
             np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
             found.offset,
+            max(found.variance, more.variance),
         )
     largest = weights.log_mean(found.log_weights) + 0.5 * np.log(len(found.log_weights))
     return found._replace(log_weights=np.minimum(found.log_weights, largest))
@@ -163,7 +168,9 @@ def _batch(
     model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
 ) -> WeightedDraws:
     positions = proposal.draw(generator, count)
-    return WeightedDraws(positions, *log_ratio(model, rows, proposal, positions))
+    likelihood = proposal.log_likelihoods(model, rows, positions)
+    log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
+    return WeightedDraws(positions, log_weights, likelihood.offset, likelihood.variance)
 
 
 def is_enough(draws: WeightedDraws, count: int) -> bool:
@@ -181,8 +188,14 @@ def log_ratio(
 ) -> tuple[Float[np.ndarray, " particles"], float]:
     """log p(θ) p(D | θ) / q(θ) at every position, minus an offset, and the offset."""
     deviations, offset = rows.log_likelihoods(model, positions)
-    log_proposal = symmetrised(model, proposal.log_density, positions)
-    return deviations + model.log_priors(positions) - log_proposal, offset
+    return deviations + log_prior_ratio(model, proposal, positions), offset
+
+
+def log_prior_ratio(
+    model: BoundModel, proposal: Proposal, positions: Float[Array, "particles parameters"]
+) -> Float[np.ndarray, " particles"]:
+    """log p(θ) / q(θ) at every position."""
+    return model.log_priors(positions) - symmetrised(model, proposal.log_density, positions)
 
 
 def missed_particles(
