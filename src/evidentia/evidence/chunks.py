@@ -247,8 +247,8 @@ def _snapshot(method, model, rows, state, infos) -> Snapshot:
     )
 
 
-def next_round_number(num_rows: int, smallest: int = 500) -> int:
-    """The first round number above `num_rows`: 500 (or `smallest`), 1000, 2000, 5000, …
+def next_round_number(num_rows: int, smallest: int = 100) -> int:
+    """The first round number above `num_rows`: 100 (or `smallest`), 200, 500, 1000, …
 
     Trajectories can be compared there.
     """

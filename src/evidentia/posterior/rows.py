@@ -23,7 +23,7 @@ from evidentia.posterior.expansion import Expansion
 
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
-BLOCK_SIZE = 512  # rows per block: large enough for matrix products, small enough to stay in the cache
+BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
 
 Carry = TypeVar("Carry")
 Positions = Float[Array, "particles parameters"]
@@ -56,8 +56,8 @@ class Rows(Protocol):
         """
         ...
 
-    def blocks(self, count: int) -> Sequence["Window"]:
-        """A few blocks of `BLOCK_SIZE` rows, spread evenly, on the device."""
+    def blocks(self, count: int, size: int) -> Sequence["Window"]:
+        """Some blocks of `size` rows, spread evenly, on the device; there must be as many rows."""
         ...
 
     def exact_log_likelihoods(
@@ -127,10 +127,10 @@ class Window:
         index = np.linspace(self.start, self.stop - 1, count).astype(int)
         return Window(jax.tree.map(lambda leaf: leaf[index], self.arrays), 0, count)
 
-    def blocks(self, count: int) -> Sequence["Window"]:
+    def blocks(self, count: int, size: int) -> Sequence["Window"]:
         """As `Rows.blocks`: parts of the same arrays, so that programs are shared."""
-        starts = np.linspace(0, max(0, self.size - BLOCK_SIZE), count).astype(int)
-        return [self.part(int(start), min(int(start) + BLOCK_SIZE, self.size)) for start in starts]
+        starts = np.linspace(0, self.size - size, count).astype(int)
+        return [self.part(int(start), int(start) + size) for start in starts]
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
         """As `Rows.log_likelihoods`, without the loss of digits of plain float32 sums.

@@ -25,7 +25,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.rows import NUM_EXACT, Positions, Rows
 
-NUM_BLOCKS = 8  # of the sample, of 512 rows each
+NUM_BLOCKS, NUM_IN_BLOCK = 8, 512  # rows of the sample
 MIN_ROWS = 50_000  # below it, all rows take less time than the rest
 MAX_VARIANCE = 0.05**2  # of the log-likelihood of a draw, in nats²
 
@@ -55,8 +55,8 @@ def log_likelihoods_near(
     """
     if rows.size < MIN_ROWS or rows.size < rows.num_observations or len(positions) <= NUM_EXACT:
         return None
-    blocks, on_host = rows.blocks(NUM_BLOCKS), np.asarray(positions, np.float64)
-    weight = rows.size / sum(block.size for block in blocks)
+    blocks, on_host = rows.blocks(NUM_BLOCKS, NUM_IN_BLOCK), np.asarray(positions, np.float64)
+    weight = rows.size / (NUM_BLOCKS * NUM_IN_BLOCK)
     found = np.zeros(len(on_host))
     for block in blocks:
         deviations, offset = block.log_likelihoods(model, positions)
