@@ -70,11 +70,11 @@ def test_ctrl_c_keeps_the_models_before_apart_from_the_one_at_work(tmp_path, cap
         main(["demo", "--num-observations", "1200", "--num-particles", "64", "--out", str(tmp_path)]) == 130
     )
     out, err = capsys.readouterr()
-    assert "Note: Stopped after 500 of 1200 observations" in err
+    assert "Note: Stopped after 100 of 1200 observations" in err
     assert "Done" not in out
     for folder, name, rows in (
         (tmp_path, "first", 1200),
-        (tmp_path / "stopped", "second", 500),
+        (tmp_path / "stopped", "second", 100),
     ):
         found = json.loads((folder / "results.json").read_text())["evidences"]
         assert {name: evidence["num_observations"] for name, evidence in found.items()} == {name: rows}

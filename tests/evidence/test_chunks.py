@@ -25,12 +25,12 @@ def stops(total, size, *, is_rounded):
 
 def test_chunks_stop_at_round_numbers():
     found = stops(100_000, lambda n: max(500, n), is_rounded=True)
-    assert found == [500, 1000, 2000, 4000, 5000, 10_000, 20_000, 40_000, 50_000, 100_000]
+    assert found == [100, 200, 500, 1000, 2000, 4000, 5000, 10_000, 20_000, 40_000, 50_000, 100_000]
 
 
 def test_a_chunk_that_reaches_the_end_does_not_stop_before():
     found = stops(100_000, lambda n: max(500, 4 * n), is_rounded=True)
-    assert found == [500, 1000, 2000, 5000, 10_000, 20_000, 100_000]
+    assert found == [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 100_000]
 
 
 def test_a_chunk_can_pass_round_numbers_that_were_tried():

@@ -184,10 +184,10 @@ def test_another_model_is_refused(finished, tmp_path, model, message):
 def test_the_evidence_is_a_result_like_any_other(finished):
     evidence = finished[0].evidence()
     assert evidence.num_observations == NUM_ROWS and evidence.log_evidence == finished[0].log_evidence
-    np.testing.assert_array_equal(evidence.trajectory.num_observations, [100, 500, 1000, 2000, 3000])
+    np.testing.assert_array_equal(evidence.trajectory.num_observations, [100, 200, 500, 1000, 2000, 3000])
     num_steps = [update.num_annealing_steps for update in finished[1]]
     assert list(evidence.trajectory.num_annealing_steps) == [
-        sum(num_steps[start:stop]) for start, stop in itertools.pairwise([0, 1, 5, 10, 20, 30])
+        sum(num_steps[start:stop]) for start, stop in itertools.pairwise([0, 1, 2, 5, 10, 20, 30])
     ]
     assert evidence.diagnostics["warnings"] == ""
     assert ev.compare({"a": evidence, "b": evidence}).probability[0] == pytest.approx(0.5)

@@ -109,6 +109,10 @@ class RedrawingMethod(ChunkedMethod, Protocol):
         """State and info with particles redrawn for all `rows`; None if it fails."""
         ...
 
+    def only_mode(self, model: BoundModel, state: PathState, rows: Window) -> Proposal | None:
+        """A proposal to try with more rows after a redraw has failed; None if there is none."""
+        ...
+
 
 class Past(Protocol):
     """The record of the rows processed, and the source of the next ones."""
@@ -201,10 +205,13 @@ def over_chunks(
             state, info = _leap(redrawing, model, state, rows)
             past = Held(rows, state.num_observations)
         else:
+            was_irregular = state.is_irregular
             state, past, info = advance(method, model, state, past, rows.size, redrawing)
             is_last = state.num_observations == rows.size
             if redrawing is not None and is_last and state.tried_at < rows.size:
                 state, past, info = redraw(redrawing, model, state, past, info)
+            if redrawing is not None and not is_last and state.is_irregular and not was_irregular:
+                state = state._replace(proposal=redrawing.only_mode(model, state, past.window))
         if info is not None:
             infos.append(info)
             yield _snapshot(method, model, rows, state, infos)

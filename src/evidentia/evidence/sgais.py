@@ -22,7 +22,8 @@ from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
 from evidentia.evidence.path.population import estimate_of, from_prior, split_key
-from evidentia.evidence.path.redrawing import CHECKED, redraw
+from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.path.redrawing import CHECKED, only_mode, redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -194,6 +195,10 @@ class SGAIS(RedrawingMethod):
             (), estimate, estimate, is_redrawn=True, is_checked=found.is_checked, pareto_shape=shape
         )
         return state, info
+
+    def only_mode(self, model: BoundModel, state: PathState, rows: Rows) -> Proposal | None:
+        """A proposal to try with more rows after a redraw has failed; None if there is none."""
+        return only_mode(model, rows, state.population)
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""

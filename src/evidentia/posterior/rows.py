@@ -234,15 +234,20 @@ def _in_precision_of(position: Array, block: Observations) -> Observations:
 
 @compiled(static_argnames="model")
 def _deviations(model: BoundModel, positions: Positions, window: Window) -> Array:
-    def add(deviations: Array, block: Observations, weights: Array) -> Array:
+    def add(carry, block: Observations, weights: Array):
         values: Array = jax.vmap(model.log_likelihood, (0, None))(positions, block)
         values = jnp.where(weights > 0, values, 0.0)
         finite = jnp.isfinite(values)
         average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
         values = jnp.where(values == jnp.inf, jnp.nan, values - average)
-        return deviations + jnp.where(weights > 0, weights * values, 0.0).sum(1)
+        # Compensated summation: what rounding loses in one block is added in the next (Kahan 1965).
+        deviations, lost = carry
+        increments = jnp.where(weights > 0, weights * values, 0.0).sum(1) - lost
+        sums = deviations + increments
+        return sums, jnp.where(jnp.isfinite(sums), (sums - deviations) - increments, 0.0)
 
-    deviations = fold_rows(add, jnp.zeros_like(positions[:, 0]), window)
+    zeros = jnp.zeros_like(positions[:, 0])
+    deviations, _ = fold_rows(add, (zeros, zeros), window)
     # Constants do not matter here: the offset absorbs them.
     return deviations if window.missing is None else deviations + window.missing.rise(positions)
 

@@ -115,7 +115,7 @@ def test_two_modes_are_both_counted(symmetric):
 
 
 @pytest.mark.parametrize(
-    ("refused", "marks"), [({1000}, [500, 2000, 5000, 20_000]), ({20_000}, [500, 1000, 2000, 5000, 5500])]
+    ("refused", "marks"), [({1000}, [500, 2000, 5000, 20_000]), ({20_000}, [1000, 2000, 5000, 5500])]
 )
 def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(monkeypatch, refused, marks):
     def refuse_some(model, rows, *arguments):
@@ -125,7 +125,8 @@ def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(mon
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(20_000, 0)
     evidence = ev.estimate(model, data)
-    assert list(evidence.trajectory.num_observations[: len(marks)]) == marks
+    seen = [rows for rows in evidence.trajectory.num_observations if rows >= marks[0]]
+    assert seen[: len(marks)] == marks
     assert evidence.num_observations == 20_000
     exact = model.exact_log_evidence(data)
     assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error

@@ -37,6 +37,8 @@ MIN_LEARNT = 10.0  # effective draws needed to improve a proposal
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MISSED = 0.01  # fraction of the posterior that the proposal may miss
 REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
+ON_LINE = 9  # points between the mode and a particle
+ROUNDING = 0.01  # nats
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
 
 
@@ -122,6 +124,27 @@ def redraw(
             return None
         proposal = with_moments(proposal, learnt)
     return None
+
+
+def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal | None:
+    """A proposal about the only mode that the particles show, if a redraw fails; None if several.
+
+    In many dimensions importance sampling works only with more rows: log weights vary by about
+    d³/n². Until then the particles need not follow if the log posterior falls from the mode to
+    each of them: then it has no other mode there, and Newton's method follows this one.
+    """
+    particles = weighted_particles(model, population)
+    proposal = about_one_mode(model, rows, particles)
+    if proposal is None:
+        return None
+    mode, highest, rises = proposal.modes[0].mode, np.inf, np.zeros(len(particles.share), bool)
+    for share in np.linspace(0.0, 1.0, ON_LINE):
+        positions = jnp.asarray(mode + share * (particles.positions - mode), jnp.float32)
+        deviations, offset = rows.log_likelihoods(model, positions)
+        heights = deviations + offset + model.log_priors(positions)
+        rises |= ~(heights < highest + ROUNDING)
+        highest = heights
+    return proposal if particles.share @ rises < MISSED else None
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
