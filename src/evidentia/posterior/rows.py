@@ -240,7 +240,7 @@ def _deviations(model: BoundModel, positions: Positions, window: Window) -> Arra
         finite = jnp.isfinite(values)
         average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
         values = jnp.where(values == jnp.inf, jnp.nan, values - average)
-        # Compensated summation: what rounding loses in one block is added in the next (Kahan 1965).
+        # Compensated: what rounding loses in one block is added in the next (Kahan 1965).
         deviations, lost = carry
         increments = jnp.where(weights > 0, weights * values, 0.0).sum(1) - lost
         sums = deviations + increments
