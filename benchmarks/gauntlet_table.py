@@ -83,9 +83,10 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     """The documentation page."""
     records, machine = results["records"], results["machine"]
     counts = {record["name"]: counts_of(record) for record in records}
+    refused = {record["name"]: message for record in records if (message := _refusal(record))}
     by_family = {
         family: sum((counts[name] for name in counts if families[name] == family), Counts())
-        for family in dict.fromkeys(families.values())
+        for family in dict.fromkeys(family for name, family in families.items() if name not in refused)
     }
     total = sum(counts.values(), Counts())
     lines = [_line(f"**{family}**", found) for family, found in by_family.items()]
@@ -96,11 +97,13 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     )
     stopped = [f"{record['name']} ({record['stopped']})" for record in records if record.get("stopped")]
     unknown = [
-        record["name"] for record in records if not (record.get("stopped") or counts[record["name"]].runs)
+        name
+        for name, found in counts.items()
+        if not (found.runs or name in refused or any(name in words for words in stopped))
     ]
     return f"""# The gauntlet
 
-`ev.estimate(model, data)`, with no method named, on {len(records) - len(unknown)} problems whose log evidence is known: exactly, by quadrature,
+`ev.estimate(model, data)`, with no method named, on {sum(found.runs > 0 for found in counts.values())} problems whose log evidence is known: exactly, by quadrature,
 or from two long independent methods. Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]}
 with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
 
@@ -112,7 +115,20 @@ with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntl
 {"Not finished: " + "; ".join(stopped) + "." if stopped else ""}
 {"No truth yet, so not counted: " + "; ".join(unknown) + "." if unknown else ""}
 
-{tables}"""
+{tables}
+## Impossible
+
+What cannot be estimated ends in an error, in all runs:
+
+| problem | error |
+|---|---|
+{"".join(f"| {name} | {message} |" + chr(10) for name, message in refused.items())}"""
+
+
+def _refusal(record: Mapping) -> str:
+    """The error of a problem of which no run gave a result."""
+    failed = [run.get("failed", "") for run in record["runs"]]
+    return failed[0].replace("|", "\\|") if failed and all(failed) else ""
 
 
 def _of(families: Mapping[str, str], family: str) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """The problems of the gauntlet, by family."""
 
-from . import conjugate, edges, modes, regressions, ridges
+from . import conjugate, edges, impossible, modes, regressions, ridges
 from .problem import Problem
 
 FAMILIES = {
@@ -14,6 +14,7 @@ FAMILIES = {
     "order of rows": {**conjugate.ORDERS, **regressions.ORDERS},
     "scale of features": conjugate.SCALES,
     "dimension": conjugate.DIMENSIONS,
+    "impossible": impossible.PROBLEMS,
 }
 PROBLEMS = {name: make for family in FAMILIES.values() for name, make in family.items()}
 LONG = modes.LONG
