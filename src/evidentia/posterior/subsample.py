@@ -68,7 +68,8 @@ def log_likelihoods_near(
         for block in blocks:
             known = known.plus(block.expand(model, known.centre), -weight)
         found[is_near] += known.value + known.rise(on_host[is_near])
-    checked = np.linspace(0, len(on_host) - 1, NUM_EXACT).astype(int)
+    # From the highest to the lowest, where remainders are largest.
+    checked = np.argsort(found)[np.linspace(0, len(on_host) - 1, NUM_EXACT).astype(int)]
     differences = rows.exact_log_likelihoods(model, on_host[checked]) - found[checked]
     variance = float(np.var(differences, ddof=1))
     if not variance <= MAX_VARIANCE or not np.isfinite(found).all():
