@@ -37,7 +37,7 @@ def test_every_kernel_finds_the_evidence(kernel):
 GEOMETRIC = np.r_[0, np.geomspace(1e-3, 1, 30)]
 
 
-@pytest.mark.parametrize("schedule", [ev.linear_schedule(100), ev.sigmoid_schedule(50), GEOMETRIC])
+@pytest.mark.parametrize("schedule", [ev.linear_schedule(200), ev.sigmoid_schedule(50), GEOMETRIC])
 def test_a_schedule_is_followed(schedule):
     evidence = ev.estimate(CASE.explicit, DATA, method=ev.AIS(schedule=schedule))
     assert evidence.trajectory.num_annealing_steps.sum() == len(schedule) - 1
