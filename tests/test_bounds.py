@@ -27,9 +27,10 @@ def test_a_gap_shows_what_the_standard_error_does_not():
     fine = ev.sandwich(MORE, 100, seed=0)
     assert min(found.gap for found in rough) > 5 > 2 > fine.gap
     assert max(found.forward.standard_error for found in rough) < 1.5
-    # Over 30 seeds the forward estimate was 1.5 too low and the reverse one 12 too high on
-    # average.
-    assert np.mean([found.forward.log_evidence - found.exact for found in rough]) < 0
+    # Over 12 seeds the forward estimate was 0.7 too low on average, with a spread of 2.8 where it
+    # reports 0.8, and the reverse one 13 too high.
+    errors = [found.forward.log_evidence - found.exact for found in rough]
+    assert np.max(np.abs(errors) / [found.forward.standard_error for found in rough]) > 3
     assert np.mean([found.reverse.log_evidence - found.exact for found in rough]) > 5
 
 
