@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+IMPOSSIBLE = "impossible"  # the family of what has no evidence
 SILENT_ERRORS, SILENT_NATS = 4.0, 0.1  # standard errors and nats above which a failure is silent
 
 
@@ -83,10 +84,10 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     """The documentation page."""
     records, machine = results["records"], results["machine"]
     counts = {record["name"]: counts_of(record) for record in records}
-    refused = {record["name"]: message for record in records if (message := _refusal(record))}
     by_family = {
         family: sum((counts[name] for name in counts if families[name] == family), Counts())
-        for family in dict.fromkeys(family for name, family in families.items() if name not in refused)
+        for family in dict.fromkeys(families.values())
+        if family != IMPOSSIBLE
     }
     total = sum(counts.values(), Counts())
     lines = [_line(f"**{family}**", found) for family, found in by_family.items()]
@@ -97,9 +98,16 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     )
     stopped = [f"{record['name']} ({record['stopped']})" for record in records if record.get("stopped")]
     unknown = [
-        name
-        for name, found in counts.items()
-        if not (found.runs or name in refused or any(name in words for words in stopped))
+        record["name"]
+        for record in records
+        if not (
+            record.get("stopped") or counts[record["name"]].runs or families[record["name"]] == IMPOSSIBLE
+        )
+    ]
+    refusals = [
+        f"| {record['name']} | {_refusal(record)} |"
+        for record in records
+        if families[record["name"]] == IMPOSSIBLE
     ]
     return f"""# The gauntlet
 
@@ -118,17 +126,20 @@ with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntl
 {tables}
 ## Impossible
 
-What cannot be estimated ends in an error, in all runs:
+What cannot be estimated must end in an error, in every run.
 
 | problem | error |
 |---|---|
-{"".join(f"| {name} | {message} |" + chr(10) for name, message in refused.items())}"""
+{chr(10).join(refusals)}
+"""
 
 
 def _refusal(record: Mapping) -> str:
-    """The error of a problem of which no run gave a result."""
+    """The error of all runs, or how many gave a result."""
     failed = [run.get("failed", "") for run in record["runs"]]
-    return failed[0].replace("|", "\\|") if failed and all(failed) else ""
+    if all(failed):
+        return failed[0].replace("|", "\\|") if failed else "not run"
+    return f"**none in {failed.count('')} of {len(failed)} runs**"
 
 
 def _of(families: Mapping[str, str], family: str) -> Sequence[str]:

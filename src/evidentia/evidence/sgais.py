@@ -162,7 +162,7 @@ class SGAIS(RedrawingMethod):
             exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
             settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
         population, steps = anneal(settings, model, state.population, past, chunk)
-        if past.size == 0 and repeats.is_needed(settings, chunk.size * model.num_parameters, steps):
+        if past.size == 0 and repeats.is_needed(steps):
 
             def run(key):
                 return anneal(settings, model, from_prior(model, key, self.num_particles), past, chunk)[0]

@@ -53,6 +53,9 @@ def log_likelihoods_near(
 
     None if there are few rows, if an expansion is missing, or if the estimate is not good enough.
     """
+    known = {mode: expansions[mode] for mode in np.unique(nearest)}
+    if any(expansion is None for expansion in known.values()):
+        return None
     if rows.size < MIN_ROWS or rows.size < rows.num_observations or len(positions) <= NUM_EXACT:
         return None
     blocks, on_host = rows.blocks(NUM_BLOCKS, NUM_IN_BLOCK), np.asarray(positions, np.float64)
@@ -61,13 +64,10 @@ def log_likelihoods_near(
     for block in blocks:
         deviations, offset = block.log_likelihoods(model, positions)
         found += weight * (deviations + offset)
-    for mode in np.unique(nearest):
-        known, is_near = expansions[mode], nearest == mode
-        if known is None:
-            return None
+    for mode, remainder in known.items():
         for block in blocks:
-            known = known.plus(block.expand(model, known.centre), -weight)
-        found[is_near] += known.value + known.rise(on_host[is_near])
+            remainder = remainder.plus(block.expand(model, remainder.centre), -weight)
+        found[nearest == mode] += remainder.value + remainder.rise(on_host[nearest == mode])
     # From the highest to the lowest, where remainders are largest.
     checked = np.argsort(found)[np.linspace(0, len(on_host) - 1, NUM_EXACT).astype(int)]
     differences = rows.exact_log_likelihoods(model, on_host[checked]) - found[checked]

@@ -3,12 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
-from evidentia.evidence.path.moves import PathSettings, StepInfo
+import evidentia as ev
+from evidentia.evidence.path.moves import MOST_MOVES, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of
 from evidentia.evidence.path.repeats import MOST_RUNS, is_needed, pooled, with_second_opinion
-from evidentia.kernels import HMC
 
 COUNT = 100
 
@@ -43,9 +44,19 @@ def test_more_runs_are_asked_if_two_disagree(others, number):
 
 
 def test_it_is_needed_where_many_moves_leave_the_particles_correlated():
-    stuck, moved = StepInfo(0.7, correlation=0.5), StepInfo(0.7, correlation=0.1)
-    settings = PathSettings(0.5, HMC(), is_repeating=True)
-    assert is_needed(settings, 1000, [stuck, moved])
-    assert not is_needed(settings, 1000, [moved, moved])
-    assert not is_needed(settings, 10**6, [stuck, moved])
-    assert not is_needed(settings._replace(is_repeating=False), 1000, [stuck, moved])
+    stuck = StepInfo(0.7, correlation=0.5, num_moves=MOST_MOVES)
+    moved, moved_once = stuck._replace(correlation=0.1), stuck._replace(num_moves=1)
+    assert is_needed([stuck, moved])
+    assert not is_needed([moved, moved_once])
+
+
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
+@pytest.mark.parametrize("method", [ev.SGAIS.published(), ev.SGAIS(exact_kernel=None), ev.SMC(), ev.AIS()])
+def test_methods_whose_moves_are_not_repeated_ask_for_none(monkeypatch, method):
+    """They take the moves that they name, however correlated: here there are two modes."""
+    monkeypatch.setattr("evidentia.evidence.path.repeats.with_second_opinion", None)
+    model = ev.Model(
+        {"mean": dist.Normal(0.5, 3.0)},
+        lambda params, batch: dist.Normal(jnp.abs(params["mean"]), 1.0).log_prob(batch["y"]),
+    )
+    ev.estimate(model, {"y": np.linspace(4, 6, 60, dtype=np.float32)}, method=method)

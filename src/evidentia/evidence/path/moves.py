@@ -51,7 +51,8 @@ class StepInfo(NamedTuple):
 
     Attributes:
         ess: effective sample size after reweighting, as a fraction of the particles.
-        correlation: the largest lag-one autocorrelation of a coordinate over the move.
+        correlation: the largest lag-one autocorrelation of a coordinate over the moves.
+        num_moves: moves in a row, `MOST_MOVES` if fewer did not decorrelate the particles.
         noise_share: the gradient's share of the noise (`GradientKernel.noise_share`).
         lost: fraction of the particles that earlier moves carried to where processed rows have
             zero likelihood.
@@ -61,6 +62,7 @@ class StepInfo(NamedTuple):
     correlation: float = math.nan
     noise_share: float = math.nan
     lost: float = 0.0
+    num_moves: int = 0
 
 
 def move_particles(
@@ -76,8 +78,8 @@ def move_particles(
     `log_weights` are those gained since the last move: the particles so weighted determine the
     target's centre and scale better than resampled particles. Each half is moved with the scale of
     the other half. With their own, the particles keep what their sample covariance has by chance,
-    and the evidence is too high: by 12 nats for 512 particles in 100 dimensions. Systematic
-    resampling keeps the order, and so the halves, but for a few particles.
+    and the evidence is too high: by 12 nats for 512 particles in 100 dimensions. Resampling keeps
+    the order, and so the halves, but for a few particles.
 
     Source of the halves: Goodman and Weare (2010), Communications in Applied Mathematics and
     Computational Science 5, 65; Foreman-Mackey et al. (2013), PASP 125, 306.
@@ -97,14 +99,14 @@ def move_particles(
     ]
     if settings.resampling is not None:
         population = resample_particles(population, settings.resampling)
-    before, correlation = population.positions, math.nan
-    for _ in range(_most_moves(settings, model, prepared, kernel)):
+    before, correlation, num_moves = population.positions, math.inf, 0
+    most_moves = _most_moves(settings, model, prepared, kernel)
+    while num_moves < most_moves and correlation > CORRELATED:
         population, noise, noise_share = _moved_once(model, kernel, prepared, population, scales, folded_to)
         correlation = largest_correlation(before, population.positions)
-        if not correlation > CORRELATED:
-            break
+        num_moves += 1
     population = population._replace(memory=settings.gradient.adapt(prepared.memory, noise))
-    return population, info._replace(correlation=correlation, noise_share=noise_share)
+    return population, info._replace(correlation=correlation, noise_share=noise_share, num_moves=num_moves)
 
 
 def _halves(kernel: Kernel, count: int) -> list[tuple[slice, slice]]:
@@ -116,7 +118,7 @@ def _halves(kernel: Kernel, count: int) -> list[tuple[slice, slice]]:
 def _scale(
     positions: np.ndarray, log_weights: np.ndarray, precision: np.ndarray | None, target: Target
 ) -> Scale:
-    if np.max(log_weights) == -np.inf:
+    if np.max(log_weights) == -np.inf:  # all the weight is in the other half
         log_weights = np.zeros_like(log_weights)
     shares = np.exp(weights.normalise(log_weights))
     return posterior_scale(positions, shares, precision, target.num_observations)

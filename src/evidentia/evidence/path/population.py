@@ -68,9 +68,12 @@ def log_evidence_variance(population: Population) -> float:
 
 
 def resample_particles(population: Population, scheme: str) -> Population:
-    """Resample to equal weights, and record the ancestry that the variance estimate needs."""
+    """Resample to equal weights, and record the ancestry that the variance estimate needs.
+
+    Children are in the order of their parents, so those of one half stay together.
+    """
     key, key_resample = split_key(population.key)
-    parents = np.asarray(weights.resample(key_resample, population.log_weights, scheme=scheme))
+    parents = np.sort(weights.resample(key_resample, population.log_weights, scheme=scheme))
     earlier = [ancestors[parents] for ancestors in population.ancestors][: LAG - 1]
     is_full = len(population.ancestors) == LAG
     return population._replace(

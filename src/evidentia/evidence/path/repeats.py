@@ -1,8 +1,9 @@
 """A second opinion on a path over few rows, where moves do not lead from mode to mode.
 
 Each run reaches the modes in other proportions, and the genealogy of its particles does not show
-by how much these are wrong. A second run does: if the two disagree, there are more. The mean of
-their evidences is unbiased.
+by how much these are wrong. A second run does: if the two disagree, there are more. The mean of a
+fixed number of evidences is unbiased; that the number depends on the first two makes it slightly
+low, by less than its standard error.
 """
 
 import math
@@ -12,20 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia import weights
-from evidentia.evidence.path.moves import CORRELATED, FEW_ROWS, MOST_MOVES, PathSettings, StepInfo
+from evidentia.evidence.path.moves import CORRELATED, MOST_MOVES, StepInfo
 from evidentia.evidence.path.population import Population, log_evidence_variance, split_key
 
 AGREEMENT = 1.5  # standard errors of a difference
 MOST_RUNS = 5
 
 
-def is_needed(settings: PathSettings, size: int, steps: Sequence[StepInfo]) -> bool:
-    """Whether as many moves as are made at most left the particles correlated at some step.
-
-    `size` is the number of rows times parameters: there must be few.
-    """
-    are_many = settings.is_repeating and size * MOST_MOVES <= FEW_ROWS
-    return are_many and any(step.correlation > CORRELATED for step in steps)
+def is_needed(steps: Sequence[StepInfo]) -> bool:
+    """Whether as many moves as are made at most left the particles correlated at some step."""
+    return any(step.num_moves == MOST_MOVES and step.correlation > CORRELATED for step in steps)
 
 
 def with_second_opinion(first: Population, run: Callable[..., Population]) -> Population:
