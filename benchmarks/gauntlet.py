@@ -68,13 +68,12 @@ def measure_truth(name: str) -> dict:
 
     warnings.simplefilter("ignore")
     problem, found = PROBLEMS[name](), {}
-    rows = len(next(iter(problem.data.values())))
     methods = {
         "rows in sequence": ev.SGAIS(
             num_particles=4096, refresh=False, gradient=ev.gradients.FullBatch(), target_ess=0.9
         ),
         "all rows, tempered": ev.SMC(
-            num_particles=4096, chunk_size=rows, target_ess=0.9, kernel=ev.kernels.HMC(num_trajectories=8)
+            num_particles=4096, chain_length=1, target_ess=0.9, kernel=ev.kernels.HMC(num_trajectories=8)
         ),
     }
     for label, method in methods.items():

@@ -78,7 +78,7 @@ def test_a_single_row_has_an_evidence():
 @pytest.mark.reference
 def test_a_target_for_the_standard_error_is_reached():
     model, small = MODEL, data(200)
-    method = ev.SMC(num_particles=32)
+    method = ev.SMC(num_particles=32, chain_length=1)
     coarse = ev.estimate(model, small, method=method)
     fine = ev.estimate(model, small, method=method, target_standard_error=0.15)
     assert coarse.standard_error > 0.15 >= fine.standard_error
@@ -114,7 +114,7 @@ def test_ctrl_c_returns_what_was_known_by_then():
 
 
 def test_ctrl_c_in_a_second_run_returns_the_first():
-    method, chunks = ev.SMC(num_particles=32), []
+    method, chunks = ev.SMC(num_particles=32, chain_length=1, chunk_size=10), []
 
     def interrupt(update):
         chunks.append(update.num_observations)

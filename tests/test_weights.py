@@ -41,15 +41,15 @@ def test_normalised_weights_sum_to_one(log_weights):
 
 def test_family_variance_of_single_particles_is_the_relative_variance():
     log_weights = np.random.default_rng(0).normal(size=50)
-    variance = weights.family_variance(log_weights, np.arange(50))
+    variance = weights.family_variance(log_weights, np.arange(50), 50)
     assert variance == pytest.approx(weights.relative_variance(log_weights))
 
 
 def test_twins_that_count_as_one_double_the_variance():
     log_weights = np.repeat(np.random.default_rng(0).normal(size=500), 2)
     twins, single = np.repeat(np.arange(500), 2), np.arange(1000)
-    ratio = (weights.family_variance(log_weights, twins) + 1 / 1000) / (
-        weights.family_variance(log_weights, single) + 1 / 1000
+    ratio = (weights.family_variance(log_weights, twins, 1000) + 1 / 1000) / (
+        weights.family_variance(log_weights, single, 1000) + 1 / 1000
     )
     assert ratio == pytest.approx(2.0)
 

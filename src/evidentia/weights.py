@@ -51,15 +51,16 @@ def relative_variance(log_weights: LogWeights) -> float:
     return max((count / effective - 1) / count, 0.0) if effective else float("nan")
 
 
-def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"]) -> float:
-    """`relative_variance` with particles of one ancestor counted as one: Σ (F_a - 1/M)².
+def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles"], count: int) -> float:
+    """`relative_variance` with particles of one ancestor counted as one: Σ (F_a - 1/count)².
 
-    F_a is the weight of such a family. Particles that descend from one ancestor by resampling and
-    short moves are similar, so errors of one stretch recur in the next. Source: Chan and Lai
-    (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley (2018), Biometrika 105, section 3.
+    F_a is the weight of the family of the ancestor a, one of `count`. Particles that descend from
+    one ancestor by resampling and short moves are similar, so errors of one stretch recur in the
+    next. Source: Chan and Lai (2013), Annals of Statistics 41, Eq. 2.15; Lee and Whiteley (2018),
+    Biometrika 105, section 3.
     """
-    families = np.bincount(ancestors, np.exp(normalise(log_weights)), len(log_weights))
-    return float(np.sum(families**2) - 1 / len(log_weights))
+    families = np.bincount(ancestors, np.exp(normalise(log_weights)), count)
+    return float(np.sum(families**2) - 1 / count)
 
 
 def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:

@@ -12,9 +12,9 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, check_count, check_positive, check_target_ess
 from evidentia.evidence.method import Snapshot
-from evidentia.evidence.path.annealing import anneal_step
+from evidentia.evidence.path.annealing import Tempered, temper
 from evidentia.evidence.path.diagnostics import diagnose_path
-from evidentia.evidence.path.moves import PathSettings, StepInfo
+from evidentia.evidence.path.moves import PathSettings
 from evidentia.evidence.path.population import Population, estimate_of, from_prior
 from evidentia.kernels import HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
@@ -124,41 +124,29 @@ class AIS:
         self, model: BoundModel, rows: Window, population: Population, *, is_reverse: bool = False
     ) -> Iterator[Snapshot]:
         """Yield a snapshot after each temperature; in reverse, each with an estimate of 1/Z."""
-        settings = PathSettings(self.target_ess, self.kernel)
-        nothing, stops = rows.part(0, 0), self._stops(is_reverse)
-        temperatures, infos = [], []
-        done = 0.0
-        while done < 1.0:
-            stop = None if stops is None else stops[len(infos)]
-            population, done, info = anneal_step(
-                settings, model, population, nothing, rows, done, stop=stop, is_reverse=is_reverse
-            )
-            temperatures.append(done)
-            infos.append(info)
-            yield self._snapshot(rows, population, temperatures, tuple(infos))
+        settings, stops = PathSettings(self.target_ess, self.kernel), self._stops(is_reverse)
+        for found in temper(settings, model, population, rows, stops=stops, is_reverse=is_reverse):
+            yield self._snapshot(rows, found)
 
-    def _stops(self, is_reverse: bool) -> np.ndarray | None:
+    def _stops(self, is_reverse: bool) -> Sequence[float] | None:
         """End points of the steps, as fractions of the path."""
         if self.schedule is None:
             return None
         temperatures = np.asarray(self.schedule)
-        return 1.0 - temperatures[-2::-1] if is_reverse else temperatures[1:]
+        return (1.0 - temperatures[-2::-1] if is_reverse else temperatures[1:]).tolist()
 
-    def _snapshot(
-        self, rows: Window, population: Population, temperatures: Sequence[float], infos: Sequence[StepInfo]
-    ) -> Snapshot:
-        first, last = temperatures[0], temperatures[-1]
-        if self.schedule is not None:
-            share = len(temperatures) / (len(self.schedule) - 1)
-        else:  # steps of constant ESS grow roughly in proportion to the temperature
-            share = 1.0 if last == 1.0 else 1.0 - math.log(last) / math.log(first)
+    def _snapshot(self, rows: Window, found: Tempered) -> Snapshot:
+        if self.schedule is None:
+            share = found.share_done
+        else:
+            share = len(found.steps) / (len(self.schedule) - 1)
         return Snapshot(
-            estimate_of(population),
-            num_observations=rows.size if last == 1.0 else 0,
-            positions=population.positions,
-            log_weights=population.log_weights,
+            estimate_of(found.population),
+            num_observations=rows.size if found.temperatures[-1] == 1.0 else 0,
+            positions=found.population.positions,
+            log_weights=found.population.log_weights,
             share_done=share,
-            diagnose=partial(diagnose_path, infos, math.nan, REMEDY),
+            diagnose=partial(diagnose_path, found.steps, math.nan, REMEDY),
         )
 
 

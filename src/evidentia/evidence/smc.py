@@ -1,42 +1,53 @@
-"""Sequential importance resampling: rows in sequence, with moves that use all rows seen."""
+"""Sequential Monte Carlo: over temperatures or over the data, moved with all rows seen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
-from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop
-from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop, over_chunks
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics
-from evidentia.evidence.path.annealing import anneal
-from evidentia.evidence.path.moves import PathSettings
-from evidentia.evidence.path.population import estimate_of
+from evidentia.evidence.path.annealing import anneal, temper
+from evidentia.evidence.path.moves import PathSettings, StepInfo
+from evidentia.evidence.path.population import Population, estimate_of, from_prior
 from evidentia.kernels import HMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
+REMEDY = "a larger target_ess"  # besides more particles, if the ESS collapsed
+
 
 @dataclass(frozen=True)
 class SMC(ChunkedMethod):
-    """Sequential Monte Carlo over the data: sequential importance resampling with moves.
+    """Sequential Monte Carlo, which tempers the likelihood or takes the data in chunks.
 
-    A few rows are processed at a time. Particles are reweighted by p(rows | θᵢ); if the effective
-    sample size falls below its target, they are resampled and moved by a kernel that leaves the
-    posterior of all rows seen invariant. The cost of a move grows with the rows seen,
-    and that of the whole run as about N log N:
+    By default the likelihood of all rows is tempered, over temperatures 0 < λ₁ < … < 1 chosen to
+    keep the effective sample size at its target:
 
-        wᵢ ← wᵢ p(yₙ | θᵢ),        log Ẑ ← log Ẑ + log Σ Wᵢ p(yₙ | θᵢ).
+        wᵢ ← wᵢ p(D | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(D | θᵢ)^Δλ.
 
-    A chunk that would leave less than half the target ESS is annealed over temperatures instead. Ẑ
-    is unbiased except for tuning on the particles themselves (step sizes, temperatures), which
+    After each step the particles are resampled, and each begins a chain of moves that leave the
+    tempered posterior invariant. No state of a chain is wasted: all of them are particles of the
+    next step. With a `chunk_size`, rows are taken a few at a time instead, each chunk tempered as
+    far as needed, and the evidence after every chunk is reported. Every move uses all rows seen,
+    so the method suits thousands of rows, not millions.
+
+    Ẑ is unbiased except for tuning on the particles themselves (step sizes, temperatures), which
     adds a bias of order 1/M; `log_evidence` is corrected for the bias -variance/2 of the
     logarithm.
 
     Attributes:
-        num_particles: number of particles M.
-        chunk_size: rows per chunk; the published algorithm uses one.
+        num_particles: number of particles M that are resampled, each the start of a chain.
+        chain_length: states of each chain, its start included; there are M times as many particles
+            between resamplings. If 1, each particle is moved once and replaced, as published.
+        chunk_size: rows per chunk; None for all rows at once (in a stream, for each batch). The
+            thesis takes one row at a time.
         target_ess: effective sample size, as a fraction of the particles, below which they are
             resampled and moved.
         resampling: the scheme: "systematic", "stratified", "residual" or "multinomial".
@@ -47,22 +58,28 @@ class SMC(ChunkedMethod):
         ConfigurationError: a field is out of range.
 
     Example:
-        >>> method = ev.SMC(chunk_size=1, resampling="stratified")  # doctest: +SKIP
+        >>> method = ev.SMC(chunk_size=1, chain_length=1)  # as published  # doctest: +SKIP
         >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
-    Source: Cameron (2020), MSc thesis, Stellenbosch, Algorithm 7; Chopin (2002), Biometrika 89,
-    539; Del Moral, Doucet, Jasra (2006), Journal of the Royal Statistical Society B 68, 411.
+    Source: Del Moral, Doucet, Jasra (2006), Journal of the Royal Statistical Society B 68, 411;
+    Dau and Chopin (2022), Journal of the Royal Statistical Society B 84, 114, Algorithm 2 (the
+    chains); over the data, Chopin (2002), Biometrika 89, 539, and Cameron (2020), MSc thesis,
+    Stellenbosch, Algorithm 7.
     """
 
     num_particles: int = 512
-    chunk_size: int = 10
+    chain_length: int = 8
+    chunk_size: int | None = None
     target_ess: float = 0.5
     resampling: str = "systematic"
-    kernel: Any = field(default_factory=HMC)
+    # Trajectories of half a Gaussian's period or more would only reflect it.
+    kernel: Any = field(default_factory=lambda: HMC(num_trajectories=1, smallest_step=0.1, largest_step=0.6))
 
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
-        check_count("chunk_size", self.chunk_size, 1)
+        if self.chunk_size is not None:
+            check_count("chunk_size", self.chunk_size, 1)
+        check_count("chain_length", self.chain_length, 1)
         check_target_ess(self.target_ess)
         check_kernel("kernel", self.kernel, "log_density", "gradient")
         if self.resampling not in weights.SCHEMES:
@@ -73,11 +90,33 @@ class SMC(ChunkedMethod):
     @property
     def path(self) -> PathSettings:
         """Settings of the annealed path, with exact gradients."""
-        return PathSettings(self.target_ess, self.kernel, resampling=self.resampling)
+        return PathSettings(
+            self.target_ess, self.kernel, resampling=self.resampling, chain_length=self.chain_length
+        )
+
+    def init(self, model: BoundModel, key: Array) -> PathState:
+        """Particles from the prior, with equal weights and a log evidence of zero."""
+        return PathState(from_prior(model, key, self.num_particles * self.chain_length), 0)
+
+    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+        """Yield a snapshot after each chunk, or after each temperature if there are no chunks."""
+        if self.chunk_size is not None:
+            yield from over_chunks(self, model, rows, key)
+            return
+        for found in temper(self.path, model, self.init(model, key).population, rows):
+            is_done = found.temperatures[-1] == 1.0
+            yield Snapshot(
+                estimate_of(found.population),
+                num_observations=rows.size if is_done else 0,
+                positions=found.population.positions,
+                log_weights=found.population.log_weights,
+                share_done=found.share_done,
+                diagnose=partial(_diagnose, model, rows, found.population, found.steps, REMEDY),
+            )
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk."""
-        return next_stop(state.num_observations, self.chunk_size, total)
+        return next_stop(state.num_observations, self.chunk_size or total, total)
 
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
@@ -100,6 +139,12 @@ class SMC(ChunkedMethod):
         self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`."""
-        spread = diagnostics.height_spread(model, rows, state.population)
         steps = [step for info in infos for step in info.steps]
-        return diagnostics.diagnose_path(steps, spread)
+        return _diagnose(model, rows, state.population, steps, diagnostics.SMALLER_CHUNKS)
+
+
+def _diagnose(
+    model: BoundModel, rows: Window, population: Population, steps: Sequence[StepInfo], remedy: str
+) -> Diagnosis:
+    spread = diagnostics.height_spread(model, rows, population)
+    return diagnostics.diagnose_path(steps, spread, remedy)

@@ -38,7 +38,8 @@ def posterior_scale(
         distance = weights @ np.sum((deviations @ root) ** 2, axis=1) / len(precision)
         if 1 / AGREEMENT < distance < AGREEMENT:
             factor = np.linalg.inv(root).T
-    return Scale(jnp.asarray(factor, jnp.float32), num_observations)
+    # A float, since an integer above 2³¹ cannot be put on the device.
+    return Scale(jnp.asarray(factor, jnp.float32), float(num_observations))
 
 
 def _particle_factor(deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_ker
     orders = []
     moves = sys.modules["evidentia.evidence.path.moves"]
     real = moves.move
-    monkeypatch.setattr(moves, "move", lambda *args: orders.append(args[-1]) or real(*args))
+    monkeypatch.setattr(moves, "move", lambda *args: orders.append(args[6]) or real(*args))
     arrays = {"y": jnp.asarray([[-1.0], [1.0], [2.0]])}
     bound = MODEL.bind(arrays)
     population = from_prior(bound, jax.random.key(0), 16)

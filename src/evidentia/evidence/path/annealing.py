@@ -9,6 +9,10 @@ Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin 
 89, 539.
 """
 
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
@@ -46,6 +50,45 @@ def anneal(
         )
         infos.append(info)
     return population, infos
+
+
+class Tempered(NamedTuple):
+    """The particles after the last of some steps of a path, with the temperatures of the steps."""
+
+    population: Population
+    temperatures: tuple[float, ...]
+    steps: tuple[StepInfo, ...]
+
+    @property
+    def share_done(self) -> float:
+        """Estimated share of the work; steps of equal ESS grow about as the temperature does."""
+        first, last = self.temperatures[0], self.temperatures[-1]
+        return 1.0 if last == 1.0 else 1.0 - math.log(last) / math.log(first)
+
+
+def temper(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    rows: Window,
+    *,
+    stops: Sequence[float] | None = None,
+    is_reverse: bool = False,
+) -> Iterator[Tempered]:
+    """Yield the particles after each temperature of the path from the prior to the posterior.
+
+    `stops` are the ends of the steps, as fractions of the path; without them, steps go as far as
+    the effective sample size allows. In reverse, temperatures are fractions of the way back.
+    """
+    nothing, found = rows.part(0, 0), Tempered(population, (), ())
+    while not found.temperatures or found.temperatures[-1] < 1.0:
+        done = found.temperatures[-1] if found.temperatures else 0.0
+        stop = None if stops is None else stops[len(found.steps)]
+        population, done, info = anneal_step(
+            settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
+        )
+        found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
+        yield found
 
 
 def anneal_step(

@@ -36,6 +36,8 @@ class PathSettings(NamedTuple):
         resampling: the resampling scheme before a move; None for no resampling.
         is_repeating: whether to move by an exact kernel until the particles are decorrelated,
             while rows are few.
+        chain_length: states kept of each chain that starts at a resampled particle. If 1, every
+            particle is moved once and only where it arrives is kept.
     """
 
     target_ess: float
@@ -44,6 +46,7 @@ class PathSettings(NamedTuple):
     exact_kernel: Kernel | None = None
     resampling: str | None = None
     is_repeating: bool = False
+    chain_length: int = 1
 
 
 class StepInfo(NamedTuple):
@@ -98,12 +101,15 @@ def move_particles(
         for half, others in _halves(kernel, len(shares))
     ]
     if settings.resampling is not None:
-        population = resample_particles(population, settings.resampling)
+        population = resample_particles(population, settings.resampling, settings.chain_length)
     before, correlation, num_moves = population.positions, math.inf, 0
     most_moves = _most_moves(settings, model, prepared, kernel)
+    length = settings.chain_length
     while num_moves < most_moves and correlation > CORRELATED:
-        population, noise, noise_share = _moved_once(model, kernel, prepared, population, scales, folded_to)
-        correlation = largest_correlation(before, population.positions)
+        population, noise, noise_share = _moved_once(
+            model, kernel, prepared, population, scales, folded_to, length
+        )
+        correlation = largest_correlation(before, population.positions[length - 1 :: length])
         num_moves += 1
     population = population._replace(memory=settings.gradient.adapt(prepared.memory, noise))
     return population, info._replace(correlation=correlation, noise_share=noise_share, num_moves=num_moves)
@@ -131,16 +137,18 @@ def _moved_once(
     population: Population,
     scales: list[tuple[slice, Scale]],
     folded_to: Centre | None,
+    chain_length: int,
 ) -> tuple[Population, float, float]:
     """The population after a move, the gradient noise and its share."""
     key, found = population.key, []
     for half, scale in scales:
         key, key_move = split_key(key)
         positions = population.positions[half]
-        found.append(move(model, kernel, prepared, key_move, positions, scale, folded_to))
+        found.append(move(model, kernel, prepared, key_move, positions, scale, folded_to, chain_length))
     moved, noises, noise_shares = zip(*found, strict=True)
     positions = np.concatenate([np.asarray(each.positions) for each in moved])  # on the host: no compilation
-    population = population._replace(key=key, positions=jnp.asarray(positions))
+    log_weights = np.repeat(population.log_weights, chain_length)
+    population = population._replace(key=key, positions=jnp.asarray(positions), log_weights=log_weights)
     if kernel.is_reweighting:
         increments = np.concatenate([np.asarray(each.log_weights, np.float64) for each in moved])
         population = reweighted(population, increments)
@@ -163,20 +171,21 @@ def move(
     positions: Float[Array, "particles parameters"],
     scale: Scale,
     folded_to: Centre | None = None,
+    chain_length: int = 1,
 ) -> tuple[Moved, Array, Array]:
     """Move particles; also return the gradient noise and its share.
 
-    Folded particles stay where they are folded to if the kernel uses the exact
+    With a `chain_length`, all states of the chains that begin at the particles are returned, chain
+    after chain. Folded particles stay where they are folded to if the kernel uses the exact
     density.
     """
     expansion = prepared.device_expansion
-    return _move(
-        model, kernel, prepared.estimator, key, positions, prepared.target, expansion, scale, folded_to
-    )
+    estimator, target = prepared.estimator, prepared.target
+    return _move(model, kernel, estimator, chain_length, key, positions, target, expansion, scale, folded_to)
 
 
-@compiled(static_argnames=("model", "kernel", "estimator"))
-def _move(model, kernel, estimator, key, positions, target, expansion, scale, folded_to):
+@compiled(static_argnames=("model", "kernel", "estimator", "chain_length"))
+def _move(model, kernel, estimator, chain_length, key, positions, target, expansion, scale, folded_to):
     key_first, key_second, key_move = jax.random.split(key, 3)
     log_density = log_target(model, target)
     if folded_to is not None:
@@ -188,8 +197,37 @@ def _move(model, kernel, estimator, key, positions, target, expansion, scale, fo
         differences = gradient(key_first, few) - gradient(key_second, few)
         noise = noise_variance(differences @ scale.factor)  # in whitened coordinates
         noise_share = kernel.noise_share(differences, scale)
-    moved = kernel.move(key_move, positions, Density(log_density, gradient), scale)
-    return moved, noise, noise_share
+    density = Density(log_density, gradient)
+    if chain_length == 1:
+        return kernel.move(key_move, positions, density, scale), noise, noise_share
+    return _chains(kernel, key_move, positions, density, scale, chain_length), noise, noise_share
+
+
+def _chains(
+    kernel: Kernel,
+    key: Array,
+    starts: Float[Array, "chains parameters"],
+    density: Density,
+    scale: Scale,
+    chain_length: int,
+) -> Moved:
+    """All states of the chains, each with the log weights gained up to there.
+
+    Source: Dau and Chopin (2022), Journal of the Royal Statistical Society B 84, 114, Algorithm 2.
+    """
+
+    def step(state: Moved, key: Array) -> tuple[Moved, Moved]:
+        moved = kernel.move(key, state.positions, density, scale)
+        state = Moved(moved.positions, state.log_weights + moved.log_weights)
+        return state, state
+
+    begin = Moved(starts, jnp.zeros(len(starts)))
+    _, later = jax.lax.scan(step, begin, jax.random.split(key, chain_length - 1))
+    positions = jnp.concatenate([starts[None], later.positions]).swapaxes(0, 1)
+    log_weights = jnp.concatenate([jnp.zeros((1, len(starts))), jnp.asarray(later.log_weights)]).swapaxes(
+        0, 1
+    )
+    return Moved(positions.reshape(-1, starts.shape[1]), log_weights.reshape(-1))
 
 
 def largest_correlation(before: Array, after: Array) -> float:

@@ -23,7 +23,8 @@ class Population(NamedTuple):
         log_weights: since the last resampling.
         log_evidence: the sum of the log increments, in nats, float64 on the host, uncorrected.
         variance: variance of the log evidence up to the last resampling, in nats².
-        ancestors: indices of the particles' ancestors 1, 2, … up to `LAG` resamplings ago.
+        ancestors: indices of the ancestors 1, 2, … up to `LAG` resamplings ago of every chain of
+            particles (`moves`); a particle is a chain of its own if only its last state is kept.
         counted: the part of `variance` that was counted since the oldest of those.
         memory: memory of the gradient estimator.
     """
@@ -33,7 +34,7 @@ class Population(NamedTuple):
     log_weights: Float[np.ndarray, " particles"]
     log_evidence: float = 0.0
     variance: float = 0.0
-    ancestors: Int[np.ndarray, "generations particles"] | tuple[()] = ()
+    ancestors: Int[np.ndarray, "generations chains"] | tuple[()] = ()
     counted: float = 0.0
     memory: Any = None
 
@@ -67,19 +68,22 @@ def log_evidence_variance(population: Population) -> float:
     return max(0.0, population.variance + _families_variance(population) - population.counted)
 
 
-def resample_particles(population: Population, scheme: str) -> Population:
+def resample_particles(population: Population, scheme: str, chain_length: int = 1) -> Population:
     """Resample to equal weights, and record the ancestry that the variance estimate needs.
 
-    Children are in the order of their parents, so those of one half stay together.
+    Each child begins a chain of `chain_length` particles, so there are fewer children than
+    particles. They are in the order of their parents, so those of one half stay together.
     """
     key, key_resample = split_key(population.key)
-    parents = np.sort(weights.resample(key_resample, population.log_weights, scheme=scheme))
+    count = len(population.log_weights) // chain_length
+    chosen = np.sort(weights.resample(key_resample, population.log_weights, count, scheme))
+    parents = chosen // chain_length
     earlier = [ancestors[parents] for ancestors in population.ancestors][: LAG - 1]
     is_full = len(population.ancestors) == LAG
     return population._replace(
         key=key,
-        positions=jnp.asarray(np.asarray(population.positions)[parents]),  # on the host: no compilation
-        log_weights=np.zeros_like(population.log_weights),
+        positions=jnp.asarray(np.asarray(population.positions)[chosen]),  # on the host: no compilation
+        log_weights=np.zeros(count),
         variance=log_evidence_variance(population),
         ancestors=np.stack([parents, *earlier]),
         counted=_families_variance(population, skip=int(is_full)),
@@ -103,4 +107,6 @@ def _families_variance(population: Population, skip: int = 0) -> float:
     generations = len(ancestors) - skip
     if generations <= 0:
         return weights.relative_variance(log_weights)
-    return weights.family_variance(log_weights, ancestors[generations - 1])
+    found = ancestors[generations - 1]
+    of_particles = np.repeat(found, len(log_weights) // len(found))
+    return weights.family_variance(log_weights, of_particles, len(found))
