@@ -84,7 +84,7 @@ def _annealed(model: ev.Model):
     """
 
     def truth(data):
-        method = ev.SGAIS(num_particles=8192, refresh=False)
+        method = ev.SMC(num_particles=4096, target_ess=0.9)
         runs = [ev.estimate(model, data, method=method, seed=1000 + i).log_evidence for i in range(8)]
         return float(np.mean(runs)), float(np.std(runs, ddof=1) / np.sqrt(len(runs)))
 
