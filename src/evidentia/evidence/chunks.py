@@ -222,14 +222,16 @@ def _leap(
 ) -> tuple[PathState, ChunkInfo | None]:
     """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
-    A later attempt with more rows may succeed. If it fails with all rows, the path continues with
-    the next ones.
+    A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian;
+    not if the proposal was learnt from fewer rows. If there is none, the path continues with the
+    next rows.
     """
     stop = method.next_stop(state, rows.size)
     found = method.redraw(model, state, rows.part(0, stop))
     if found is not None:
         return found
-    if stop < rows.size:
+    assert state.proposal is not None  # a leap begins with one
+    if stop < rows.size and not state.proposal.is_learnt:
         return tried(state, stop), None
     return tried(state, state.num_observations)._replace(proposal=None), None
 

@@ -30,6 +30,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch, check_gradient
 from evidentia.posterior.rows import Rows, Window
 
+GROWTH = 5.0  # of the rows from one redraw to the next, at most
+LEARNT_GROWTH = 2.5  # the same if the proposal must be learnt anew each time
+
 
 @dataclass(frozen=True)
 class SGAIS(RedrawingMethod):
@@ -143,9 +146,10 @@ class SGAIS(RedrawingMethod):
         if state.proposal is None:
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
-            # Redrawing evaluates all rows seen. At round numbers up to a fifth of the rows, and
-            # at the end, that makes 1.4 passes over the data in total.
-            size = max(self.chunk_size, 5 * tried_at - start)
+            # Redrawing uses all rows seen. At round numbers up to a fifth of the rows, and at the
+            # end, all redraws together cost 1.4 times as much as the last.
+            growth = LEARNT_GROWTH if state.proposal.is_learnt else GROWTH
+            size = max(self.chunk_size, int(growth * tried_at) - start)
         return next_stop(start, size, total, round_above=tried_at if self.chunk_growth > 0 else None)
 
     def update(

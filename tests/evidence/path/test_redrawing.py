@@ -12,6 +12,7 @@ from evidentia.evidence.path.proposal import Proposal
 from evidentia.evidence.path.redrawing import (
     is_enough,
     missed_particles,
+    only_mode,
     redraw,
     weighted_draws,
     weighted_particles,
@@ -93,6 +94,23 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
         None, 1 + 3 * (draws.positions - 1), draws.log_weights
     )  # to where there is no posterior mass
     assert missed_particles(bound, rows, proposal, draws, weighted_particles(bound, spread)) is None
+
+
+def test_one_mode_is_followed_only_where_no_particle_shows_another(linear, symmetric):
+    one, rows, laplace, _ = linear
+    particles = Proposal((laplace,)).draw(np.random.default_rng(0), COUNT)
+    found = only_mode(one, rows, Population(None, particles, np.zeros(COUNT)))
+    assert found is not None and len(found.modes) == 1
+    np.testing.assert_allclose(found.modes[0].mode, laplace.mode, atol=2e-3)  # a tenth of a deviation
+
+    model, y = symmetric
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
+    for sign, is_followed in ((1, True), (-1, False)):
+        # A tenth of the particles is in one of the modes, the others in the other.
+        places = np.where(np.arange(COUNT) < 0.1 * COUNT, sign, 1)[:, None]
+        noise = 0.1 * np.random.default_rng(0).standard_normal((COUNT, 1))
+        population = Population(None, jnp.asarray(places + noise, jnp.float32), np.zeros(COUNT))
+        assert (only_mode(bound, rows, population) is not None) == is_followed
 
 
 @pytest.mark.filterwarnings(

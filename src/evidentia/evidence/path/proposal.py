@@ -1,11 +1,8 @@
 """The proposal of importance sampling: a mixture of Student t's at the posterior modes.
 
 One mode is enough for most models. Otherwise, particles annealed from the prior show where to
-search: Newton's method from several of them finds more modes. A component with the mean and
-covariance of particles, or of weighted draws, captures a skewed posterior.
-
-Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447 (mixtures
-adapted to weighted draws).
+search: Newton's method from several of them finds more modes. Where these are not enough, a
+mixture is learnt from the particles (`learning`).
 """
 
 from typing import NamedTuple
@@ -16,7 +13,7 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
+from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.modes import distinct, newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
@@ -38,15 +35,27 @@ class Particles(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A mixture of Student t's, one at each mode, the largest mode first."""
+    """A mixture of Student t's, one at each mode, the largest mode first.
+
+    If it was learnt from draws (`learning`), it has the logarithms of their shares, and its
+    components are not at modes.
+    """
 
     modes: tuple[LocalGaussian, ...]
+    log_shares: Float[np.ndarray, " modes"] | None = None
 
     @property
     def shares(self) -> Float[np.ndarray, " modes"]:
-        """Shares of the draws, proportional to the root of the masses, as these may be far off."""
+        """Shares of the draws; at modes proportional to the root of the masses, which may err."""
+        if self.log_shares is not None:
+            return np.exp(self.log_shares)
         roots = 0.5 * np.array([mode.log_mass for mode in self.modes])
         return np.exp(weights.normalise(roots))
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether it was learnt from draws."""
+        return self.log_shares is not None
 
     def draw(self, generator: np.random.Generator, count: int) -> Float[Array, "draws parameters"]:
         """Independent draws, float32, ordered by mode."""
@@ -57,18 +66,19 @@ class Proposal(NamedTuple):
 
     def log_density(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, " draws"]:
         """Log density at positions, in float64."""
-        return np.logaddexp.reduce(self._terms(positions), axis=0)
+        return np.logaddexp.reduce(self.log_terms(positions), axis=0)
 
     def log_likelihoods(
         self, model: BoundModel, rows: Rows, positions: Float[Array, "draws parameters"]
     ) -> Estimated:
         """Log-likelihoods at draws, from a sample of many rows where that is enough."""
         expansions = [mode.expansion for mode in self.modes]
-        nearest = np.argmax(self._terms(np.asarray(positions, np.float64)), axis=0)
+        nearest = np.argmax(self.log_terms(np.asarray(positions, np.float64)), axis=0)
         found = log_likelihoods_near(model, rows, expansions, nearest, positions)
         return found or Estimated(*rows.log_likelihoods(model, positions), 0.0)
 
-    def _terms(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, "modes draws"]:
+    def log_terms(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, "modes draws"]:
+        """Log density at positions of each Student t, times its share, in float64."""
         terms = [
             np.log(share) + log_student_t(mode, positions)
             for share, mode in zip(self.shares, self.modes, strict=True)
@@ -104,24 +114,6 @@ def with_more_rows(
     if len(proposal.modes) > 1:
         found += _from_particles(model, rows, particles, generator)
     return _about(model, found)
-
-
-def with_moments(proposal: Proposal | None, particles: Particles) -> Proposal | None:
-    """Add a component with the particles' mean and covariance, unless that is singular.
-
-    The covariance is shrunk towards that of the largest mode, if there is one, which counts as
-    twice as many draws as there are parameters.
-    """
-    modes = () if proposal is None else proposal.modes
-    deviations, known = particles.positions - particles.mean, 2 * len(particles.mean)
-    size = 1 / np.sum(particles.share**2)
-    covariance = deviations.T @ (deviations * particles.share[:, None])
-    if modes:
-        covariance = (size * covariance + known * np.linalg.inv(modes[0].precision)) / (size + known)
-    if not is_definite(covariance):
-        return proposal
-    log_mass = modes[0].log_mass if modes else 0.0
-    return Proposal((*modes, LocalGaussian(particles.mean, np.linalg.inv(covariance), log_mass)))
 
 
 def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:

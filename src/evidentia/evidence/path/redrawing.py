@@ -6,7 +6,7 @@ With a proposal q near the posterior, here Student t's at its modes, M draws θ�
 
 which is unbiased, with independent terms: its standard error is that of a mean. It cannot detect a
 mode that q misses, so q must first cover the particles annealed from the prior
-(`missed_particles`).
+(`covers`).
 
 Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
@@ -18,13 +18,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
+from evidentia.evidence.path.learning import fitted, learn, together
 from evidentia.evidence.path.population import Population, host_generator, split_key
 from evidentia.evidence.path.proposal import (
     Particles,
     Proposal,
     about_many_modes,
     about_one_mode,
-    with_moments,
     with_more_rows,
 )
 from evidentia.model.bound import BoundModel
@@ -32,8 +32,7 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
-BATCHES = 1, 4, 32, 32  # largest number of batches of one draw per particle, for each richer proposal
-MIN_LEARNT = 10.0  # effective draws needed to improve a proposal
+BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MISSED = 0.01  # fraction of the posterior that the proposal may miss
 REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
@@ -89,41 +88,78 @@ def redraw(
     """Weighted draws from the posterior of `rows`; None if there are not enough.
 
     A `previous` proposal was made for fewer rows, by a factor `growth`. Without one, the particles
-    are those of the annealed path, and the proposal must cover them. It starts from one mode, or
-    from those of the previous proposal, and is enriched until its draws are enough. Without
-    particles of the path the weights must be even, up to a size (`CHECKED`) to which the path is
-    affordable: a proposal at the modes of a ridge can miss its arms. The random numbers come from
+    are those of the annealed path, and the proposal must cover them. The random numbers come from
     the population's key.
     """
     generator = host_generator(population.key)
     count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
-        proposal = about_one_mode(model, rows, particles)
-    else:
-        proposal = with_more_rows(model, rows, previous, growth, particles, generator)
-    is_strict = previous is not None and rows.num_observations * model.num_parameters <= CHECKED
-    for attempt, max_batches in enumerate(BATCHES[:1] if is_strict else BATCHES):
-        draws = missed = None
+        return _about_particles(model, rows, particles, generator, count)
+    if previous.is_learnt:
+        return _learnt_anew(model, rows, previous, generator, count)
+    return _at_modes_of_more_rows(model, rows, previous, growth, particles, generator, count)
+
+
+def _about_particles(
+    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
+) -> Redrawn | None:
+    """Draws about one mode; if these are not enough, about many; or as particles teach."""
+    proposal = None
+    for attempt, max_batches in enumerate(BATCHES):
+        if attempt == 0:
+            proposal = about_one_mode(model, rows, particles)
+        elif attempt == 1:
+            proposal = about_many_modes(model, rows, particles, generator) or proposal
+        else:
+            start = fitted(particles, generator)
+            if start is None:
+                return None
+            if proposal is not None:
+                start = together(start, proposal, 0.5)
+            proposal = learn(model, rows, start, generator, count)
         if proposal is not None:
             draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-            if is_enough(draws, count):
-                if previous is not None:
-                    is_checked = is_regular(draws, count)
-                    return Redrawn(draws, proposal, is_checked) if is_checked or not is_strict else None
-                missed = missed_particles(model, rows, proposal, draws, particles)
-                if missed is None:
-                    return Redrawn(draws, proposal)
-        if attempt == 0 and previous is None:
-            proposal = about_many_modes(model, rows, particles, generator) or proposal
-            learnt = particles
-        elif missed is not None:
-            learnt = missed
-        elif draws is not None and weights.ess(draws.log_weights) >= MIN_LEARNT:
-            learnt = weighted_particles(model, draws.population(population.key, count))
-        else:
-            return None
-        proposal = with_moments(proposal, learnt)
+            is_covering = is_enough(draws, count) and covers(model, rows, proposal, draws, particles)
+            if is_covering:
+                return Redrawn(draws, proposal)
     return None
+
+
+def _learnt_anew(
+    model: BoundModel, rows: Rows, previous: Proposal, generator: np.random.Generator, count: int
+) -> Redrawn | None:
+    """Draws from a proposal learnt with more rows, where that for fewer rows covered particles."""
+    proposal = learn(model, rows, previous, generator, count)
+    draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
+    return Redrawn(draws, proposal) if is_enough(draws, count) else None
+
+
+def _at_modes_of_more_rows(
+    model: BoundModel,
+    rows: Rows,
+    previous: Proposal,
+    growth: float,
+    particles: Particles,
+    generator: np.random.Generator,
+    count: int,
+) -> Redrawn | None:
+    """Draws about the modes of more rows, without particles that would show what these miss.
+
+    The weights must be even, up to a size (`CHECKED`) to which the path is affordable: a proposal
+    at the modes of a ridge can miss its arms.
+    """
+    proposal = with_more_rows(model, rows, previous, growth, particles, generator)
+    if proposal is None:
+        return None
+    draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[0])
+    if is_regular(draws, count):
+        return Redrawn(draws, proposal)
+    if rows.num_observations * model.num_parameters <= CHECKED:
+        return None
+    if not is_enough(draws, count):
+        proposal = learn(model, rows, proposal, generator, count)
+        draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
+    return Redrawn(draws, proposal, is_checked=False) if is_enough(draws, count) else None
 
 
 def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal | None:
@@ -221,21 +257,19 @@ def log_prior_ratio(
     return model.log_priors(positions) - symmetrised(model, proposal.log_density, positions)
 
 
-def missed_particles(
+def covers(
     model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, particles: Particles
-) -> Particles | None:
-    """Particles of the posterior that the proposal misses; None if it covers them.
+) -> bool:
+    """Whether the proposal covers particles of the posterior, but for a share (`MISSED`).
 
-    They lie where the posterior density, p(θ) p(D | θ) / Ẑ, exceeds that of the proposal by more
-    than at any draw; their share of the posterior is what Ẑ lacks. Particles in regions of low
-    posterior density, where moves without a Metropolis correction can leave them, do not count.
+    Those that it misses lie where the posterior density, p(θ) p(D | θ) / Ẑ, exceeds that of the
+    proposal by more than at any draw; their share of the posterior is what Ẑ lacks. Particles in
+    regions of low posterior density, where moves without a Metropolis correction can leave them,
+    do not count.
     """
     positions = jnp.asarray(particles.positions, jnp.float32)
     log_ratios, offset = log_ratio(model, rows, proposal, positions)
     is_missed = log_ratios + offset > draws.offset + np.max(draws.log_weights)
     share = float(particles.share @ is_missed)
     error = np.sqrt(max(0.0, share * (1 - share)) * np.sum(particles.share**2))  # rounding can exceed 1
-    if share < MISSED + 3 * error:
-        return None
-    found = particles.share[is_missed]
-    return Particles(particles.positions[is_missed], found / found.sum())
+    return share < MISSED + 3 * error

@@ -1,0 +1,126 @@
+"""Proposals learnt from particles, and from their own weighted draws.
+
+On ridges, or with a component too many, a posterior is not Gaussian about any mode, at any number
+of rows. A mixture of a few Student t's fits its particles, and improves with draws weighted by all
+rows: each round draws from the mixture so far, and fits the next one to the draws of all rounds,
+weighted by the density of all mixtures. This costs some thousand likelihoods, a fraction of a move
+of the particles. A tenth of the draws stays with the mixture at the start, so that no part of it
+is forgotten by chance.
+
+Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447, Eq. 11 to 13
+(the fit to weighted draws); Cornuet, Marin, Mira, Robert (2012), Scandinavian Journal of
+Statistics 39, 798 (draws of all rounds).
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.cluster.vq import kmeans2
+
+from evidentia import weights
+from evidentia.evidence.path.proposal import Particles, Proposal
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.gaussian import LocalGaussian, is_definite
+from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import fold, symmetrised
+
+MOST_COMPONENTS = 8
+MIN_PARTICLES = 4  # for each component and parameter
+MOST_ROUNDS = 8
+DRAWS = 2  # in a round, as a multiple of the particles
+GOOD = 0.2  # effective draws as a fraction of a round's, from which on no other round is needed
+KEPT = 0.1  # share of the draws that stays with the first proposal
+TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
+NUM_STEPS = 10  # of expectation maximisation on particles
+
+
+def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | None:
+    """Components that fit the particles; None if their covariance is singular."""
+    positions, count = particles.positions, len(particles.share)
+    covariance = _covariance(positions - particles.mean, particles.share)
+    if not is_definite(covariance):
+        return None
+    effective = 1 / np.sum(particles.share**2)
+    most = max(1, min(MOST_COMPONENTS, int(effective / (MIN_PARTICLES * positions.shape[1]))))
+    chosen = positions[generator.choice(count, count, p=particles.share)]
+    white = np.linalg.solve(np.linalg.cholesky(covariance), (chosen - particles.mean).T).T
+    _, label = kmeans2(white, most, minit="++", rng=generator)
+    centres = [chosen[label == index].mean(0) for index in range(most) if np.any(label == index)]
+    # Where there are more components, each is narrower.
+    narrow = np.linalg.inv(covariance * len(centres) ** (-2 / positions.shape[1]))
+    proposal = _mixture([LocalGaussian(centre, narrow, 0.0) for centre in centres], np.zeros(len(centres)))
+    for _ in range(NUM_STEPS):
+        proposal = improved(proposal, particles)
+    return proposal
+
+
+def learn(
+    model: BoundModel, rows: Rows, start: Proposal, generator: np.random.Generator, count: int
+) -> Proposal:
+    """A proposal for the posterior of `rows`, learnt in rounds from one that overlaps with it.
+
+    It is that of the round whose draws had the most even weights.
+    """
+    proposals, positions, heights, found = [start], [], [], []
+    for _ in range(MOST_ROUNDS):
+        drawn = proposals[-1].draw(generator, DRAWS * count)
+        deviations, offset = rows.log_likelihoods(model, drawn)
+        positions.append(drawn)
+        heights.append(deviations + offset + model.log_priors(drawn))
+        found.append(weights.ess(heights[-1] - symmetrised(model, proposals[-1].log_density, drawn)))
+        if found[-1] >= GOOD * len(drawn):
+            break
+        everything = jnp.concatenate(positions)
+        densities = [symmetrised(model, proposal.log_density, everything) for proposal in proposals]
+        log_weights = np.concatenate(heights) - np.logaddexp.reduce(densities, axis=0)
+        share = _tempered_share(log_weights)
+        if model.symmetry:
+            everything, _ = fold(model, everything, share)
+        particles = Particles(np.asarray(everything, np.float64), share)
+        proposals.append(together(improved(proposals[-1], particles), start, KEPT))
+    return proposals[int(np.argmax(found))]
+
+
+def improved(proposal: Proposal, particles: Particles) -> Proposal:
+    """The proposal after a step of expectation maximisation on weighted particles.
+
+    The covariance of a component is shrunk towards what it was, which counts as twice as many
+    particles as there are parameters.
+    """
+    positions, share = particles
+    terms = proposal.log_terms(positions)
+    belongs = np.exp(terms - np.logaddexp.reduce(terms, axis=0)) * share
+    masses, known = belongs.sum(1), 2 * positions.shape[1]
+    modes, log_shares = [], []
+    for index in np.argsort(-masses)[:MOST_COMPONENTS]:
+        before, mass = proposal.modes[index], masses[index]
+        if mass * len(share) < 1:
+            continue
+        own = belongs[index] / mass
+        mean, size = own @ positions, 1 / np.sum(own**2)
+        covariance = size * _covariance(positions - mean, own) + known * np.linalg.inv(before.precision)
+        covariance /= size + known
+        if is_definite(covariance):
+            modes.append(LocalGaussian(mean, np.linalg.inv(covariance), 0.0))
+            log_shares.append(np.log(mass))
+    return _mixture(modes, np.array(log_shares)) if modes else proposal
+
+
+def together(first: Proposal, second: Proposal, share: float) -> Proposal:
+    """A mixture of two proposals, with a share for the second."""
+    log_shares = np.log1p(-share) + np.log(first.shares), np.log(share) + np.log(second.shares)
+    return _mixture([*first.modes, *second.modes], np.concatenate(log_shares))
+
+
+def _mixture(modes: list[LocalGaussian], log_shares: Float[np.ndarray, " modes"]) -> Proposal:
+    return Proposal(tuple(mode._replace(expansion=None) for mode in modes), weights.normalise(log_shares))
+
+
+def _tempered_share(log_weights: Float[np.ndarray, " draws"]) -> Float[np.ndarray, " draws"]:
+    target = TEMPERED * len(log_weights)
+    power = weights.next_temperature(np.zeros_like(log_weights), log_weights, 0.0, target)
+    return np.exp(weights.normalise(power * np.maximum(log_weights, np.finfo(float).min / 2)))
+
+
+def _covariance(deviations: np.ndarray, share: np.ndarray) -> np.ndarray:
+    return deviations.T @ (deviations * share[:, None])
