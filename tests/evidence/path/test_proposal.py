@@ -1,4 +1,4 @@
-"""Proposals: density and draws agree; modes are found, kept and dropped; moments are matched."""
+"""Proposals: density and draws agree; modes are found, kept and dropped."""
 
 from dataclasses import replace
 
@@ -13,7 +13,6 @@ from evidentia.evidence.path.proposal import (
     Proposal,
     about_many_modes,
     about_one_mode,
-    with_moments,
     with_more_rows,
 )
 from evidentia.posterior.gaussian import LocalGaussian
@@ -64,15 +63,6 @@ def test_modes_are_found_from_particles(problem, particles):
     # The prior N(0, 1) is equivalent to one row at zero.
     np.testing.assert_allclose(found, [-100 / 101, 100 / 101], atol=0.1 / np.sqrt(101))
     np.testing.assert_allclose(many.shares, 0.5, atol=0.01)
-
-
-def test_moments_are_those_of_the_particles_drawn_to_the_mode(problem, particles):
-    proposal = with_moments(about_many_modes(*problem, particles, np.random.default_rng(0)), particles)
-    matched = proposal.modes[-1]
-    np.testing.assert_allclose(matched.mode, particles.positions.mean(0))
-    # The variance of 200 particles, and that of the mode with a weight of two (one parameter).
-    expected = (200 * np.var(particles.positions) + 2 / 101) / 202
-    np.testing.assert_allclose(1 / matched.precision, expected, rtol=1e-4)
 
 
 def test_modes_are_followed_and_the_smallest_forgotten(particles):

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.cluster.vq import kmeans2
+from scipy.linalg import eigvalsh
 
 from evidentia import weights
 from evidentia.evidence.path.proposal import Particles, Proposal
@@ -31,6 +32,7 @@ DRAWS = 2  # in a round, as a multiple of the particles
 GOOD = 0.2  # effective draws as a fraction of a round's, from which on no other round is needed
 KEPT = 0.1  # share of the draws that stays with the first proposal
 TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
+WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
 NUM_STEPS = 10  # of expectation maximisation on particles
 
 
@@ -52,6 +54,20 @@ def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | N
     for _ in range(NUM_STEPS):
         proposal = improved(proposal, particles)
     return proposal
+
+
+def with_modes(fit: Proposal, proposal: Proposal | None, particles: Particles) -> Proposal:
+    """The fit, and in equal parts the modes of a proposal that are not wider than the particles.
+
+    A mode on a ridge has an almost flat direction, in which a Gaussian there is far too wide.
+    """
+    covariance = _covariance(particles.positions - particles.mean, particles.share)
+    modes = [
+        mode
+        for mode in (() if proposal is None else proposal.modes)
+        if eigvalsh(np.linalg.inv(mode.precision), covariance)[-1] < WIDEST
+    ]
+    return together(fit, _mixture(modes, np.zeros(len(modes))), 0.5) if modes else fit
 
 
 def learn(

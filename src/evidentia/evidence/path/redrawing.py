@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.path.learning import fitted, learn, together
+from evidentia.evidence.path.learning import fitted, learn, with_modes
 from evidentia.evidence.path.population import Population, host_generator, split_key
 from evidentia.evidence.path.proposal import (
     Particles,
@@ -111,12 +111,10 @@ def _about_particles(
         elif attempt == 1:
             proposal = about_many_modes(model, rows, particles, generator) or proposal
         else:
-            start = fitted(particles, generator)
-            if start is None:
+            fit = fitted(particles, generator)
+            if fit is None:
                 return None
-            if proposal is not None:
-                start = together(start, proposal, 0.5)
-            proposal = learn(model, rows, start, generator, count)
+            proposal = learn(model, rows, with_modes(fit, proposal, particles), generator, count)
         if proposal is not None:
             draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
             is_covering = is_enough(draws, count) and covers(model, rows, proposal, draws, particles)

@@ -1,0 +1,130 @@
+"""Learnt proposals: they fit particles, improve on weighted draws, and forget no part."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.path.learning import fitted, improved, learn, together, with_modes
+from evidentia.evidence.path.population import Population
+from evidentia.evidence.path.proposal import Particles, Proposal
+from evidentia.evidence.path.redrawing import redraw, weighted_draws
+from evidentia.posterior.gaussian import LocalGaussian
+from evidentia.posterior.rows import Window
+from evidentia.weights import ess
+
+COUNT = 512
+CENTRE = [0.3, 0.1]
+
+
+def ring(params, y):
+    """A ring of radius two; no component is near Gaussian about any mode."""
+    radius = jnp.sqrt(jnp.sum(params["x"] ** 2) + 1e-12)
+    return dist.Normal(radius, 1.0).log_prob(y)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    y = np.random.default_rng(0).normal(2.0, 1.0, 400).astype(np.float32)
+    # The prior is off the centre, so that no sign or order is a symmetry.
+    model = ev.Model({"x": dist.Normal(jnp.asarray(CENTRE), 2.0).to_event(1)}, ring)
+    return model.bind(y), Window(jnp.asarray(y), 0, 400), y.astype(float)
+
+
+@pytest.fixture(scope="module")
+def exact(problem):
+    """By quadrature over radius and angle."""
+    *_, y = problem
+    radius, angle = np.linspace(1.5, 2.5, 2001), np.linspace(0, 2 * np.pi, 720, endpoint=False)
+    sums = y @ y - 2 * radius * y.sum() + len(y) * radius**2
+    squares = (radius[:, None] * np.cos(angle) - CENTRE[0]) ** 2
+    squares += (radius[:, None] * np.sin(angle) - CENTRE[1]) ** 2
+    heights = -0.5 * (sums + len(y) * np.log(2 * np.pi))[:, None] - squares / 8 - np.log(8 * np.pi)
+    inner = np.exp(heights - heights.max()).mean(1) * 2 * np.pi * radius
+    return heights.max() + np.log(np.trapezoid(inner, radius))
+
+
+def around(count, spread=0.05, arc=2 * np.pi):
+    """Particles on an arc of the ring."""
+    generator = np.random.default_rng(1)
+    angle = generator.uniform(0, arc, count)
+    radius = 2.0 + spread * generator.standard_normal(count)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def even(positions):
+    return Particles(positions, np.full(len(positions), 1 / len(positions)))
+
+
+def test_a_fit_covers_the_particles():
+    proposal = fitted(even(around(COUNT)), np.random.default_rng(0))
+    assert proposal is not None and proposal.is_learnt and len(proposal.modes) == 8
+    assert proposal.shares.sum() == pytest.approx(1.0)
+    centres = np.array([mode.mode for mode in proposal.modes])
+    np.testing.assert_allclose(np.hypot(*centres.T), 2.0, atol=0.2)
+
+
+def test_few_particles_have_few_components():
+    generator = np.random.default_rng(0)
+    particles = even(generator.standard_normal((40, 3)))
+    proposal = fitted(particles, generator)
+    assert proposal is not None and len(proposal.modes) == 3  # four particles for each parameter
+    assert fitted(even(np.zeros((40, 3))), generator) is None
+
+
+def test_a_step_raises_the_likelihood_of_the_particles():
+    particles = even(around(COUNT))
+    start = Proposal(tuple(LocalGaussian(np.array(c), np.eye(2), 0.0) for c in ([1.0, 0.0], [-1.0, 0.0])))
+    heights = [start.log_density(particles.positions).mean()]
+    for _ in range(5):
+        start = improved(start, particles)
+        heights.append(start.log_density(particles.positions).mean())
+    assert np.all(np.diff(heights) > 0)
+
+
+def test_the_shares_of_a_mixture_of_proposals_add_up():
+    one, two = (fitted(even(around(COUNT, arc=arc)), np.random.default_rng(0)) for arc in (3.0, 6.0))
+    assert one is not None and two is not None
+    both = together(one, two, 0.1)
+    positions = around(20)
+    expected = 0.9 * np.exp(one.log_density(positions)) + 0.1 * np.exp(two.log_density(positions))
+    np.testing.assert_allclose(np.exp(both.log_density(positions)), expected)
+
+
+def test_a_mode_wider_than_the_particles_is_left_out():
+    particles = even(around(COUNT))
+    fit = fitted(particles, np.random.default_rng(0))
+    assert fit is not None
+    narrow, flat = (LocalGaussian(np.array([2.0, 0.0]), np.diag([400.0, p]), 0.0) for p in (9.0, 1e-6))
+    found = with_modes(fit, Proposal((narrow, flat)), particles)
+    assert len(found.modes) == len(fit.modes) + 1 and found.shares[-1] == pytest.approx(0.5)
+    assert with_modes(fit, Proposal((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
+
+
+def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
+    model, rows, _ = problem
+    generator = np.random.default_rng(0)
+    # Components twice as wide and a fifth of the ring in their tails.
+    start = fitted(even(around(COUNT, spread=0.2, arc=1.6 * np.pi)), generator)
+    assert start is not None
+    poor = weighted_draws(model, rows, start, generator, COUNT, 1)
+    found = learn(model, rows, start, generator, COUNT)
+    good = weighted_draws(model, rows, found, generator, COUNT, 1)
+    assert ess(good.log_weights) > 1.5 * ess(poor.log_weights)
+    assert abs(good.log_evidence - exact) < 4 / np.sqrt(ess(good.log_weights))
+
+
+def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, exact):
+    model, rows, _ = problem
+    half = Window(rows.arrays, 0, 200)
+    particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
+    first = redraw(model, half, particles)
+    assert first is not None and first.proposal.is_learnt and first.is_checked
+    for seed in range(5):
+        population = particles._replace(key=jax.random.key(seed))
+        found = redraw(model, rows, population, first.proposal, 2.0)
+        assert found is not None and found.is_checked
+        error = 1 / np.sqrt(ess(found.draws.log_weights))
+        assert abs(found.draws.log_evidence - exact) < 4 * error
