@@ -106,8 +106,8 @@ def test_a_mode_wider_than_the_particles_is_left_out():
 def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     model, rows, _ = problem
     generator = np.random.default_rng(0)
-    # Components twice as wide and a fifth of the ring in their tails.
-    start = fitted(even(around(COUNT, spread=0.2, arc=1.6 * np.pi)), generator)
+    # Components that are far too wide, and a fifth of the ring in their tails.
+    start = fitted(even(around(COUNT, spread=0.8, arc=1.6 * np.pi)), generator)
     assert start is not None
     poor = weighted_draws(model, rows, start, generator, COUNT, 1)
     found = learn(model, rows, start, generator, COUNT)
