@@ -539,11 +539,12 @@ def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
     shown = read_until(terminal, b" rows ")
     # Keep reading: a terminal that nobody reads blocks the process that writes to it.
     threading.Thread(target=read_until, args=(terminal, None), daemon=True).start()
-    out = None
-    while out is None:  # Python loses a signal that arrives in a callback, where errors are ignored
+    out = ""
+    for _ in range(4):  # Python loses a signal that arrives in a callback, where errors are ignored
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             out, _ = process.communicate(timeout=15)
+            break
     assert process.returncode == 130, shown
     (evidence,) = json.loads(out)["evidences"].values()
     assert not evidence["completed"]

@@ -183,12 +183,12 @@ def redraw(
 
     `info` is that of the chunk just processed, if any.
     """
-    past = past.recentred(model, state.population)
-    found = method.redraw(model, state, past.window)
+    centred = past.recentred(model, state.population)
+    found = method.redraw(model, state, centred.window)
     if found is None or found[1].estimate.variance > log_evidence_variance(state.population):
         return tried(state, state.num_observations), past, info
     state, redrawn = found
-    return state, past, redrawn if info is None else redrawn._replace(steps=info.steps, path=info.path)
+    return state, centred, redrawn if info is None else redrawn._replace(steps=info.steps, path=info.path)
 
 
 def over_chunks(

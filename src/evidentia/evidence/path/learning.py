@@ -115,9 +115,9 @@ def improved(proposal: Proposal, particles: Particles) -> Proposal:
         own = belongs[index] / mass
         mean, size = own @ positions, 1 / np.sum(own**2)
         covariance = size * _covariance(positions - mean, own) + known * np.linalg.inv(before.precision)
-        covariance /= size + known
-        if is_definite(covariance):
-            modes.append(LocalGaussian(mean, np.linalg.inv(covariance), 0.0))
+        precision = np.linalg.inv(covariance / (size + known))
+        if is_definite(precision):
+            modes.append(LocalGaussian(mean, precision, 0.0))
             log_shares.append(np.log(mass))
     return _mixture(modes, np.array(log_shares)) if modes else proposal
 
