@@ -86,6 +86,7 @@ def test_published_is_that_of_the_paper():
     method = ev.AIS.published()
     assert (method.num_particles, method.target_ess * method.num_particles) == (10, 5)
     assert method.kernel == ev.kernels.SGHMC(learning_rate=0.1, friction=0.2, num_steps=20)
+    assert not method.bias_correction
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(200, 0)
     with pytest.warns(ev.DiagnosticWarning):

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import evidentia as ev
+from evidentia.data.arrays import as_arrays, on_device
+from evidentia.posterior.rows import Window
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
 
@@ -42,6 +44,29 @@ def test_published_settings_lag_behind():
     with pytest.warns(ev.DiagnosticWarning):
         evidence = ev.estimate(model, data, method=ev.Sequential.published())
     assert evidence.log_evidence < model.exact_log_evidence(data) - 3
+
+
+def test_as_published_the_first_rows_are_replaced_and_nothing_is_corrected():
+    """The hybrid passes the first rows too, and has the same particles after them."""
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(200, 0)
+    initial = ev.NestedSampling.published()
+    found = {}
+    for name, method in {
+        "plain": ev.Sequential.published(),
+        "hybrid": ev.Sequential.published(initial),
+    }.items():
+        arrays = on_device(as_arrays(data))
+        found[name] = list(method.run(model.bind(arrays), Window(arrays, 0, 200), jax.random.key(0)))
+    plain, hybrid = found["plain"], found["hybrid"]
+    stops = [20, 40, 60, 80, 100, 125, 156, 195, 200]
+    assert [each.num_observations for each in plain] == stops
+    assert [each.num_observations for each in hybrid] == stops
+    assert plain[3].estimate == hybrid[3].estimate
+    np.testing.assert_array_equal(plain[4].positions, hybrid[4].positions)
+    assert hybrid[4].estimate.log_evidence > plain[4].estimate.log_evidence + 10
+    assert all(each.estimate.log_evidence == each.estimate.raw for each in hybrid)
+    assert initial.num_particles == 2
 
 
 def test_any_estimator_can_begin():

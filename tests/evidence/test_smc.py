@@ -54,6 +54,22 @@ def test_rows_are_taken_in_one_by_one_as_published():
         assert abs(found.log_evidence - exact) < 4 * found.standard_error
 
 
+def test_published_resamples_and_moves_after_every_row():
+    model = ev.models.linear_regression(num_features=3)
+    data, _ = model.simulate(40, 0)
+    bound, rows = model.bind(on_device(data)), Window(on_device(data), 0, 40)
+    method = ev.SMC.published()
+    state, steps = method.init(bound, jax.random.key(0)), []
+    for n in range(40):
+        state, info = method.update(bound, state, rows.part(0, n), rows.part(n, n + 1))
+        steps += info.steps
+        assert state.population.log_weights.tolist() == [0.0] * method.num_particles
+    assert len(steps) == 40 and not any(np.isnan(step.correlation) for step in steps)
+    estimate = method.estimate(state)
+    assert estimate.log_evidence == estimate.raw
+    assert abs(estimate.raw - model.exact_log_evidence(data)) < 4.5 * estimate.standard_error
+
+
 def test_ctrl_c_returns_the_rows_so_far():
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(200, 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evidentia.errors import ConfigurationError
-from evidentia.kernels import BAOAB, SGHMC, Scale, posterior_scale
+from evidentia.kernels import BAOAB, HMC, SGHMC, ULA, Density, Scale, Unscaled, posterior_scale
 from tests.kernels import targets
 
 NUM_PARTICLES = 20_000
@@ -108,6 +108,46 @@ def test_sghmc_has_the_published_stationary_spread():
         kernel, jax.random.key(0), start, lambda key, x: -n * x, Scale(jnp.ones((1, 1)), n)
     )
     assert np.var(moved) == pytest.approx(covariance[0, 0], rel=SAMPLING_ERROR)
+
+
+def test_a_noise_estimate_makes_up_for_noisy_gradients():
+    # Noise of variance 2 β̂ / η in the gradient gives each kick what β̂ takes from the noise.
+    n, rate, share = 50, 0.1 / 50, 0.15
+    scale, start = Scale(jnp.ones((1, 1)), n), jnp.zeros((NUM_PARTICLES, 1))
+
+    def noisy(key, x):
+        return -n * x + jnp.sqrt(2 * share / rate) * jax.random.normal(key, x.shape)
+
+    kernel = SGHMC(num_steps=300, noise_estimate=share)
+    spreads = [
+        np.var(targets.moved_along(each, jax.random.key(0), start, gradient, scale))
+        for each, gradient in ((SGHMC(num_steps=300), lambda key, x: -n * x), (kernel, noisy))
+    ]
+    assert spreads[1] == pytest.approx(spreads[0], rel=2 * SAMPLING_ERROR)
+    differences = jnp.sqrt(4 * share / rate) * jax.random.normal(jax.random.key(1), (NUM_PARTICLES, 1))
+    assert SGHMC().noise_share(differences, scale) == pytest.approx(share / 0.2, rel=0.1)
+    assert kernel.noise_share(differences, scale) == pytest.approx(0.0, abs=0.1)
+    with pytest.raises(
+        ConfigurationError, match=r"noise_estimate must lie between 0 and friction = 0\.2; got 0\.3"
+    ):
+        SGHMC(noise_estimate=0.3)
+
+
+def test_an_unscaled_kernel_ignores_the_covariance():
+    plain = HMC(num_trajectories=20, num_steps=10, smallest_step=0.05, largest_step=0.05)
+    density = Density(lambda x: -0.5 * jnp.sum(x**2) * 16, lambda key, x: -16 * x)
+    start = 0.25 * jax.random.normal(jax.random.key(1), (NUM_PARTICLES, 1))
+    moved = [
+        kernel.move(jax.random.key(0), start, density, Scale(jnp.full((1, 1), factor), 10)).positions
+        for kernel, factor in ((Unscaled(plain), 1e3), (Unscaled(plain), 1e-3), (plain, 1.0))
+    ]
+    np.testing.assert_array_equal(moved[0], moved[1])
+    np.testing.assert_array_equal(moved[0], moved[2])
+    assert np.var(moved[0]) == pytest.approx(1 / 16, rel=SAMPLING_ERROR)
+    with pytest.raises(ConfigurationError, match="kernel must be a move that uses the exact log density"):
+        Unscaled(SGHMC())
+    with pytest.raises(ConfigurationError, match="kernel must have a Metropolis correction"):
+        Unscaled(ULA())
 
 
 @pytest.mark.parametrize("kernel", [BAOAB(), SGHMC()])

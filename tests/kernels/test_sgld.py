@@ -33,6 +33,18 @@ def test_reaches_the_variance_of_its_recursion():
     assert np.var(moved) == pytest.approx(spread**2, rel=targets.SAMPLING_ERROR)
 
 
+def test_a_noise_estimate_makes_up_for_noisy_gradients():
+    # Noise of variance 4 β̂ / η in the gradient gives each step what β̂ takes from the noise.
+    rate, share, start = 0.1, 0.5, jnp.zeros((targets.NUM_PARTICLES, 1))
+
+    def gradient(key, positions):
+        return jnp.sqrt(4 * share / rate) * jax.random.normal(key, positions.shape)
+
+    kernel = SGLD(rate, num_steps=1, noise_estimate=share)
+    moved = targets.moved_along(kernel, jax.random.key(0), start, gradient, targets.scale(1))
+    assert np.var(moved) == pytest.approx(rate, rel=targets.SAMPLING_ERROR)
+
+
 def test_keeps_a_skewed_target():
     # To first order, Euler steps multiply the density by 1 + η (U'²/8 - U''/4), with
     # U = x + e^{-x}: the mean grows by η/8 and the variance by η/4.
@@ -52,6 +64,7 @@ def test_different_keys_give_different_moves():
     ("fields", "message"),
     [
         ({"learning_rate": 0.0}, r"learning_rate must be positive; got 0\.0\."),
+        ({"noise_estimate": 1.0}, r"noise_estimate must lie in \[0, 1\); got 1\.0\."),
         ({"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
     ],
 )

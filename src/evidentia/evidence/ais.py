@@ -87,6 +87,7 @@ class AIS:
         kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
             errors; or `SGHMC` or another kernel without a Metropolis correction, which then uses
             the exact gradient.
+        bias_correction: False for log Ẑ itself, as published.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -103,6 +104,7 @@ class AIS:
     target_ess: float = 0.99
     schedule: Sequence[float] | Float[ndarray, " temperatures"] | None = None
     kernel: Any = field(default_factory=HMC)
+    bias_correction: bool = True
 
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
@@ -114,7 +116,7 @@ class AIS:
     @classmethod
     def published(cls) -> "AIS":
         """The 2019 paper's settings: 10 particles, target ESS 5, 20 exact-gradient SGHMC steps."""
-        return cls(num_particles=10, target_ess=0.5, kernel=SGHMC())
+        return cls(num_particles=10, target_ess=0.5, kernel=SGHMC(), bias_correction=False)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each temperature; the last one has the estimate."""
@@ -141,7 +143,7 @@ class AIS:
         else:
             share = len(found.steps) / (len(self.schedule) - 1)
         return Snapshot(
-            estimate_of(found.population),
+            estimate_of(found.population, is_unbiased=self.bias_correction),
             num_observations=rows.size if found.temperatures[-1] == 1.0 else 0,
             positions=found.population.positions,
             log_weights=found.population.log_weights,

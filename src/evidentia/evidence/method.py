@@ -30,7 +30,8 @@ class Estimate(NamedTuple):
     Attributes:
         raw: log Ẑ in nats.
         variance: variance of log Ẑ, in nats²; NaN if unknown.
-        is_unbiased: whether Ẑ is unbiased and `variance` is reliable enough for the correction.
+        is_unbiased: whether Ẑ is unbiased, `variance` is reliable enough for the correction, and
+            it is wanted.
 
     Example:
         >>> Estimate(-10.0, variance=0.04).log_evidence

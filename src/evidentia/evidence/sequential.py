@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, EstimationError, check_count
 from evidentia.evidence.ais import AIS
 from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState
-from evidentia.evidence.method import Diagnosis, Estimate, Method
+from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
@@ -52,11 +53,13 @@ class Sequential(ChunkedMethod):
         kernel: the move with gradient estimates, as in `SGAIS`.
         gradient: the gradient estimator, as in `SGAIS`.
         exact_kernel: the move if the gradient is exact; None to use `kernel` always.
-        initial: any method for the first rows; the particles start from its posterior. The
-            published hybrid uses `ev.NestedSampling()`. None to start from the prior, whose mean
-            likelihood of the first 20 rows is a poor estimate with more than two or three
-            parameters.
+        initial: any method for the first rows, or None. The mean likelihood over the prior of the
+            first 20 rows is a poor estimate with more than two or three parameters.
         initial_rows: number of first rows.
+        initial_draws: whether the particles start from the posterior draws of `initial`. If not,
+            they start from the prior and pass the first rows too, and `initial` only replaces what
+            they predicted there, as in the published hybrid.
+        bias_correction: False for log Ẑ itself, as published.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -75,6 +78,8 @@ class Sequential(ChunkedMethod):
     exact_kernel: Any = field(default_factory=HMC)
     initial: Method | None = field(default_factory=AIS)
     initial_rows: int = 100
+    initial_draws: bool = True
+    bias_correction: bool = True
 
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
@@ -100,8 +105,8 @@ class Sequential(ChunkedMethod):
     def published(cls, initial: Method | None = None) -> "Sequential":
         """The MaxEnt paper's settings: 10 particles, 20 SGHMC steps, mini-batches of 500 rows.
 
-        Without `initial` it starts from the prior; `initial=ev.NestedSampling.published()` gives
-        the paper's hybrid, with ten live points instead of two.
+        `initial=ev.NestedSampling.published()` gives the paper's hybrid, with two live points for
+        the first 100 rows.
         """
         return cls(
             num_particles=10,
@@ -110,15 +115,22 @@ class Sequential(ChunkedMethod):
             gradient=MiniBatch(batch_size=500),
             exact_kernel=None,
             initial=initial,
+            initial_draws=False,
+            bias_correction=False,
         )
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk, as published."""
         start = state.num_observations
-        if start == 0 and self.initial is not None:
+        if self._begins_with_draws(start):
             return min(self.initial_rows, total)
-        size = 20 if start <= 80 else min(start // 4, 500)
-        return min(start + size, total)
+        stop = start + (20 if start <= 80 else min(start // 4, 500))
+        if self.initial is not None and start < self.initial_rows:
+            stop = min(stop, self.initial_rows)
+        return min(stop, total)
+
+    def _begins_with_draws(self, num_observations: int) -> bool:
+        return num_observations == 0 and self.initial is not None and self.initial_draws
 
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
@@ -128,8 +140,8 @@ class Sequential(ChunkedMethod):
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
         particle, or -inf at all particles.
         """
-        if state.num_observations == 0 and self.initial is not None:
-            return self._begin(self.initial, model, state, chunk)
+        if self._begins_with_draws(state.num_observations):
+            return self._begin(model, state, chunk)
         deviations, offset = chunk.log_likelihoods(model, state.population.positions)
         check_defined(deviations, chunk.span)
         check_possible(deviations, chunk.span)
@@ -152,11 +164,13 @@ class Sequential(ChunkedMethod):
             infos.append(info)
             log_weights = np.zeros_like(deviations)
         state = PathState(population, state.num_observations + chunk.size)
+        if self.initial is not None and state.num_observations == self.initial_rows:
+            return self._replaced(model, state, replace(past, stop=chunk.stop), infos)
         return state, ChunkInfo(infos, self.estimate(state), self.estimate(state))
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed, treating the chunks as independent."""
-        return Estimate(state.population.log_evidence, state.population.variance)
+        return Estimate(state.population.log_evidence, state.population.variance, self.bias_correction)
 
     def diagnose(
         self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo | StartInfo]
@@ -165,33 +179,48 @@ class Sequential(ChunkedMethod):
         spread = diagnostics.height_spread(model, rows, state.population)
         measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
         signs = diagnostics.signs_of_path(measured, "an initial method", MIN_DRAWS / self.num_particles)
-        if isinstance(infos[0], StartInfo):
-            of_start = infos[0].diagnosis.signs
+        for info in infos:
+            of_start = info.diagnosis.signs if isinstance(info, StartInfo) else {}
             signs |= {f"first rows: {name}": f"the first rows: {sign}" for name, sign in of_start.items()}
         return Diagnosis(measured, signs)
 
-    def _begin(
-        self, initial: Method, model: BoundModel, state: PathState, chunk: Window
-    ) -> tuple[PathState, StartInfo]:
-        """Process the first rows with another method."""
+    def _begin(self, model: BoundModel, state: PathState, chunk: Window) -> tuple[PathState, StartInfo]:
+        """Process the first rows with the initial method; the particles are its draws."""
         key, key_run, key_draw = jax.random.split(state.population.key, 3)
         # Use at least as many particles as here; otherwise its error would dominate.
-        count = max(initial.num_particles, self.num_particles)
-        snapshots = list(replace(initial, num_particles=count).run(model, chunk, key_run))  # type: ignore[type-var]
+        assert self.initial is not None
+        count = max(self.initial.num_particles, self.num_particles)
+        last, info = self._first_rows(replace(self.initial, num_particles=count), model, chunk, key_run)  # type: ignore[type-var]
+        chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
+        population = Population(key, last.positions[chosen], np.zeros(self.num_particles))
+        return PathState(self._with_estimate(population, last.estimate), chunk.size), info
+
+    def _replaced(
+        self, model: BoundModel, state: PathState, rows: Window, steps: Sequence[StepInfo]
+    ) -> tuple[PathState, StartInfo]:
+        """Replace what the particles predicted for the first rows by another estimate."""
+        key, key_run = jax.random.split(state.population.key)
+        last, info = self._first_rows(self.initial, model, rows, key_run)
+        population = self._with_estimate(state.population._replace(key=key), last.estimate)
+        return state._replace(population=population), info._replace(steps=[*steps, *info.steps])
+
+    def _with_estimate(self, population: Population, estimate: Estimate | None) -> Population:
+        assert estimate is not None  # checked in `_first_rows`
+        # `estimate` adds variance/2, as for unbiased predictions: subtract it here.
+        correction = 0.5 * estimate.variance if self.bias_correction else 0.0
+        return population._replace(
+            log_evidence=estimate.log_evidence - correction, variance=estimate.variance
+        )
+
+    @staticmethod
+    def _first_rows(initial: Any, model: BoundModel, rows: Window, key: Array) -> tuple[Snapshot, StartInfo]:
+        """The end of the initial run. Raises EstimationError if its error is unknown."""
+        snapshots = list(initial.run(model, rows, key))
         last = snapshots[-1]
         if last.estimate is None or math.isnan(last.estimate.variance):
             raise EstimationError(
                 f"initial must be a method that knows its standard error; got {initial!r}, whose error for the first "
-                f"{chunk.size} rows is unknown."
+                f"{rows.size} rows is unknown."
             )
-        chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
-        estimate = last.estimate
-        # `estimate` adds variance/2, as for unbiased predictions: subtract it from an estimate
-        # that needs no correction.
-        raw = estimate.raw if estimate.is_unbiased else estimate.log_evidence - 0.5 * estimate.variance
-        population = Population(
-            key, last.positions[chosen], np.zeros(self.num_particles), raw, estimate.variance
-        )
         num_steps = sum(snapshot.num_steps for snapshot in snapshots)
-        steps = [StepInfo(math.nan)] * num_steps
-        return PathState(population, chunk.size), StartInfo(steps, last.diagnose())
+        return last, StartInfo([StepInfo(math.nan)] * num_steps, last.diagnose())

@@ -12,10 +12,10 @@ from evidentia.errors import ConfigurationError, check_count, check_target_ess
 from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop, over_chunks
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics
-from evidentia.evidence.path.annealing import anneal, temper
+from evidentia.evidence.path.annealing import anneal, anneal_step, temper
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior
-from evidentia.kernels import HMC
+from evidentia.kernels import HMC, Unscaled
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
@@ -49,17 +49,19 @@ class SMC(ChunkedMethod):
         chunk_size: rows per chunk; None for all rows at once (in a stream, for each batch). The
             thesis takes one row at a time.
         target_ess: effective sample size, as a fraction of the particles, below which they are
-            resampled and moved.
+            resampled and moved. Without tempering it may be 1: always.
         resampling: the scheme: "systematic", "stratified", "residual" or "multinomial".
         kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
             errors; or one without a Metropolis correction.
+        tempering: whether a chunk that would leave less than half of the target is taken in steps.
+            If not, each chunk is one step, as published.
+        bias_correction: False for log Ẑ itself, as published.
 
     Raises:
         ConfigurationError: a field is out of range.
 
     Example:
-        >>> method = ev.SMC(chunk_size=1, chain_length=1)  # as published  # doctest: +SKIP
-        >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
+        >>> ev.estimate(model, data, method=ev.SMC(num_particles=1024))  # doctest: +SKIP
 
     Source: Del Moral, Doucet, Jasra (2006), Journal of the Royal Statistical Society B 68, 411;
     Dau and Chopin (2022), Journal of the Royal Statistical Society B 84, 114, Algorithm 2 (the
@@ -74,18 +76,40 @@ class SMC(ChunkedMethod):
     resampling: str = "systematic"
     # Trajectories of half a Gaussian's period or more would only reflect it.
     kernel: Any = field(default_factory=lambda: HMC(num_trajectories=1, smallest_step=0.1, largest_step=0.6))
+    tempering: bool = True
+    bias_correction: bool = True
 
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
         if self.chunk_size is not None:
             check_count("chunk_size", self.chunk_size, 1)
         check_count("chain_length", self.chain_length, 1)
-        check_target_ess(self.target_ess)
+        if self.tempering or self.target_ess != 1.0:
+            check_target_ess(self.target_ess)
         check_kernel("kernel", self.kernel, "log_density", "gradient")
         if self.resampling not in weights.SCHEMES:
             raise ConfigurationError(
                 f"resampling must be one of {', '.join(weights.SCHEMES)}; got {self.resampling!r}."
             )
+
+    @classmethod
+    def published(cls) -> "SMC":
+        """Algorithm 7 of the thesis: row by row, all particles moved after each by plain HMC.
+
+        The thesis leaves the criterion for resampling open, and the numbers of particles and
+        steps; here particles are resampled after each row. Steps of 0.02 have no scale: they suit
+        unconstrained parameters that some thousand rows determine to a few hundredths.
+        """
+        plain = HMC(num_trajectories=1, num_steps=20, smallest_step=0.02, largest_step=0.02)
+        return cls(
+            chain_length=1,
+            chunk_size=1,
+            target_ess=1.0,
+            resampling="multinomial",
+            kernel=Unscaled(plain),
+            tempering=False,
+            bias_correction=False,
+        )
 
     @property
     def path(self) -> PathSettings:
@@ -103,10 +127,11 @@ class SMC(ChunkedMethod):
         if self.chunk_size is not None:
             yield from over_chunks(self, model, rows, key)
             return
-        for found in temper(self.path, model, self.init(model, key).population, rows):
+        stops = None if self.tempering else (1.0,)
+        for found in temper(self.path, model, self.init(model, key).population, rows, stops=stops):
             is_done = found.temperatures[-1] == 1.0
             yield Snapshot(
-                estimate_of(found.population),
+                self._estimate(found.population),
                 num_observations=rows.size if is_done else 0,
                 positions=found.population.positions,
                 log_weights=found.population.log_weights,
@@ -126,14 +151,21 @@ class SMC(ChunkedMethod):
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
         particle, or -inf at all particles.
         """
-        population, steps = anneal(self.path, model, state.population, past, chunk)
+        if self.tempering:
+            population, steps = anneal(self.path, model, state.population, past, chunk)
+        else:
+            population, _, step = anneal_step(self.path, model, state.population, past, chunk, 0.0, stop=1.0)
+            steps = [step]
         state = PathState(population, state.num_observations + chunk.size)
         estimate = self.estimate(state)
         return state, ChunkInfo(steps, estimate, estimate)
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""
-        return estimate_of(state.population)
+        return self._estimate(state.population)
+
+    def _estimate(self, population: Population) -> Estimate:
+        return estimate_of(population, is_unbiased=self.bias_correction)
 
     def diagnose(
         self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo]

@@ -19,6 +19,7 @@ from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
 from evidentia.kernels.sgld import SGLD
 from evidentia.kernels.sgnht import SGNHT
+from evidentia.kernels.unscaled import Unscaled
 
 __all__ = [
     "BAOAB",
@@ -40,6 +41,7 @@ __all__ = [
     "Region",
     "Rejection",
     "Scale",
+    "Unscaled",
     "posterior_scale",
     "whitened",
 ]

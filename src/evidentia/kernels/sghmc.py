@@ -22,18 +22,21 @@ class SGHMC(GradientKernel):
         v ← v - α v - η ∇Û(θ) + N(0, 2 (α - β̂) η)
         θ ← θ + v
 
-    β̂ = 0, as published: mini-batch noise is not corrected for, so the particles spread too far
-    once η² n² Var ∇ℓ / B is no longer small compared with 2 α η.
+    β̂ = `noise_estimate` stands for the noise of the gradient, (η/2) n² Var ∇ℓ / B. It is 0 as
+    published: mini-batch noise is not corrected for, so the particles spread too far once it is no
+    longer small compared with α. The β̂ of the thesis is this one divided by η.
 
     Raises:
         ConfigurationError: a field is out of range.
 
-    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 4 and Algorithm 1.
+    Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 4 and Algorithm 1; Cameron
+    (2020), MSc thesis, Stellenbosch, Algorithm 4.
     """
 
     learning_rate: float = 0.1
     friction: float = 0.2
     num_steps: int = 20
+    noise_estimate: float = 0.0
 
     is_scaled: ClassVar[bool] = False
 
@@ -42,6 +45,10 @@ class SGHMC(GradientKernel):
         check_count("num_steps", self.num_steps, 1)
         if not 0 < self.friction <= 1:
             raise ConfigurationError(f"friction must lie in (0, 1]; got {self.friction}.")
+        if not 0 <= self.noise_estimate < self.friction:
+            raise ConfigurationError(
+                f"noise_estimate must lie between 0 and friction = {self.friction}; got {self.noise_estimate}."
+            )
 
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """Positions after `num_steps` steps."""
@@ -50,7 +57,9 @@ class SGHMC(GradientKernel):
         def step(index, carry):
             positions, velocities = carry
             key_noise, key_gradient = jax.random.split(jax.random.fold_in(key_steps, index))
-            noise = jnp.sqrt(2 * self.friction * rate) * jax.random.normal(key_noise, velocities.shape)
+            noise = jnp.sqrt(2 * (self.friction - self.noise_estimate) * rate) * jax.random.normal(
+                key_noise, velocities.shape
+            )
             kick = rate * density.gradient(key_gradient, positions)
             velocities = (1 - self.friction) * velocities + kick + noise
             return positions + velocities, velocities
@@ -60,6 +69,7 @@ class SGHMC(GradientKernel):
         return Moved(jax.lax.fori_loop(0, self.num_steps, step, (positions, velocities))[0])
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of gradient noise, η² Var ∇Û over 2 α η."""
+        """The share of gradient noise that β̂ does not stand for, η² Var ∇Û / 2 α η - β̂ / α."""
         rate = self.learning_rate / scale.num_observations
-        return rate * noise_variance(differences) / (2 * self.friction)
+        share = rate * noise_variance(differences) / (2 * self.friction)
+        return jnp.maximum(share - self.noise_estimate / self.friction, 0.0)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import check_count, check_positive
+from evidentia.errors import ConfigurationError, check_count, check_positive
 from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
 
@@ -19,29 +19,35 @@ class SGLD(GradientKernel):
     It repeats `num_steps` times, with η = `learning_rate` / n, n the number of rows seen and ∇Û an
     estimate of the gradient of -log π:
 
-        θ ← θ - (η/2) ∇Û(θ) + N(0, η)
+        θ ← θ - (η/2) ∇Û(θ) + N(0, (1 - β̂) η)
 
     The paper writes ε for η and decreases it from step to step; here it is constant within a move.
+    The thesis has θ ← θ - η ∇Û(θ) + N(0, 2 (1 - β̂ η) η): its η is half of this one, so
+    `SGLD(learning_rate=2 * r)` is its algorithm with the rate r. β̂ = `noise_estimate` stands for
+    the noise of the gradient, (η/4) n² Var ∇ℓ / B, and is β̂ η in the thesis.
     A Gaussian posterior of variance s / n comes out wider by a factor of 1 / (1 - `learning_rate`
     / 4s), and diverges if `learning_rate` ≥ 4s: the narrowest direction limits the learning rate,
-    the widest sets the number of steps. Mini-batch noise is not corrected for: it adds (η²/4) n²
-    Var ∇ℓ / B to the injected variance η.
+    the widest sets the number of steps. Without β̂, mini-batch noise adds (η²/4) n² Var ∇ℓ / B to
+    the injected variance η.
 
     Raises:
         ConfigurationError: a field is out of range.
 
     Source: Welling, Teh (2011), Proceedings of the 28th International Conference on Machine
-    Learning, 681, Eq. 4.
+    Learning, 681, Eq. 4; Cameron (2020), MSc thesis, Stellenbosch, Algorithm 3.
     """
 
     learning_rate: float = 0.1
     num_steps: int = 20
+    noise_estimate: float = 0.0
 
     is_scaled: ClassVar[bool] = False
 
     def __post_init__(self):
         check_positive("learning_rate", self.learning_rate)
         check_count("num_steps", self.num_steps, 1)
+        if not 0 <= self.noise_estimate < 1:
+            raise ConfigurationError(f"noise_estimate must lie in [0, 1); got {self.noise_estimate}.")
 
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """Positions after `num_steps` steps."""
@@ -49,12 +55,12 @@ class SGLD(GradientKernel):
 
         def step(index, positions):
             key_noise, key_gradient = jax.random.split(jax.random.fold_in(key, index))
-            noise = jnp.sqrt(rate) * jax.random.normal(key_noise, positions.shape)
+            noise = jnp.sqrt((1 - self.noise_estimate) * rate) * jax.random.normal(key_noise, positions.shape)
             return positions + 0.5 * rate * density.gradient(key_gradient, positions) + noise
 
         return Moved(jax.lax.fori_loop(0, self.num_steps, step, positions))
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
-        """The share of gradient noise, (η²/4) Var ∇Û over η."""
+        """The share of gradient noise that β̂ does not stand for, (η/4) Var ∇Û - β̂."""
         rate = self.learning_rate / scale.num_observations
-        return rate * noise_variance(differences) / 4
+        return jnp.maximum(rate * noise_variance(differences) / 4 - self.noise_estimate, 0.0)

@@ -90,8 +90,9 @@ class MiniBatch(_WithoutMemory):
 
         ∇ log p(θ) + (n/B) Σ_{b in B} ∇ℓ_b(θ) + λ Σ_{i in chunk} ∇ℓ_i(θ)
 
-    Each particle draws its own mini-batch, with replacement, at each step. The estimator is
-    unbiased, with a variance of (n²/B) Var ∇ℓ that exceeds the injected noise when n is large.
+    Each particle draws its own mini-batch, with replacement, at each step; in a stream from the
+    reservoir alone. The estimator is unbiased, with a variance of (n²/B) Var ∇ℓ that exceeds the
+    injected noise when n is large.
 
     Raises:
         ConfigurationError: `batch_size` is not a positive integer.
@@ -117,8 +118,6 @@ class MiniBatch(_WithoutMemory):
             batches = draw_rows(key, past, (positions.shape[0], self.batch_size))
             of_past: Array = jax.vmap(jax.grad(batch_sum))(positions, batches)
             of_past = of_past * (past.weight * past.size / self.batch_size)
-            if past.missing is not None:
-                of_past = of_past + past.missing.slope(positions)
             # While the past is empty, the rows drawn are not data: even their NaNs are dropped.
             of_past = jnp.where(past.size > 0, of_past, 0.0)
             of_chunk = target.temperature * gradient_sum(model, positions, target.chunk)
