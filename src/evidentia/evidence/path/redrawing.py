@@ -32,6 +32,7 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold, symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
+WANTED = 0.5  # the same, for which draws are made from a learnt proposal
 BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MISSED = 0.01  # fraction of the posterior that the proposal may miss
@@ -200,15 +201,19 @@ def weighted_draws(
 ) -> WeightedDraws:
     """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
 
+    Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
+    weights, in tails that it covers thinly, are rare.
+
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
     Source: Ionides (2008), Journal of Computational and Graphical Statistics 17, 295.
     """
+    wanted = (WANTED if proposal.is_learnt else MIN_ESS) * count
     max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
     found = _batch(model, rows, proposal, generator, count)
     for index in range(1, max_batches):
         hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
-        if hopeless or is_enough(found, count):
+        if hopeless or weights.ess(found.log_weights) >= wanted:
             break
         more = _batch(model, rows, proposal, generator, count)
         found = WeightedDraws(
