@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage
-from evidentia.evidence.nested.run import Iteration, NestedSettings, Stage, diagnose, shrink
+from evidentia.evidence.nested.run import Ending, Iteration, NestedSettings, Stage, diagnose, shrink
 from evidentia.kernels import ReflectingSGHMC
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
@@ -43,8 +43,10 @@ class NestedSampling:
         quadrature: "rectangle" (X_{i-1} - X_i) or "trapezoid".
         shrinkage: "geometric", the factor e^{-1/M}, unbiased for log Z, or "arithmetic", M/(M +
             1), which adds H/2M.
-        remaining: the fraction of the evidence at which to stop: the remaining mass times the
-            largest likelihood, over Z.
+        remaining: the fraction of the evidence at which to stop.
+        ending: "live points" stops when the remaining mass times the largest likelihood is less
+            than that fraction, and adds the live points; "last term" stops when a removed point
+            added less, and leaves the live points out, as published.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -61,6 +63,7 @@ class NestedSampling:
     quadrature: Quadrature = "trapezoid"
     shrinkage: Shrinkage = "geometric"
     remaining: float = 0.01
+    ending: Ending = "live points"
 
     def __post_init__(self):
         self.settings.check()
@@ -69,19 +72,19 @@ class NestedSampling:
     def settings(self) -> NestedSettings:
         """Settings of a run."""
         return NestedSettings(
-            self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
+            self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining, self.ending
         )
 
     @classmethod
     def published(cls) -> "NestedSampling":
-        """The 2019 papers' settings: 2 live points, 20 steps, η = 10⁻³, α = 0.1, stop at 1%.
+        """The 2019 papers' settings: 2 live points, 20 steps, η = 10⁻³, α = 0.1, last term of 1%.
 
         The shrinkage factor is e^{-1/M}. With 2 live points the standard error is √(H/2), several
         nats. Steps of 0.03 in unconstrained units are too long for the posterior of many rows; a
         diagnostic reports this.
         """
         kernel = ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
-        return cls(num_particles=2, kernel=kernel, quadrature="rectangle")
+        return cls(num_particles=2, kernel=kernel, quadrature="rectangle", ending="last term")
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot every few iterations; its estimate includes the live points."""

@@ -15,7 +15,7 @@ Proceedings 1636, 100 (several points at once).
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +51,9 @@ POINTS = "live points"  # in messages
 MAX_STUCK = 0.5  # fraction of moves that leave a point in place
 
 
+Ending = Literal["live points", "last term"]
+
+
 class NestedSettings(NamedTuple):
     """Settings of a run; `NestedSampling` documents these fields."""
 
@@ -59,12 +62,14 @@ class NestedSettings(NamedTuple):
     quadrature: Quadrature
     shrinkage: Shrinkage
     remaining: float
+    ending: Ending = "live points"
 
     def check(self) -> None:
         """Raise ConfigurationError if a field is invalid."""
         check_count("num_particles", self.num_particles, 2)
         check_constrained_kernel("kernel", self.kernel)
-        for name, choices in (("quadrature", get_args(Quadrature)), ("shrinkage", get_args(Shrinkage))):
+        fields = ("quadrature", Quadrature), ("shrinkage", Shrinkage), ("ending", Ending)
+        for name, choices in ((name, get_args(kind)) for name, kind in fields):
             if (given := getattr(self, name)) not in choices:
                 raise ConfigurationError(f"{name} must be '{choices[0]}' or '{choices[1]}'; got {given!r}.")
         if not 0 < self.remaining < 1:
@@ -129,7 +134,8 @@ def shrink(
 
     The live points at `positions` are draws from the density that `prior` describes. The run ends
     when the live points can add less than the fraction `remaining` of the evidence, or when most
-    points no longer move.
+    points no longer move; with the ending "last term", only when a removed point adds less than
+    that fraction.
 
     Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all
     live points.
@@ -157,10 +163,14 @@ def shrink(
         widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], settings.quadrature)
         log_mass += float(np.sum(steps))
         removed = WeightedPoints(dead, defined_log_likelihoods(model, dead, rows, POINTS), widths)
-        alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_rest - math.log(count)))
         found = found.add(removed)
+        if settings.ending == "live points":
+            log_width, log_left = log_rest - math.log(count), log_rest + float(np.max(log_likelihoods))
+        else:
+            log_width, log_left = -np.inf, float(removed.log_weights[-1])
+        alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_width))
         total = found.add(alive)
-        log_left = log_rest + float(np.max(log_likelihoods)) - found.log_evidence
+        log_left -= found.log_evidence
         to_go = max(0.0, log_left - math.log(settings.remaining))
         # Once the likelihood levels off, the live points' possible share shrinks with the mass.
         share_done = log_mass / (log_mass - to_go)
@@ -168,7 +178,7 @@ def shrink(
         iterations += new
         is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
         yield Stage(removed, alive, total, variance * total.information, share_done, new, is_stuck)
-        if is_stuck or to_go == 0.0:
+        if to_go == 0.0 or (is_stuck and settings.ending == "live points"):
             return
 
 
