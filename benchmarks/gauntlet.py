@@ -108,7 +108,7 @@ def _in_own_process(name: str, options: list[str], limit: float) -> dict:
     except subprocess.TimeoutExpired:
         return {"name": name, "stopped": f"stopped after {limit:g} s", "runs": []}
     if done.returncode:
-        return {"name": name, "stopped": f"failed: {done.stderr.strip().splitlines()[-1]}", "runs": []}
+        return {"name": name, "stopped": f"failed: {(done.stderr.strip() or "killed").splitlines()[-1]}", "runs": []}
     return json.loads(done.stdout.splitlines()[-1])
 
 

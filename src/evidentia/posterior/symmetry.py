@@ -222,16 +222,19 @@ def _signs(is_flipped: np.ndarray, masks: np.ndarray) -> np.ndarray:
 
 
 def symmetrised(
-    model: BoundModel, log_density: Density, positions: Float[Array, "draws parameters"]
+    model: BoundModel,
+    log_density: Density,
+    positions: Float[Array, "draws parameters"],
+    most: int = FULL_SUM,
 ) -> Float[np.ndarray, " draws"]:
     """Log of the average of a density over all copies of each position.
 
-    Above `FULL_SUM` copies only the nearest are added, those one swap or flip away: a lower bound,
+    Above `most` copies only the nearest are added, those one swap or flip away: a lower bound,
     which is close if the others are far from the density.
     """
     if not model.symmetry:
         return log_density(np.asarray(positions, np.float64))
-    orders, signs = _elements(model)
+    orders, signs = _elements(model, most)
     copies, log_jacobians = _copies(model, positions, orders)
     flat = (np.asarray(copies, np.float64)[:, None] * signs[:, None]).reshape(-1, copies.shape[-1])
     terms = log_density(flat).reshape(len(orders), len(signs), -1)
@@ -257,16 +260,16 @@ def _reordered(model, positions, orders):
     return jax.lax.map(one, orders)
 
 
-def _elements(model: BoundModel) -> tuple[np.ndarray, np.ndarray]:
+def _elements(model: BoundModel, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Orders of the components, and signs of the coordinates after them."""
     flips, size = model.symmetry.all_flips, model.num_parameters
-    is_full = log_num_copies(model) <= math.log(FULL_SUM)
-    most = len(flips) if is_full else 1
-    chosen = [each for number in range(most + 1) for each in itertools.combinations(flips, number)]
+    is_full = log_num_copies(model) <= math.log(most)
+    most_flips = len(flips) if is_full else 1
+    chosen = [each for number in range(most_flips + 1) for each in itertools.combinations(flips, number)]
     signs = np.ones((len(chosen), size))
     for row, flipped in zip(signs, chosen, strict=True):
         row[list(itertools.chain(*flipped))] = -1.0
-    return np.array(_orders(num_components(model), FULL_SUM if is_full else FULL_ORDERS)), signs
+    return np.array(_orders(num_components(model), most if is_full else min(most, FULL_ORDERS))), signs
 
 
 def _orders(count: int, most: int) -> list[tuple[int, ...]]:

@@ -14,7 +14,7 @@ Statistics 39, 798 (draws of all rounds).
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy.cluster.vq import kmeans2
 from scipy.linalg import eigvalsh
 
@@ -33,6 +33,7 @@ GOOD = 0.2  # effective draws as a fraction of a round's, from which on no other
 KEPT = 0.1  # share of the draws that stays with the first proposal
 TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
 WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
+NEAR_COPIES = 24  # copies of a draw up to which all count
 NUM_STEPS = 10  # of expectation maximisation on particles
 
 
@@ -77,24 +78,31 @@ def learn(
 
     It is that of the round whose draws had the most even weights.
     """
-    proposals, positions, heights, found = [start], [], [], []
+    proposals, found = [start], []
+    positions, heights, densities = jnp.zeros((0, model.num_parameters)), np.zeros(0), np.zeros(0)
     for _ in range(MOST_ROUNDS):
         drawn = proposals[-1].draw(generator, DRAWS * count)
         deviations, offset = rows.log_likelihoods(model, drawn)
-        positions.append(drawn)
-        heights.append(deviations + offset + model.log_priors(drawn))
-        found.append(weights.ess(heights[-1] - symmetrised(model, proposals[-1].log_density, drawn)))
+        height = deviations + offset + model.log_priors(drawn)
+        of_each = [_log_density(model, proposal, drawn) for proposal in proposals]
+        found.append(weights.ess(height - of_each[-1]))
         if found[-1] >= GOOD * len(drawn):
             break
-        everything = jnp.concatenate(positions)
-        densities = [symmetrised(model, proposal.log_density, everything) for proposal in proposals]
-        log_weights = np.concatenate(heights) - np.logaddexp.reduce(densities, axis=0)
-        share = _tempered_share(log_weights)
-        if model.symmetry:
-            everything, _ = fold(model, everything, share)
-        particles = Particles(np.asarray(everything, np.float64), share)
+        positions, heights = jnp.concatenate([positions, drawn]), np.concatenate([heights, height])
+        densities = np.concatenate([densities, np.logaddexp.reduce(of_each, axis=0)])
+        share = _tempered_share(heights - densities)
+        folded, _ = fold(model, positions, share) if model.symmetry else (positions, None)
+        particles = Particles(np.asarray(folded, np.float64), share)
         proposals.append(together(improved(proposals[-1], particles), start, KEPT))
+        densities = np.logaddexp(densities, _log_density(model, proposals[-1], positions))
     return proposals[int(np.argmax(found))]
+
+
+def _log_density(
+    model: BoundModel, proposal: Proposal, positions: Float[Array, "draws parameters"]
+) -> Float[np.ndarray, " draws"]:
+    # Copies that are not neighbours matter little for a fit, and there may be hundreds.
+    return symmetrised(model, proposal.log_density, positions, NEAR_COPIES)
 
 
 def improved(proposal: Proposal, particles: Particles) -> Proposal:
