@@ -108,7 +108,8 @@ def _in_own_process(name: str, options: list[str], limit: float) -> dict:
     except subprocess.TimeoutExpired:
         return {"name": name, "stopped": f"stopped after {limit:g} s", "runs": []}
     if done.returncode:
-        return {"name": name, "stopped": f"failed: {(done.stderr.strip() or "killed").splitlines()[-1]}", "runs": []}
+        last = (done.stderr.strip() or "killed").splitlines()[-1]
+        return {"name": name, "stopped": f"failed: {last}", "runs": []}
     return json.loads(done.stdout.splitlines()[-1])
 
 
