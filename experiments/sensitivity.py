@@ -10,7 +10,7 @@ simulated rows of the mixture of five Gaussians in two dimensions, as in the pap
 varies about its published value, the others stay fixed, except for two studies:
 
   mini-batch             chunks are as long as the mini-batches, as in all of the paper (6.1);
-  learning rate × steps  the product of the two is constant (7.3.3).
+  learning-rate-steps    the product of rate and steps is constant (7.3.3).
 
 The figure shows the error of the log evidence per row, the time and the number of annealing steps.
 The evidence that errors refer to is that of `ev.Laplace()`, whose two runs agree to a nat: the
@@ -144,7 +144,7 @@ STUDIES = (
     ),
     Study(
         "learning-rate-steps",
-        "learning rate × steps",
+        "learning rate (rate × steps constant)",
         0.1,
         RATES,
         with_rate_and_steps,
