@@ -18,7 +18,7 @@ The full form takes hours on 2 cores; the run stored in results/ has 20,000 rows
 changes. The positions and widths of the papers' clusters and the values of their figures are not
 available: the clusters are ours.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 5.2 and Figure 5; Cameron
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, section 6.2 and Figure 5; Cameron
 (2020), MSc thesis, Figure 5.8.
 """
 

@@ -14,7 +14,8 @@ with 5·10⁻³). log Z at θ₀ is exact for Gaussian errors, and estimated by 
     continue to 1,000 steps: with Adam's steps of 5·10⁻³, 250 are too few for the prior's precision
     to converge from its start here.
 
-The paper gives neither θ₀ nor the degrees of freedom: these are ours.
+θ₀ and the fixed degrees of freedom are ours. The paper starts at (log σ², log α) = (1, 1) and
+estimates the degrees of freedom (docs/papers.md).
 
 Source: Cuin, Carbone, Akyildiz (2025), section 5.2 and appendix C.4.
 """

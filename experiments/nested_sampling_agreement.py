@@ -13,7 +13,7 @@ three Gaussians (9 parameters):
 Error bars are two standard errors of the mean of the runs, from their reported errors. The papers'
 values are in figures only, and not available: the verdict is on the agreement that they claim.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix B, Figure A1, and Proceedings
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix A.2, Figure A1, and Proceedings
 33(1), 18, Figure A1.
 """
 
@@ -216,7 +216,7 @@ def experiment(kind: str, title: str, claim: str, alt: str) -> Experiment:
     return Experiment(
         name=f"nested-sampling-{kind}",
         title=title,
-        reproduces="Entropy paper, Appendix B, Figure A1; MaxEnt paper, Figure A1",
+        reproduces="Entropy paper, Appendix A.2, Figure A1; MaxEnt paper, Figure A1",
         claim=claim,
         alt=alt,
         run=lambda settings: compare((QUICK if settings.quick else PLANS)[kind], settings),
