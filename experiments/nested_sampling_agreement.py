@@ -13,8 +13,8 @@ three Gaussians (9 parameters):
 Error bars are two standard errors of the mean of the runs, from their reported errors. The papers'
 values are in figures only, and not available: the verdict is on the agreement that they claim.
 
-Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix A.2, Figure A1, and Proceedings
-33(1), 18, Figure A1.
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Appendix A.2, Figure A1, and
+Proceedings 33(1), 18, Figure A1.
 """
 
 import re

@@ -86,7 +86,7 @@ def test_the_posterior_and_the_information_are_those_of_conjugate_regression():
 def test_published_has_the_published_settings_and_the_error_of_two_live_points():
     method = ev.NestedSampling.published()
     assert (method.num_particles, method.shrinkage, method.remaining) == (2, "geometric", 0.01)
-    assert method.ending == "last term"
+    assert method.ending == "last_term"
     assert method.kernel == ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
     found = scores(method, LINEAR, range(8), DATA, 50)
     # Two live points, with similar copies: over 40 data sets, scores have mean -0.5 and standard
@@ -97,7 +97,7 @@ def test_published_has_the_published_settings_and_the_error_of_two_live_points()
 def test_the_last_term_ends_a_run_as_published():
     """It adds less than 1%, the terms before add more, and the live points are left out."""
     arrays = on_device(DATA)
-    method = ev.NestedSampling(num_particles=8, quadrature="rectangle", ending="last term")
+    method = ev.NestedSampling(num_particles=8, quadrature="rectangle", ending="last_term")
     *_, last = method.run(LINEAR.explicit.bind(arrays), Window(arrays, 0, 200), jax.random.key(0))
     log_weights = np.asarray(last.log_weights)
     removed, live = log_weights[:-8], log_weights[-8:]

@@ -144,8 +144,18 @@ def test_a_hard_boundary_that_the_posterior_touches_is_reported():
     model = ev.Model(prior={"m": dist.Uniform(0.0, 1.0)}, log_likelihood=uniform_below)
     y = np.random.default_rng(0).uniform(0, 0.8, size=40)
     with pytest.warns(ev.EvidenceWarning) as caught:
-        ev.estimate(model, {"y": y}, method=ev.SGAIS(exact_kernel=None))
+        ev.estimate(model, {"y": y}, method=ev.SGAIS(exact_kernel=None, refresh=False))
     assert any("positive everywhere" in str(warning.message) for warning in caught)
+
+
+def test_a_learnt_proposal_covers_a_posterior_with_a_hard_edge():
+    model = ev.Model(prior={"m": dist.Uniform(0.0, 1.0)}, log_likelihood=uniform_below)
+    y = np.random.default_rng(0).uniform(0, 0.8, size=40).astype(np.float32)
+    exact = np.log((float(y.max()) ** -39 - 1) / 39)  # the integral of m⁻⁴⁰ from the largest row to 1
+    for seed in range(4):
+        evidence = ev.estimate(model, {"y": y}, method=ev.SGAIS(exact_kernel=None), seed=seed)
+        assert evidence.diagnostics["num_refreshes"] == 1
+        assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
 
 
 def test_minus_infinity_at_all_particles_is_an_error():

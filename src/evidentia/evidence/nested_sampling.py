@@ -44,8 +44,8 @@ class NestedSampling:
         shrinkage: "geometric", the factor e^{-1/M}, unbiased for log Z, or "arithmetic", M/(M +
             1), which adds H/2M.
         remaining: the fraction of the evidence at which to stop.
-        ending: "live points" stops when the remaining mass times the largest likelihood is less
-            than that fraction, and adds the live points; "last term" stops when a removed point
+        ending: "live_points" stops when the remaining mass times the largest likelihood is less
+            than that fraction, and adds the live points; "last_term" stops when a removed point
             added less, and leaves the live points out, as published.
 
     Raises:
@@ -63,7 +63,7 @@ class NestedSampling:
     quadrature: Quadrature = "trapezoid"
     shrinkage: Shrinkage = "geometric"
     remaining: float = 0.01
-    ending: Ending = "live points"
+    ending: Ending = "live_points"
 
     def __post_init__(self):
         self.settings.check()
@@ -84,7 +84,7 @@ class NestedSampling:
         diagnostic reports this.
         """
         kernel = ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
-        return cls(num_particles=2, kernel=kernel, quadrature="rectangle", ending="last term")
+        return cls(num_particles=2, kernel=kernel, quadrature="rectangle", ending="last_term")
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot every few iterations; its estimate includes the live points."""

@@ -51,7 +51,7 @@ POINTS = "live points"  # in messages
 MAX_STUCK = 0.5  # fraction of moves that leave a point in place
 
 
-Ending = Literal["live points", "last term"]
+Ending = Literal["live_points", "last_term"]
 
 
 class NestedSettings(NamedTuple):
@@ -62,7 +62,7 @@ class NestedSettings(NamedTuple):
     quadrature: Quadrature
     shrinkage: Shrinkage
     remaining: float
-    ending: Ending = "live points"
+    ending: Ending = "live_points"
 
     def check(self) -> None:
         """Raise ConfigurationError if a field is invalid."""
@@ -134,7 +134,7 @@ def shrink(
 
     The live points at `positions` are draws from the density that `prior` describes. The run ends
     when the live points can add less than the fraction `remaining` of the evidence, or when most
-    points no longer move; with the ending "last term", only when a removed point adds less than
+    points no longer move; with the ending "last_term", only when a removed point adds less than
     that fraction.
 
     Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all
@@ -164,7 +164,7 @@ def shrink(
         log_mass += float(np.sum(steps))
         removed = WeightedPoints(dead, defined_log_likelihoods(model, dead, rows, POINTS), widths)
         found = found.add(removed)
-        if settings.ending == "live points":
+        if settings.ending == "live_points":
             log_width, log_left = log_rest - math.log(count), log_rest + float(np.max(log_likelihoods))
         else:
             log_width, log_left = -np.inf, float(removed.log_weights[-1])
@@ -178,7 +178,7 @@ def shrink(
         iterations += new
         is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
         yield Stage(removed, alive, total, variance * total.information, share_done, new, is_stuck)
-        if to_go == 0.0 or (is_stuck and settings.ending == "live points"):
+        if to_go == 0.0 or (is_stuck and settings.ending == "live_points"):
             return
 
 
