@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 import evidentia as ev
 from evidentia.display.plots import COLORS
@@ -268,7 +268,9 @@ def draw(study, record):
         _panel(axes, study, record, name)
         axes.set_ylabel(label)
         axes.set_yscale("log")
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
     figure.legend(*panels[1].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     return figure
 
