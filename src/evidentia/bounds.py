@@ -203,7 +203,8 @@ def _both_ways(
     key_forward, key_start = jax.random.split(key)
     last, marks = None, []
     for last in method.run(bound, rows, key_forward):
-        marks.append(last.num_observations)
+        if last.num_observations:  # zero along temperatures
+            marks.append(last.num_observations)
         share = last.num_observations / rows.size if last.share_done is None else last.share_done
         yield "forward", 0.5 * share, last.estimate
     assert last is not None  # a path has at least one step

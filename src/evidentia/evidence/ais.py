@@ -87,7 +87,7 @@ class AIS:
         kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
             errors; or `SGHMC` or another kernel without a Metropolis correction, which then uses
             the exact gradient.
-        bias_correction: False for log Ẑ itself, as published.
+        bias_correction: whether half the variance is added to log Ẑ; published forms do not.
 
     Raises:
         ConfigurationError: a field is out of range.

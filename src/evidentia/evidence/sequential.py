@@ -58,8 +58,8 @@ class Sequential(ChunkedMethod):
         initial_rows: number of first rows.
         initial_draws: whether the particles start from the posterior draws of `initial`. If not,
             they start from the prior and pass the first rows too, and `initial` only replaces what
-            they predicted there, as in the published hybrid.
-        bias_correction: False for log Ẑ itself, as published.
+            they predicted there, as in the published hybrid; with fewer rows nothing is replaced.
+        bias_correction: whether half the variance is added to log Ẑ; published forms do not.
 
     Raises:
         ConfigurationError: a field is out of range.

@@ -196,7 +196,7 @@ class SGAIS(RedrawingMethod):
         state = PathState(population, num_observations, found.proposal, num_observations)
         estimate = self.estimate(state)
         info = ChunkInfo(
-            (), estimate, estimate, is_redrawn=True, is_checked=found.is_checked, pareto_shape=shape
+            (), estimate, estimate, is_redrawn=True, is_checked=found.proposal.is_checked, pareto_shape=shape
         )
         return state, info
 

@@ -46,8 +46,7 @@ class SMC(ChunkedMethod):
         num_particles: number of particles M that are resampled, each the start of a chain.
         chain_length: states of each chain, its start included; there are M times as many particles
             between resamplings. If 1, each particle is moved once and replaced, as published.
-        chunk_size: rows per chunk; None for all rows at once (in a stream, for each batch). The
-            thesis takes one row at a time.
+        chunk_size: rows per chunk; None for all rows at once. The thesis takes one row at a time.
         target_ess: effective sample size, as a fraction of the particles, below which they are
             resampled and moved. Without tempering it may be 1: always.
         resampling: the scheme: "systematic", "stratified", "residual" or "multinomial".
@@ -55,7 +54,7 @@ class SMC(ChunkedMethod):
             errors; or one without a Metropolis correction.
         tempering: whether a chunk that would leave less than half of the target is taken in steps.
             If not, each chunk is one step, as published.
-        bias_correction: False for log Ẑ itself, as published.
+        bias_correction: whether half the variance is added to log Ẑ; published forms do not.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -141,7 +140,8 @@ class SMC(ChunkedMethod):
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk."""
-        return next_stop(state.num_observations, self.chunk_size or total, total)
+        assert self.chunk_size is not None  # else `run` takes all rows at once
+        return next_stop(state.num_observations, self.chunk_size, total)
 
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window

@@ -10,7 +10,7 @@ import evidentia as ev
 from evidentia.evidence.path.learning import fitted, improved, learn, together, with_modes
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal
-from evidentia.evidence.path.redrawing import redraw, weighted_draws
+from evidentia.evidence.path.redrawing import is_enough, redraw, weighted_draws
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Window
 from evidentia.weights import ess
@@ -60,9 +60,9 @@ def even(positions):
 
 def test_a_fit_covers_the_particles():
     proposal = fitted(even(around(COUNT)), np.random.default_rng(0))
-    assert proposal is not None and proposal.is_learnt and len(proposal.modes) == 8
+    assert proposal is not None and proposal.is_learnt and len(proposal.components) == 8
     assert proposal.shares.sum() == pytest.approx(1.0)
-    centres = np.array([mode.mode for mode in proposal.modes])
+    centres = np.array([mode.mode for mode in proposal.components])
     np.testing.assert_allclose(np.hypot(*centres.T), 2.0, atol=0.2)
 
 
@@ -70,7 +70,7 @@ def test_few_particles_have_few_components():
     generator = np.random.default_rng(0)
     particles = even(generator.standard_normal((40, 3)))
     proposal = fitted(particles, generator)
-    assert proposal is not None and len(proposal.modes) == 3  # four particles for each parameter
+    assert proposal is not None and len(proposal.components) == 3  # four particles for each parameter
     assert fitted(even(np.zeros((40, 3))), generator) is None
 
 
@@ -99,7 +99,7 @@ def test_a_mode_wider_than_the_particles_is_left_out():
     assert fit is not None
     narrow, flat = (LocalGaussian(np.array([2.0, 0.0]), np.diag([400.0, p]), 0.0) for p in (9.0, 1e-6))
     found = with_modes(fit, Proposal((narrow, flat)), particles)
-    assert len(found.modes) == len(fit.modes) + 1 and found.shares[-1] == pytest.approx(0.5)
+    assert len(found.components) == len(fit.components) + 1 and found.shares[-1] == pytest.approx(0.5)
     assert with_modes(fit, Proposal((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
 
 
@@ -121,10 +121,40 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
     half = Window(rows.arrays, 0, 200)
     particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
     first = redraw(model, half, particles)
-    assert first is not None and first.proposal.is_learnt and first.is_checked
+    assert first is not None and first.proposal.is_learnt and first.proposal.is_checked
     for seed in range(5):
         population = particles._replace(key=jax.random.key(seed))
         found = redraw(model, rows, population, first.proposal, 2.0)
-        assert found is not None and found.is_checked
+        assert found is not None and found.proposal.is_checked
         error = 1 / np.sqrt(ess(found.draws.log_weights))
         assert abs(found.draws.log_evidence - exact) < 4 * error
+
+
+def test_what_no_particles_have_checked_stays_unchecked(problem):
+    model, rows, _ = problem
+    start = fitted(even(around(COUNT)), np.random.default_rng(0))
+    assert start is not None
+    population = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
+    for is_checked in (True, False):
+        found = redraw(model, rows, population, start._replace(is_checked=is_checked), 2.0)
+        assert found is not None and found.proposal.is_checked == is_checked
+
+
+@pytest.mark.parametrize("value", [-jnp.inf, jnp.nan])
+def test_draws_without_a_likelihood_do_not_end_in_an_error(value):
+    model = ev.Model(
+        {"x": dist.Normal(jnp.zeros(2), 1.0).to_event(1)},
+        lambda params, y: jnp.where(params["x"][0] > 0, dist.Normal(params["x"][1], 1.0).log_prob(y), value),
+    )
+    y = np.zeros(20, np.float32)
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 20)
+    generator = np.random.default_rng(0)
+    start = fitted(even(generator.standard_normal((COUNT, 2))), generator)
+    assert start is not None
+    found = learn(bound, rows, start, generator, COUNT)
+    draws = weighted_draws(bound, rows, found, generator, COUNT, 4)
+    exact = -0.5 * (20 * np.log(2 * np.pi) + np.log(21)) - np.log(2)  # half of the prior mass
+    if np.isneginf(value):
+        assert abs(draws.log_evidence - exact) < 4 / np.sqrt(ess(draws.log_weights))
+    else:
+        assert not is_enough(draws, COUNT)

@@ -57,9 +57,9 @@ def test_draws_follow_the_density():
 
 def test_modes_are_found_from_particles(problem, particles):
     one = about_one_mode(*problem, particles)
-    assert len(one.modes) == 1
+    assert len(one.components) == 1
     many = about_many_modes(*problem, particles, np.random.default_rng(0))
-    found = sorted(mode.mode[0] for mode in many.modes)
+    found = sorted(mode.mode[0] for mode in many.components)
     # The prior N(0, 1) is equivalent to one row at zero.
     np.testing.assert_allclose(found, [-100 / 101, 100 / 101], atol=0.1 / np.sqrt(101))
     np.testing.assert_allclose(many.shares, 0.5, atol=0.01)
@@ -71,10 +71,10 @@ def test_modes_are_followed_and_the_smallest_forgotten(particles):
     for advantage, num_modes in ((0.01, 2), (0.2, 1)):  # two nats, and forty
         model = two_modes(advantage).bind(y)
         earlier = about_many_modes(model, Window(rows.arrays, 0, 20), particles, np.random.default_rng(0))
-        assert len(earlier.modes) == 2
+        assert len(earlier.components) == 2
         later = with_more_rows(model, rows, earlier, 10.0, particles, np.random.default_rng(1))
-        assert len(later.modes) == num_modes
-        assert later.modes[0].mode == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
+        assert len(later.components) == num_modes
+        assert later.components[0].mode == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
 
 
 def test_particles_of_which_none_leads_to_a_mode(particles):
@@ -91,4 +91,4 @@ def test_few_rows_of_a_stream_are_searched_however_many_they_represent(problem, 
     model, rows = problem
     stream = replace(rows, weight=3e3)
     assert stream.num_observations == 300_000
-    assert len(about_many_modes(model, stream, particles, np.random.default_rng(0)).modes) == 2
+    assert len(about_many_modes(model, stream, particles, np.random.default_rng(0)).components) == 2

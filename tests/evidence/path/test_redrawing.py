@@ -98,8 +98,8 @@ def test_one_mode_is_followed_only_where_no_particle_shows_another(linear, symme
     one, rows, laplace, _ = linear
     particles = Proposal((laplace,)).draw(np.random.default_rng(0), COUNT)
     found = only_mode(one, rows, Population(None, particles, np.zeros(COUNT)))
-    assert found is not None and len(found.modes) == 1
-    np.testing.assert_allclose(found.modes[0].mode, laplace.mode, atol=2e-3)  # a tenth of a deviation
+    assert found is not None and len(found.components) == 1
+    np.testing.assert_allclose(found.components[0].mode, laplace.mode, atol=2e-3)  # a tenth of a deviation
 
     model, y = symmetric
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)

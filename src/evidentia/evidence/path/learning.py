@@ -15,7 +15,7 @@ Statistics 39, 798 (draws of all rounds).
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.cluster.vq import kmeans2
+from scipy.cluster.vq import kmeans
 from scipy.linalg import eigvalsh
 
 from evidentia import weights
@@ -34,6 +34,7 @@ KEPT = 0.1  # share of the draws that stays with the first proposal
 TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
 WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
 NEAR_COPIES = 24  # copies of a draw up to which all count
+STARTS = 5  # of k-means, of which the best counts
 NUM_STEPS = 10  # of expectation maximisation on particles
 
 
@@ -46,9 +47,9 @@ def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | N
     effective = 1 / np.sum(particles.share**2)
     most = max(1, min(MOST_COMPONENTS, int(effective / (MIN_PARTICLES * positions.shape[1]))))
     chosen = positions[generator.choice(count, count, p=particles.share)]
-    white = np.linalg.solve(np.linalg.cholesky(covariance), (chosen - particles.mean).T).T
-    _, label = kmeans2(white, most, minit="++", rng=generator)
-    centres = [chosen[label == index].mean(0) for index in range(most) if np.any(label == index)]
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, (chosen - particles.mean).T).T
+    centres = particles.mean + kmeans(white, most, iter=STARTS, rng=generator)[0] @ root.T
     # Where there are more components, each is narrower.
     narrow = np.linalg.inv(covariance * len(centres) ** (-2 / positions.shape[1]))
     proposal = _mixture([LocalGaussian(centre, narrow, 0.0) for centre in centres], np.zeros(len(centres)))
@@ -65,7 +66,7 @@ def with_modes(fit: Proposal, proposal: Proposal | None, particles: Particles) -
     covariance = _covariance(particles.positions - particles.mean, particles.share)
     modes = [
         mode
-        for mode in (() if proposal is None else proposal.modes)
+        for mode in (() if proposal is None else proposal.components)
         if eigvalsh(np.linalg.inv(mode.precision), covariance)[-1] < WIDEST
     ]
     return together(fit, _mixture(modes, np.zeros(len(modes))), 0.5) if modes else fit
@@ -76,7 +77,7 @@ def learn(
 ) -> Proposal:
     """A proposal for the posterior of `rows`, learnt in rounds from one that overlaps with it.
 
-    It is that of the round whose draws had the most even weights.
+    It is that of the round whose draws had the most even weights, and as checked as the start.
     """
     proposals, found = [start], []
     positions, heights, densities = jnp.zeros((0, model.num_parameters)), np.zeros(0), np.zeros(0)
@@ -95,7 +96,7 @@ def learn(
         particles = Particles(np.asarray(folded, np.float64), share)
         proposals.append(together(improved(proposals[-1], particles), start, KEPT))
         densities = np.logaddexp(densities, _log_density(model, proposals[-1], positions))
-    return proposals[int(np.argmax(found))]
+    return proposals[int(np.argmax(found))]._replace(is_checked=start.is_checked)
 
 
 def _log_density(
@@ -115,9 +116,9 @@ def improved(proposal: Proposal, particles: Particles) -> Proposal:
     terms = proposal.log_terms(positions)
     belongs = np.exp(terms - np.logaddexp.reduce(terms, axis=0)) * share
     masses, known = belongs.sum(1), 2 * positions.shape[1]
-    modes, log_shares = [], []
+    components, log_shares = [], []
     for index in np.argsort(-masses)[:MOST_COMPONENTS]:
-        before, mass = proposal.modes[index], masses[index]
+        before, mass = proposal.components[index], masses[index]
         if mass * len(share) < 1:
             continue
         own = belongs[index] / mass
@@ -125,19 +126,20 @@ def improved(proposal: Proposal, particles: Particles) -> Proposal:
         covariance = size * _covariance(positions - mean, own) + known * np.linalg.inv(before.precision)
         precision = np.linalg.inv(covariance / (size + known))
         if is_definite(precision):
-            modes.append(LocalGaussian(mean, precision, 0.0))
+            components.append(LocalGaussian(mean, precision, 0.0))
             log_shares.append(np.log(mass))
-    return _mixture(modes, np.array(log_shares)) if modes else proposal
+    return _mixture(components, np.array(log_shares)) if components else proposal
 
 
 def together(first: Proposal, second: Proposal, share: float) -> Proposal:
     """A mixture of two proposals, with a share for the second."""
     log_shares = np.log1p(-share) + np.log(first.shares), np.log(share) + np.log(second.shares)
-    return _mixture([*first.modes, *second.modes], np.concatenate(log_shares))
+    return _mixture([*first.components, *second.components], np.concatenate(log_shares))
 
 
-def _mixture(modes: list[LocalGaussian], log_shares: Float[np.ndarray, " modes"]) -> Proposal:
-    return Proposal(tuple(mode._replace(expansion=None) for mode in modes), weights.normalise(log_shares))
+def _mixture(components: list[LocalGaussian], log_shares: Float[np.ndarray, " components"]) -> Proposal:
+    plain = tuple(component._replace(expansion=None) for component in components)
+    return Proposal(plain, weights.normalise(log_shares))
 
 
 def _tempered_share(log_weights: Float[np.ndarray, " draws"]) -> Float[np.ndarray, " draws"]:

@@ -35,21 +35,25 @@ class Particles(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A mixture of Student t's, one at each mode, the largest mode first.
+    """A mixture of Student t's, unless learnt one at each mode, the largest mode first.
 
-    If it was learnt from draws (`learning`), it has the logarithms of their shares, and its
-    components are not at modes.
+    Attributes:
+        components: Gaussians of the same shape as the Student t's.
+        log_shares: logarithms of the shares of the draws if it was learnt from draws (`learning`);
+            its components are then not at modes.
+        is_checked: whether it, or that from which it was learnt, covered particles of the path.
     """
 
-    modes: tuple[LocalGaussian, ...]
-    log_shares: Float[np.ndarray, " modes"] | None = None
+    components: tuple[LocalGaussian, ...]
+    log_shares: Float[np.ndarray, " components"] | None = None
+    is_checked: bool = True
 
     @property
-    def shares(self) -> Float[np.ndarray, " modes"]:
+    def shares(self) -> Float[np.ndarray, " components"]:
         """Shares of the draws; at modes proportional to the root of the masses, which may err."""
         if self.log_shares is not None:
             return np.exp(self.log_shares)
-        roots = 0.5 * np.array([mode.log_mass for mode in self.modes])
+        roots = 0.5 * np.array([mode.log_mass for mode in self.components])
         return np.exp(weights.normalise(roots))
 
     @property
@@ -61,7 +65,9 @@ class Proposal(NamedTuple):
         """Independent draws, float32, ordered by mode."""
         # Draw with NumPy: JAX's chi-square takes longer than the likelihood of a thousand rows.
         counts = generator.multinomial(count, self.shares)
-        draws = [draw_student_t(generator, mode, size) for mode, size in zip(self.modes, counts, strict=True)]
+        draws = [
+            draw_student_t(generator, mode, size) for mode, size in zip(self.components, counts, strict=True)
+        ]
         return jnp.asarray(np.concatenate(draws), jnp.float32)
 
     def log_density(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, " draws"]:
@@ -72,16 +78,18 @@ class Proposal(NamedTuple):
         self, model: BoundModel, rows: Rows, positions: Float[Array, "draws parameters"]
     ) -> Estimated:
         """Log-likelihoods at draws, from a sample of many rows where that is enough."""
-        expansions = [mode.expansion for mode in self.modes]
+        expansions = [mode.expansion for mode in self.components]
         nearest = np.argmax(self.log_terms(np.asarray(positions, np.float64)), axis=0)
         found = log_likelihoods_near(model, rows, expansions, nearest, positions)
         return found or Estimated(*rows.log_likelihoods(model, positions), 0.0)
 
-    def log_terms(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, "modes draws"]:
+    def log_terms(
+        self, positions: Float[np.ndarray, "draws parameters"]
+    ) -> Float[np.ndarray, "components draws"]:
         """Log density at positions of each Student t, times its share, in float64."""
         terms = [
             np.log(share) + log_student_t(mode, positions)
-            for share, mode in zip(self.shares, self.modes, strict=True)
+            for share, mode in zip(self.shares, self.components, strict=True)
         ]
         return np.stack(terms)
 
@@ -110,8 +118,8 @@ def with_more_rows(
 
     If it had several modes, the search for new ones also starts from some of the particles.
     """
-    found = [newton(model, rows, mode.mode, growth * mode.precision) for mode in proposal.modes]
-    if len(proposal.modes) > 1:
+    found = [newton(model, rows, mode.mode, growth * mode.precision) for mode in proposal.components]
+    if len(proposal.components) > 1:
         found += _from_particles(model, rows, particles, generator)
     return _about(model, found)
 

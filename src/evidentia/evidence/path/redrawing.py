@@ -11,6 +11,7 @@ mode that q misses, so q must first cover the particles annealed from the prior
 Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -69,14 +70,10 @@ class WeightedDraws(NamedTuple):
 
 
 class Redrawn(NamedTuple):
-    """Enough draws for the evidence, and their proposal.
-
-    `is_checked`: whether particles of the posterior, or even weights, show that nothing is missed.
-    """
+    """Enough draws for the evidence, and their proposal."""
 
     draws: WeightedDraws
     proposal: Proposal
-    is_checked: bool = True
 
 
 def redraw(
@@ -104,30 +101,32 @@ def redraw(
 def _about_particles(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
 ) -> Redrawn | None:
-    """Draws about one mode; if these are not enough, about many; or as particles teach."""
-    proposal = None
-    for attempt, max_batches in enumerate(BATCHES):
-        if attempt == 0:
-            proposal = about_one_mode(model, rows, particles)
-        elif attempt == 1:
-            proposal = about_many_modes(model, rows, particles, generator) or proposal
-        else:
-            fit = fitted(particles, generator)
-            if fit is None:
-                return None
-            proposal = learn(model, rows, with_modes(fit, proposal, particles), generator, count)
-        if proposal is not None:
-            draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-            is_covering = is_enough(draws, count) and covers(model, rows, proposal, draws, particles)
-            if is_covering:
-                return Redrawn(draws, proposal)
+    """Draws from the first proposal that gives enough of them and covers the particles."""
+    proposals = _richer_and_richer(model, rows, particles, generator, count)
+    for proposal, max_batches in zip(proposals, BATCHES, strict=False):
+        if proposal is None:
+            continue
+        draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
+        if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
+            return Redrawn(draws, proposal)
     return None
+
+
+def _richer_and_richer(
+    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
+) -> Iterator[Proposal | None]:
+    """Proposals about one mode, about many, learnt from the particles; each only if asked for."""
+    yield (proposal := about_one_mode(model, rows, particles))
+    yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
+    fit = fitted(particles, generator)
+    if fit is not None:
+        yield learn(model, rows, with_modes(fit, proposal, particles), generator, count)
 
 
 def _learnt_anew(
     model: BoundModel, rows: Rows, previous: Proposal, generator: np.random.Generator, count: int
 ) -> Redrawn | None:
-    """Draws from a proposal learnt with more rows, where that for fewer rows covered particles."""
+    """Draws from a proposal learnt with more rows from that for fewer rows."""
     proposal = learn(model, rows, previous, generator, count)
     draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
@@ -155,10 +154,11 @@ def _at_modes_of_more_rows(
         return Redrawn(draws, proposal)
     if rows.num_observations * model.num_parameters <= CHECKED:
         return None
+    proposal = proposal._replace(is_checked=False)
     if not is_enough(draws, count):
         proposal = learn(model, rows, proposal, generator, count)
         draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
-    return Redrawn(draws, proposal, is_checked=False) if is_enough(draws, count) else None
+    return Redrawn(draws, proposal) if is_enough(draws, count) else None
 
 
 def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal | None:
@@ -172,7 +172,7 @@ def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal
     proposal = about_one_mode(model, rows, particles)
     if proposal is None:
         return None
-    mode, highest, rises = proposal.modes[0].mode, np.inf, np.zeros(len(particles.share), bool)
+    mode, highest, rises = proposal.components[0].mode, np.inf, np.zeros(len(particles.share), bool)
     for share in np.linspace(0.0, 1.0, ON_LINE):
         positions = jnp.asarray(mode + share * (particles.positions - mode), jnp.float32)
         deviations, offset = rows.log_likelihoods(model, positions)
