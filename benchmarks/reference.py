@@ -23,7 +23,7 @@ def importance_sampling(
     found = newton(model, rows, start)
     if found is None:
         return float("nan"), float("nan")
-    mode, precision = found.mode, found.precision
+    mode, precision = found.centre, found.precision
     size, rng = len(mode), np.random.default_rng(seed)
     normal = rng.normal(size=(num_draws, size))
     stretch = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM, size=num_draws) / DEGREES_OF_FREEDOM)[:, None]

@@ -121,7 +121,7 @@ def test_modes_far_from_the_draws_of_the_prior_are_found(problem):
     rows = Window(jax.tree.map(jnp.asarray, data), 0, len(jax.tree.leaves(data)[0]))
     bound = model.bind(data)
     (mode,) = find_modes(bound, rows, jax.random.key(0))
-    assert bound.constrain(jnp.asarray(mode.mode)[None])["m"][0] == pytest.approx(truth, abs=0.05)
+    assert bound.constrain(jnp.asarray(mode.centre)[None])["m"][0] == pytest.approx(truth, abs=0.05)
 
 
 def test_a_posterior_far_from_a_gaussian_is_said_loudly():

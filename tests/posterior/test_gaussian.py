@@ -19,7 +19,7 @@ def test_student_t_density_is_scipys_and_draws_follow_it():
     laplace = LocalGaussian(np.array([1.0, -2.0]), precision, 0.0)
     draws = draw_student_t(np.random.default_rng(0), laplace, 50_000)
     freedom = degrees_of_freedom(2)
-    peer = multivariate_t(laplace.mode, np.linalg.inv(precision), df=freedom)
+    peer = multivariate_t(laplace.centre, np.linalg.inv(precision), df=freedom)
     np.testing.assert_allclose(log_student_t(laplace, draws[:50]), peer.logpdf(draws[:50]), rtol=1e-9)
     covariance = np.linalg.inv(precision) * freedom / (freedom - 2)
     # Five standard errors of a variance: slightly above a Gaussian's √(2/n), for the heavy tails.

@@ -26,7 +26,7 @@ def test_linear_regression_has_its_exact_posterior():
     for guess in (None, 0.8 * precision):
         found = newton(MODEL.bind(data), rows, np.zeros(4), guess)
         # The tolerance on the mode is a tenth of a standard deviation.
-        assert np.linalg.norm(np.linalg.cholesky(precision).T @ (found.mode - mode)) < 0.1
+        assert np.linalg.norm(np.linalg.cholesky(precision).T @ (found.centre - mode)) < 0.1
         np.testing.assert_allclose(found.precision, precision, rtol=1e-9, atol=1e-6)
         exact = MODEL.exact_log_evidence(data)  # of a Gaussian posterior
         assert found.log_mass == pytest.approx(exact, abs=0.5 * 0.1**2 + 1e-6 * abs(exact))
@@ -55,7 +55,7 @@ def test_steps_that_overshoot_are_halved():
     )
     y = np.zeros(10, np.float32)
     found = newton(model.bind(y), Window(jnp.asarray(y), 0, 10), np.array([3.0]))
-    assert abs(found.mode[0]) < 0.1 * np.sqrt(1 / 10)  # the tolerance
+    assert abs(found.centre[0]) < 0.1 * np.sqrt(1 / 10)  # the tolerance
 
 
 def test_no_mode_where_the_curvature_is_not_definite():

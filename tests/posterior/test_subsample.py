@@ -52,7 +52,7 @@ def test_they_agree_with_those_of_all_rows(order):
 def test_draws_belong_to_the_nearest_of_several_expansions():
     bound, rows = logistic()
     mode, positions = draws_at_the_mode(bound, rows)
-    elsewhere = rows.expand(bound, mode.mode + 0.005)
+    elsewhere = rows.expand(bound, mode.centre + 0.005)
     nearest = np.arange(64) % 2
     found = log_likelihoods_near(bound, rows, [mode.expansion, elsewhere], nearest, positions)
     exact = rows.exact_log_likelihoods(bound, np.asarray(positions))

@@ -15,7 +15,7 @@ from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
 from evidentia.evidence.path.population import host_generator
-from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.path.proposal import at_modes
 from evidentia.evidence.path.redrawing import MIN_ESS, log_ratio
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
@@ -91,7 +91,7 @@ class Laplace:
             yield self._approximation(model, rows, modes, key_draws)
 
     def _weighted(self, model, rows, modes, key) -> Iterator[Snapshot]:
-        proposal = Proposal(modes)
+        proposal = at_modes(model, rows, modes, host_generator(key))
 
         def weigh(key, size):
             positions = proposal.draw(host_generator(key), size)

@@ -140,7 +140,7 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
 def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> Sums:
     # The mean of a banana-shaped posterior is off the ridge, where an expansion is of little use.
     mode = newton(model, past.window, mean)
-    return about(model, past, mean if mode is None else mode.mode, mean)
+    return about(model, past, mean if mode is None else mode.centre, mean)
 
 
 def about(

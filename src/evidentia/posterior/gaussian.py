@@ -1,4 +1,4 @@
-"""A Gaussian about a mode of the posterior, and a Student t of the same shape, for proposals.
+"""A Gaussian about a point of the posterior, and a Student t of the same shape, for proposals.
 
 Everything is in float64 on the host: at 10⁶ rows, a direction that only the prior informs has
 precision one, others 10⁹.
@@ -19,22 +19,24 @@ Draws = Float[np.ndarray, "draws parameters"]
 
 
 class LocalGaussian(NamedTuple):
-    """A Gaussian with the height and curvature of the posterior at a mode.
+    """A Gaussian that is like the posterior about one of its modes.
 
     Attributes:
-        precision: the negative Hessian of the log-posterior at the mode.
-        log_mass: log of the integral of likelihood times prior in this approximation, in nats.
-        expansion: that of the log-likelihood of all rows about the mode, if it is one.
+        centre: the mode, unless moved to the mean (`means`) or learnt (`learning`).
+        precision: at a mode the negative Hessian of the log-posterior.
+        log_mass: log of the integral of likelihood times prior in the approximation at the mode,
+            in nats.
+        expansion: that of the log-likelihood of all rows about the mode, if known.
     """
 
-    mode: Float[np.ndarray, " parameters"]
+    centre: Float[np.ndarray, " parameters"]
     precision: Float[np.ndarray, "parameters parameters"]
     log_mass: float
     expansion: Expansion | None = None
 
     def draw(self, generator: np.random.Generator, count: int) -> Draws:
         """Independent draws from the Gaussian."""
-        return self.mode + _steps(generator, self, count)
+        return self.centre + _steps(generator, self, count)
 
 
 def local_gaussian(likelihood: Expansion, prior: Expansion) -> LocalGaussian | None:
@@ -58,21 +60,21 @@ def degrees_of_freedom(num_parameters: int) -> int:
 
 
 def draw_student_t(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
-    """Draws from the multivariate Student t about the mode, scaled by the inverse precision.
+    """Draws from the multivariate Student t about the centre, scaled by the inverse precision.
 
     Its tails are heavier than a Gaussian's, so importance weights stay bounded on heavy-tailed
     posteriors.
     """
-    freedom = degrees_of_freedom(len(gaussian.mode))
+    freedom = degrees_of_freedom(len(gaussian.centre))
     stretch = np.sqrt(generator.chisquare(freedom, count) / freedom)
-    return gaussian.mode + _steps(generator, gaussian, count) / stretch[:, None]
+    return gaussian.centre + _steps(generator, gaussian, count) / stretch[:, None]
 
 
 def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray, " draws"]:
     """Log density at positions of the distribution of `draw_student_t`."""
-    size = len(gaussian.mode)
+    size = len(gaussian.centre)
     freedom, root = degrees_of_freedom(size), np.linalg.cholesky(gaussian.precision)
-    distance = np.sum(((positions - gaussian.mode) @ root) ** 2, axis=1)
+    distance = np.sum(((positions - gaussian.centre) @ root) ** 2, axis=1)
     constant = (
         math.lgamma((freedom + size) / 2) - math.lgamma(freedom / 2) - 0.5 * size * math.log(freedom * np.pi)
     )
@@ -89,6 +91,6 @@ def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
-    normal = generator.standard_normal((count, len(gaussian.mode)))
+    normal = generator.standard_normal((count, len(gaussian.centre)))
     # precision = R Rᵀ, so R⁻ᵀ z has the inverse precision as its covariance.
     return np.linalg.solve(np.linalg.cholesky(gaussian.precision).T, normal.T).T

@@ -71,7 +71,7 @@ def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[
     modes: list[LocalGaussian] = []
     for mode in sorted((mode for mode in found if mode is not None), key=lambda mode: -mode.log_mass):
         is_large = not modes or mode.log_mass - modes[0].log_mass > MIN_LOG_MASS
-        if is_large and not any(is_same(model, mode.mode, other) for other in modes):
+        if is_large and not any(is_same(model, mode.centre, other) for other in modes):
             modes.append(mode)
     return tuple(modes)
 
@@ -79,10 +79,10 @@ def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[
 def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
     """Whether a position is within a standard deviation of a mode, in its nearest copy."""
     if model.symmetry:
-        both = jnp.asarray(np.stack([mode.mode, position]), jnp.float32)
+        both = jnp.asarray(np.stack([mode.centre, position]), jnp.float32)
         folded, _ = fold(model, both, np.array([1.0, 0.0]))
         position = np.asarray(folded[1], np.float64)
-    step = position - mode.mode
+    step = position - mode.centre
     return bool(step @ mode.precision @ step <= 1)
 
 
@@ -196,8 +196,8 @@ def _uphill(model: BoundModel, rows: Rows, here: _Point, step: Vector, distance:
 def _with_all_rows(
     model: BoundModel, rows: Rows, guess: LocalGaussian, growth: float
 ) -> LocalGaussian | None:
-    found = newton(model, rows, guess.mode, growth * guess.precision, FINE_TOLERANCE)
-    return found or newton(model, rows, climb(model, rows, guess.mode), tolerance=FINE_TOLERANCE)
+    found = newton(model, rows, guess.centre, growth * guess.precision, FINE_TOLERANCE)
+    return found or newton(model, rows, climb(model, rows, guess.centre), tolerance=FINE_TOLERANCE)
 
 
 def _absolute(matrix: np.ndarray) -> np.ndarray:

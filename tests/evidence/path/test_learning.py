@@ -62,7 +62,7 @@ def test_a_fit_covers_the_particles():
     proposal = fitted(even(around(COUNT)), np.random.default_rng(0))
     assert proposal is not None and proposal.is_learnt and len(proposal.components) == 8
     assert proposal.shares.sum() == pytest.approx(1.0)
-    centres = np.array([mode.mode for mode in proposal.components])
+    centres = np.array([mode.centre for mode in proposal.components])
     np.testing.assert_allclose(np.hypot(*centres.T), 2.0, atol=0.2)
 
 

@@ -56,10 +56,10 @@ def test_draws_follow_the_density():
 
 
 def test_modes_are_found_from_particles(problem, particles):
-    one = about_one_mode(*problem, particles)
+    one = about_one_mode(*problem, particles, np.random.default_rng(0))
     assert len(one.components) == 1
     many = about_many_modes(*problem, particles, np.random.default_rng(0))
-    found = sorted(mode.mode[0] for mode in many.components)
+    found = sorted(mode.centre[0] for mode in many.components)
     # The prior N(0, 1) is equivalent to one row at zero.
     np.testing.assert_allclose(found, [-100 / 101, 100 / 101], atol=0.1 / np.sqrt(101))
     np.testing.assert_allclose(many.shares, 0.5, atol=0.01)
@@ -74,7 +74,7 @@ def test_modes_are_followed_and_the_smallest_forgotten(particles):
         assert len(earlier.components) == 2
         later = with_more_rows(model, rows, earlier, 10.0, particles, np.random.default_rng(1))
         assert len(later.components) == num_modes
-        assert later.components[0].mode == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
+        assert later.components[0].centre == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
 
 
 def test_particles_of_which_none_leads_to_a_mode(particles):

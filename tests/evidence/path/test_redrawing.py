@@ -46,7 +46,7 @@ def test_the_mean_weight_is_the_evidence(linear):
 def test_draws_about_somewhere_else_are_not_enough(linear):
     model, rows, laplace, _ = linear
     narrow = laplace._replace(precision=100 * laplace.precision)
-    elsewhere = laplace._replace(mode=laplace.mode + 1.0)
+    elsewhere = laplace._replace(centre=laplace.centre + 1.0)
     for wrong in (narrow, elsewhere):
         draws = weighted_draws(model, rows, Proposal((wrong,)), np.random.default_rng(0), COUNT, 32)
         assert not is_enough(draws, COUNT)
@@ -99,7 +99,9 @@ def test_one_mode_is_followed_only_where_no_particle_shows_another(linear, symme
     particles = Proposal((laplace,)).draw(np.random.default_rng(0), COUNT)
     found = only_mode(one, rows, Population(None, particles, np.zeros(COUNT)))
     assert found is not None and len(found.components) == 1
-    np.testing.assert_allclose(found.components[0].mode, laplace.mode, atol=2e-3)  # a tenth of a deviation
+    np.testing.assert_allclose(
+        found.components[0].centre, laplace.centre, atol=2e-3
+    )  # a tenth of a deviation
 
     model, y = symmetric
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)

@@ -71,7 +71,7 @@ def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarr
         factor = np.linalg.inv(np.linalg.cholesky(modes[0].precision)).T
         generator = host_generator(key_draw)
         starts = np.asarray(Proposal(modes).draw(generator, NUM_CHAINS), np.float64)
-        return Frame(modes[0].mode, factor), starts  # pyright: ignore[reportArgumentType]
+        return Frame(modes[0].centre, factor), starts  # pyright: ignore[reportArgumentType]
     few = rows.sample(FEW_ROWS)
     starts = [climb(model, few, start) for start in likely_draws(model, few, key_draw)[:NUM_CHAINS]]
     if not starts:

@@ -35,7 +35,13 @@ TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are t
 WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
 NEAR_COPIES = 24  # copies of a draw up to which all count
 STARTS = 5  # of k-means, of which the best counts
+MOST_PARAMETERS = 100  # since the covariance of more is not known from so few draws
 NUM_STEPS = 10  # of expectation maximisation on particles
+
+
+def is_learnable(model: BoundModel) -> bool:
+    """Whether a proposal can be learnt: not if there are too many parameters."""
+    return model.num_parameters <= MOST_PARAMETERS
 
 
 def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | None:

@@ -1,6 +1,7 @@
 """The proposal of importance sampling: a mixture of Student t's at the posterior modes.
 
-One mode is enough for most models. Otherwise, particles annealed from the prior show where to
+With many parameters they are moved from the modes to the means (`means`). One mode is enough for
+most models. Otherwise, particles annealed from the prior show where to
 search: Newton's method from several of them finds more modes. Where these are not enough, a
 mixture is learnt from the particles (`learning`).
 """
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
+from evidentia.posterior.means import about_mean, is_apart
 from evidentia.posterior.modes import distinct, newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
@@ -94,16 +96,27 @@ class Proposal(NamedTuple):
         return np.stack(terms)
 
 
-def about_one_mode(model: BoundModel, rows: Rows, particles: Particles) -> Proposal | None:
+def at_modes(
+    model: BoundModel, rows: Rows, modes: tuple[LocalGaussian, ...], generator: np.random.Generator
+) -> Proposal:
+    """A proposal at modes, or at the means about them where these differ."""
+    if is_apart(model, rows):
+        modes = tuple(about_mean(model, rows, mode, generator) for mode in modes)
+    return Proposal(modes)
+
+
+def about_one_mode(
+    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
+) -> Proposal | None:
     """A proposal at the mode nearest to the mean of the particles; None if there is none."""
-    return _about(model, [newton(model, rows, particles.mean)])
+    return _about(model, rows, [newton(model, rows, particles.mean)], generator)
 
 
 def about_many_modes(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
 ) -> Proposal | None:
     """A proposal at the modes nearest to some of the particles; None if there are none."""
-    return _about(model, _from_particles(model, rows, particles, generator))
+    return _about(model, rows, _from_particles(model, rows, particles, generator), generator)
 
 
 def with_more_rows(
@@ -118,10 +131,10 @@ def with_more_rows(
 
     If it had several modes, the search for new ones also starts from some of the particles.
     """
-    found = [newton(model, rows, mode.mode, growth * mode.precision) for mode in proposal.components]
+    found = [newton(model, rows, mode.centre, growth * mode.precision) for mode in proposal.components]
     if len(proposal.components) > 1:
         found += _from_particles(model, rows, particles, generator)
-    return _about(model, found)
+    return _about(model, rows, found, generator)
 
 
 def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:
@@ -130,6 +143,8 @@ def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | N
     return [newton(model, rows, start) for start in particles.positions[chosen]]
 
 
-def _about(model: BoundModel, found: list[LocalGaussian | None]) -> Proposal | None:
+def _about(
+    model: BoundModel, rows: Rows, found: list[LocalGaussian | None], generator: np.random.Generator
+) -> Proposal | None:
     modes = distinct(model, found)
-    return Proposal(modes) if modes else None
+    return at_modes(model, rows, modes, generator) if modes else None

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.path.learning import fitted, learn, with_modes
+from evidentia.evidence.path.learning import fitted, is_learnable, learn, with_modes
 from evidentia.evidence.path.population import Population, host_generator, split_key
 from evidentia.evidence.path.proposal import (
     Particles,
@@ -29,6 +29,7 @@ from evidentia.evidence.path.proposal import (
     with_more_rows,
 )
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold, symmetrised
 
@@ -116,10 +117,9 @@ def _richer_and_richer(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
 ) -> Iterator[Proposal | None]:
     """Proposals about one mode, about many, learnt from the particles; each only if asked for."""
-    yield (proposal := about_one_mode(model, rows, particles))
+    yield (proposal := about_one_mode(model, rows, particles, generator))
     yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
-    fit = fitted(particles, generator)
-    if fit is not None:
+    if is_learnable(model) and (fit := fitted(particles, generator)):
         yield learn(model, rows, with_modes(fit, proposal, particles), generator, count)
 
 
@@ -155,7 +155,7 @@ def _at_modes_of_more_rows(
     if rows.num_observations * model.num_parameters <= CHECKED:
         return None
     proposal = proposal._replace(is_checked=False)
-    if not is_enough(draws, count):
+    if not is_enough(draws, count) and is_learnable(model):
         proposal = learn(model, rows, proposal, generator, count)
         draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
@@ -169,17 +169,17 @@ def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal
     each of them: then it has no other mode there, and Newton's method follows this one.
     """
     particles = weighted_particles(model, population)
-    proposal = about_one_mode(model, rows, particles)
-    if proposal is None:
+    mode = newton(model, rows, particles.mean)
+    if mode is None:
         return None
-    mode, highest, rises = proposal.components[0].mode, np.inf, np.zeros(len(particles.share), bool)
+    highest, rises = np.inf, np.zeros(len(particles.share), bool)
     for share in np.linspace(0.0, 1.0, ON_LINE):
-        positions = jnp.asarray(mode + share * (particles.positions - mode), jnp.float32)
+        positions = jnp.asarray(mode.centre + share * (particles.positions - mode.centre), jnp.float32)
         deviations, offset = rows.log_likelihoods(model, positions)
         heights = deviations + offset + model.log_priors(positions)
         rises |= ~(heights < highest + ROUNDING)
         highest = heights
-    return proposal if particles.share @ rises < MISSED else None
+    return Proposal((mode,)) if particles.share @ rises < MISSED else None
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
