@@ -5,6 +5,7 @@ from experiments import (
     distribution_shift,
     error_model,
     evidence_against_rows,
+    jala_em_bounds,
     kernel_trajectories,
     latent_features,
     nested_sampling_agreement,
@@ -28,5 +29,6 @@ EXPERIMENTS = {
         polynomial_order.EXPERIMENT,
         neural_network.EXPERIMENT,
         latent_features.EXPERIMENT,
+        jala_em_bounds.EXPERIMENT,
     )
 }

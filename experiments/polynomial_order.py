@@ -252,6 +252,9 @@ def judge(record):
     by_chance = int(binom.ppf(0.99, len(rows), 2 * norm.sf(2)))  # exceeded by chance once in a hundred
     agrees = bool(np.all(outside <= by_chance) and advantage[0] <= 2 * advantage[1])
     mean = {name: np.mean([row["error"][name][0] for row in rows]) for name in CHOICES}
+    printed = np.mean(
+        [np.reshape(PUBLISHED[row["order"]], (2, 3))[:, ROWS.index(row["rows"])] for row in rows], axis=0
+    )
     below = np.mean([row["too_high"]["ols_bic"][0] for row in rows])
     lost = record["literal"]
     first = next(
@@ -262,7 +265,8 @@ def judge(record):
     )
     return Verdict(
         agrees,
-        f"Over {len(rows)} settings the mean absolute error of JALA-EM is {mean['jala_em']:.2f}, of OLS + BIC {mean['ols_bic']:.2f}, of the "
+        f"Over {len(rows)} settings the mean absolute error of JALA-EM is {mean['jala_em']:.2f} (printed {printed[0]:.2f}), of OLS + BIC "
+        f"{mean['ols_bic']:.2f} ({printed[1]:.2f}), of the "
         f"exact evidence at JALA-EM's θ {mean['exact_value']:.2f} and at its maximum {mean['exact_maximum']:.2f}. JALA-EM minus OLS + BIC, "
         f"repeat by repeat: {advantage[0]:+.3f} ± {advantage[1]:.3f}; beyond two standard errors it is better in {better} settings and worse "
         f"in {worse}. {outside[0]} of JALA-EM's and {outside[1]} of BIC's errors are more than two joint standard errors from the printed "

@@ -5,15 +5,18 @@ python -m experiments.report DIR        # of the results in a folder, without ru
 
 import argparse
 import base64
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
+from PIL import Image
 
 from experiments.catalogue import EXPERIMENTS
 from experiments.execute import Outcome, cell, load
 
 FILE_NAME = "report.html"
+THUMBNAIL = 288, 288  # pixels
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome], not_run: Mapping[str, str]) -> Path:
@@ -48,10 +51,25 @@ def _section(outcome: Outcome) -> dict:
         "seconds": f"{about['seconds']:,.0f} s",
         "made": f"{about['date']}, {about['machine']}, {versions}",
         "note": about.get("note"),
-        "png": base64.b64encode(outcome.picture.read_bytes()).decode("ascii"),
+        "png": _encoded(outcome.picture.read_bytes()),
+        "thumbnail": _encoded(_thumbnail(outcome.picture)),
         "header": list(rows[0]) if rows else [],
         "rows": [[(cell(value), "" if value is None else value) for value in row.values()] for row in rows],
     }
+
+
+def _thumbnail(picture: Path) -> bytes:
+    """A small copy of a picture, as PNG."""
+    with Image.open(picture) as image:
+        small = image.convert("RGB")
+        small.thumbnail(THUMBNAIL)
+        written = io.BytesIO()
+        small.save(written, "PNG")
+    return written.getvalue()
+
+
+def _encoded(png: bytes) -> str:
+    return base64.b64encode(png).decode("ascii")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from experiments import error_model as experiment
+from experiments import error_model_runs as runs
 from experiments import error_models
 
 pytestmark = pytest.mark.experiments
@@ -28,8 +29,8 @@ def test_the_exact_evidence_is_that_of_a_gaussian_vector():
 
 def test_a_few_repeats_know_their_evidence_on_the_way():
     data = error_models.simulate("gaussian", 200, 6, seed=0)
-    start = experiment.starts("gaussian", data, seed=0)["published"]
-    record = experiment.against_exact(experiment.climb("gaussian", data, start, 0, num_steps=50), data)
+    start = runs.starts("gaussian", data, seed=0)["published"]
+    record = runs.against_exact(runs.climb("gaussian", data, start, 0, num_steps=50), data)
     first, last = np.array(record["log_evidence_errors"]).T
     assert record["steps"] == [0, 50] and np.allclose(first, 0, atol=1e-3)
     assert abs(last.mean()) < 4 * last.std(ddof=1) / np.sqrt(6)
@@ -46,16 +47,16 @@ def test_importance_sampling_is_exact_for_gaussian_errors():
 
 def test_student_errors_have_their_evidence_without_the_prior_of_the_degrees_of_freedom():
     data = error_models.simulate("student", 200, 4, seed=0)
-    start = experiment.starts("student", data, seed=0)
-    errors = experiment.end_errors(experiment.climb("student", data, start["importance"], 0, 50), data, 0)
+    start = runs.starts("student", data, seed=0)
+    errors = runs.end_errors(runs.climb("student", data, start["importance"], 0, 50), data, 0)
     assert abs(np.mean(errors)) < 4 * np.std(errors, ddof=1) / np.sqrt(4) + 0.01
-    thetas, _ = experiment.climb("student", data, start["importance"], 0, 50)
-    assert np.all(thetas[..., 2] <= experiment.UPPER[2])
+    thetas, _ = runs.climb("student", data, start["importance"], 0, 50)
+    assert np.all(thetas[..., 2] <= runs.UPPER[2])
 
 
 def test_short_chains_end_wider_than_the_posterior():
     data = first(error_models.simulate("student", 500, 1, seed=0))
-    theta = jnp.asarray(experiment.THETA0["student"])
+    theta = jnp.asarray(runs.THETA0["student"])
     chains = error_models.short_chains("student", jax.random.key(0), theta, 400, data)
     exact, _ = error_models.by_importance("student", theta, data, 400, np.random.default_rng(0))
     assert np.std(chains) > 1.5 * np.std(exact - exact.mean(0)) and np.std(chains - exact.mean(0)) < 1
