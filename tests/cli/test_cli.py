@@ -591,3 +591,15 @@ def test_an_error_in_a_later_chunk_writes_the_results_before_it(run, linear, tmp
     assert "Note: Rows are numbered in random order" in err
     assert err.endswith("Error: the log-likelihood of rows 500 to 999 is NaN\n")
     assert (tmp_path / "out" / "results.json").exists()
+
+
+def test_an_empty_folder_name_is_refused(run, linear):
+    code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", ""))
+    assert (code, out) == (2, "") and "the name of a folder is empty" in err
+
+
+def test_files_of_others_are_not_replaced(run, linear, tmp_path):
+    (tmp_path / "results.json").write_text('{"mine": 1}')
+    code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path))
+    assert (code, out) == (2, "") and "results.json there was not written by evidentia" in err
+    assert (tmp_path / "results.json").read_text() == '{"mine": 1}'

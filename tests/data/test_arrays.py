@@ -1,5 +1,7 @@
 """Conversion to arrays: all supported containers, and errors for invalid data."""
 
+import warnings
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from evidentia.data.arrays import as_arrays, on_device, shuffled
-from evidentia.errors import DataError
+from evidentia.errors import DataError, EvidenceWarning
 
 
 @pytest.mark.parametrize("container", [list, np.asarray, jnp.asarray, pd.Series, pl.Series, pa.array])
@@ -98,3 +100,39 @@ def test_shuffled_rows_are_the_same_rows_together(count):
         assert np.array_equal(again, found["y"]) and not np.array_equal(other, found["y"])
         # The first tenth is spread over all rows.
         assert abs(found["y"][: count // 10 + 1].mean() / count - 0.5) < (0.5 if count < 100 else 0.02)
+
+
+def test_rows_that_pandas_labels_differently_are_refused():
+    table = pd.DataFrame({"x": np.arange(5.0), "y": np.arange(5.0)})
+    shuffled_x = table["x"].sample(frac=1, random_state=0)
+    message = (
+        r"data\['x'\] and data\['y'\] label their rows differently: .* begin with \[2, 0, 1\] and \[0, 1, 2\]"
+    )
+    with pytest.raises(DataError, match=message):
+        as_arrays({"x": shuffled_x, "y": table["y"]})
+    with pytest.raises(DataError, match=r"data\[0\] and data\[1\] label their rows differently"):
+        as_arrays((shuffled_x, table["y"]))
+    paired = as_arrays({"x": shuffled_x, "y": table["y"].loc[shuffled_x.index]})
+    np.testing.assert_array_equal(paired["x"], paired["y"])
+    as_arrays({"x": shuffled_x.to_numpy(), "y": table["y"]})  # without labels, by position
+
+
+def test_masked_values_are_refused():
+    values = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(DataError, match=r"data\['y'\] has 1 masked values"):
+        as_arrays({"y": values})
+    np.testing.assert_array_equal(as_arrays(np.ma.masked_array([1.0, 2.0])), [1.0, 2.0])
+
+
+def test_variation_that_float32_cannot_hold_is_refused():
+    noise = np.random.default_rng(0).standard_normal((100, 2))
+    with pytest.raises(DataError, match=r"data\['x'\], column 1, has values up to 1e\+09 that vary by only"):
+        as_arrays({"x": noise + np.array([0.0, 1e9])})
+    with pytest.raises(DataError, match="float32 has steps of 64 there. Subtract a constant first"):
+        as_arrays((1e9 + 30 * noise[:, 0]).astype(np.float32))
+    with pytest.warns(EvidenceWarning, match="float32 has steps of 0.0625 there"):
+        as_arrays(1e6 + noise[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for harmless in (1e4 + noise, np.full(10, 1e9), np.zeros((0, 2)), np.full(3, np.nan), noise * 1e30):
+            as_arrays(harmless, allow_nan=True, min_rows=0)

@@ -10,6 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from evidentia.comparison import compare
+from evidentia.errors import ConfigurationError
+from evidentia.report import folder as folder_module
 from evidentia.report import results_dict, write_results
 from tests.evidence_factory import make_evidence
 
@@ -145,3 +147,50 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
     assert "Stopped before the end of the data: softmax." in (tmp_path / "index.html").read_text(
         encoding="utf-8"
     )
+
+
+def test_names_that_would_share_a_file_are_refused(tmp_path):
+    evidences = {"a b": make_evidence(-1.0), "A_b": make_evidence(-2.0)}
+    with pytest.raises(ConfigurationError, match="'a b' and 'A_b' would be the same in file names"):
+        write_results(tmp_path, evidences, compare(evidences), title="two")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fails_at", range(1, 7))
+def test_a_write_that_fails_leaves_each_file_old_or_new(tmp_path, monkeypatch, fails_at):
+    old, new = {"one": make_evidence(-1.0)}, {"one": make_evidence(-3.0)}
+    write_results(tmp_path, old, compare(old), title="old")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    whole = tmp_path / "whole"
+    write_results(whole, new, compare(new), title="new")
+    calls, replace = 0, folder_module.os.replace
+
+    def full(source, target):
+        nonlocal calls
+        calls += 1
+        if calls == fails_at:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(folder_module.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_results(tmp_path, new, compare(new), title="new")
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert set(found) == set(before)  # nothing half-written is left
+    changed = [name for name in found if found[name] != before[name]]
+    assert len(changed) <= fails_at - 1
+    # The page has the time at which it was made.
+    assert all(found[name] == (whole / name).read_bytes() for name in changed if name != "index.html")
+
+
+def test_files_of_others_are_known(tmp_path):
+    assert folder_module.not_ours(tmp_path) is None
+    (tmp_path / "index.html").write_text("<html>mine</html>")
+    assert folder_module.not_ours(tmp_path) == tmp_path / "index.html"
+    (tmp_path / "index.html").unlink()
+    evidences = {"one": make_evidence(-1.0)}
+    write_results(tmp_path, evidences, compare(evidences), title="one")
+    assert folder_module.not_ours(tmp_path) is None
+    for content in ('{"mine": 1}', "[]", "not JSON", "[" * 100_000):
+        (tmp_path / "results.json").write_text(content)
+        assert folder_module.not_ours(tmp_path) == tmp_path / "results.json"

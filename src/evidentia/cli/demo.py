@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from evidentia.cli import output
-from evidentia.cli.options import CompilationCache, Quiet
+from evidentia.cli.options import CompilationCache, Quiet, folder_named
 from evidentia.errors import check_count, check_seed
 
 EXAMPLES = """[bold]Example[/bold]
@@ -25,7 +25,14 @@ def command(
     ] = 256,
     seed: Annotated[int, typer.Option(metavar="SEED", help="Seed of the data and the estimator.")] = 0,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            parser=folder_named,
+            help="Write results here; index.html shows them.",
+        ),
     ] = Path("evidentia-demo"),
     quiet: Quiet = False,
     compilation_cache: CompilationCache = None,

@@ -20,9 +20,20 @@ Missing = Annotated[
     Literal["error", "drop"], typer.Option(help="What to do with rows that have missing values.")
 ]
 Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same numbers.")]
+
+
+def folder_named(given: str) -> Path:
+    """The folder that an option names; an empty name would be the current folder."""
+    if not given.strip():
+        raise typer.BadParameter("the name of a folder is empty; for the current folder, write a dot.")
+    return Path(given).expanduser()
+
+
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="Write results here; index.html shows them."),
+    typer.Option(
+        "--out", "-o", metavar="DIR", parser=folder_named, help="Write results here; index.html shows them."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

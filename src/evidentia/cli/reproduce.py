@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evidentia.cli import output
+from evidentia.cli.options import folder_named
 from evidentia.errors import ConfigurationError, EvidentiaError, check_seed
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -32,7 +33,10 @@ def command(
         bool, typer.Option("--quick", help="Under a minute each, instead of the papers' settings.")
     ] = False,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Write numbers and pictures here.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", parser=folder_named, help="Write numbers and pictures here."
+        ),
     ] = Path("evidentia-reproduced"),
     data_dir: Annotated[
         Path | None,

@@ -1,5 +1,6 @@
 """Results of a command, for the terminal, `--json` and the folder of `--out`."""
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from evidentia.comparison import Comparison, compare
 from evidentia.display import text
 from evidentia.errors import ConfigurationError
 from evidentia.report import results_dict, write_results
+from evidentia.report.folder import not_ours
 from evidentia.result import Evidence
 
 
@@ -92,15 +94,21 @@ def make_folder(folder: Path) -> None:
     """Create the results folder before the work starts, so that errors appear early.
 
     Raises:
-        ConfigurationError: the folder cannot be created or written to.
+        ConfigurationError: the folder cannot be created or written to, or has a file of the same
+            name as a result that evidentia did not write.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".evidentia"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        foreign = not_ours(folder)
     except OSError as error:
         raise _cannot_write(folder, error) from error
+    if foreign is not None:
+        raise ConfigurationError(
+            f"--out {folder}: {foreign.name} there was not written by evidentia and would be replaced. Name another folder, or move "
+            "the file."
+        )
 
 
 def _cannot_write(folder: Path, error: OSError) -> ConfigurationError:

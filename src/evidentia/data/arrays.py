@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.errors import DataError
+from evidentia.errors import DataError, warn
 
 MIN_RUNS = 65_536  # of neighbouring rows that `shuffled` keeps together
+LOOKED_AT = 10_000  # rows whose range is compared with the spacing of float32
+FEW_STEPS, ENOUGH_STEPS = 8, 800  # of float32 in a column's range
 
 
 def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bool = False) -> Any:
@@ -28,12 +31,15 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bo
         An array, a tuple or a dict of arrays, in the structure of `data`.
 
     Raises:
-        DataError: too few rows, different lengths, values that are not numbers, NaN or infinities.
+        DataError: too few rows, different lengths, values that are not numbers, NaN or infinities,
+            masked values, pandas objects whose rows are labelled differently, or a column whose
+            variation float32 cannot hold (an EvidenceWarning if it is held coarsely).
 
     Example:
         >>> as_arrays({"y": [1, 2, 3]})
         {'y': array([1, 2, 3], dtype=int32)}
     """
+    _check_labels(data, name)
     if isinstance(data, tuple):
         arrays: Any = tuple(_as_array(value, f"{name}[{i}]", allow_nan) for i, value in enumerate(data))
         named = {f"{name}[{i}]": array for i, array in enumerate(arrays)}
@@ -123,7 +129,29 @@ def _column_names(table: Any) -> list[str]:
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
+def _check_labels(data: Any, name: str) -> None:
+    """Raise DataError if pandas objects label their rows differently: position pairs rows."""
+    members = (
+        enumerate(data) if isinstance(data, tuple) else data.items() if isinstance(data, Mapping) else ()
+    )
+    labels = {
+        f"{name}[{key!r}]": one.index
+        for key, one in members
+        if hasattr(one, "index") and hasattr(one, "iloc")
+    }
+    for (first, expected), (other, found) in pairwise(labels.items()):
+        if len(found) == len(expected) and not found.equals(expected):
+            raise DataError(
+                f"{first} and {other} label their rows differently: the pandas indexes begin with {list(expected[:3])} and {list(found[:3])}. "
+                "Bring them into one order, for example with .loc, or drop the labels with .to_numpy()."
+            )
+
+
 def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
+    if np.ma.is_masked(values):
+        raise DataError(
+            f"{argument} has {np.ma.count_masked(values)} masked values. Drop these rows, or fill them with .filled(value)."
+        )
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -146,6 +174,7 @@ def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
                 f"{argument} has {'' if allow_nan else 'NaN or '}infinite values in {bad.sum()} of {len(array)} rows (the first is row "
                 f"{bad.argmax()}). Drop or impute these rows."
             )
+        _check_digits(array, argument)
         return narrowed(array, np.float32, argument)
     return narrowed(array, np.int32, argument)
 
@@ -160,6 +189,34 @@ def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
                 f"{argument} has values outside the range of {np.dtype(dtype).name}: from {low} to {high}. Rescale it."
             )
     return np.ascontiguousarray(array, dtype)
+
+
+def _check_digits(array: np.ndarray, argument: str) -> None:
+    """Compare the range of each column with the spacing of float32 at its largest value.
+
+    Raises DataError if the range has few steps (`FEW_STEPS`), and warns below `ENOUGH_STEPS`. A
+    constant loses nothing that could matter.
+    """
+    if not array.size:
+        return
+    some = array[:: -(-len(array) // LOOKED_AT)]
+    columns = np.asarray(some, np.float64).reshape(len(some), -1)
+    low, high = np.fmin.reduce(columns), np.fmax.reduce(columns)  # ignore NaN
+    largest = np.minimum(np.fmax(np.abs(low), np.abs(high)), np.finfo(np.float32).max / 2)
+    spacing = np.spacing(largest.astype(np.float32)).astype(np.float64)
+    with np.errstate(over="ignore"):
+        steps = np.where(high > low, (high - low) / spacing, np.inf)
+    worst = int(np.argmin(steps))
+    if not steps[worst] < ENOUGH_STEPS:
+        return
+    column = f"{argument}, column {worst}," if array.ndim > 1 else argument
+    found = (
+        f"{column} has values up to {largest[worst]:.3g} that vary by only {high[worst] - low[worst]:.3g}; float32 has steps of {spacing[worst]:.3g} "
+        "there. Subtract a constant first, such as the mean."
+    )
+    if steps[worst] < FEW_STEPS:
+        raise DataError(found)
+    warn([found])
 
 
 def _check_lengths(named: Mapping[str, np.ndarray], name: str, min_rows: int) -> None:

@@ -1,7 +1,9 @@
 """A folder of results: numbers as JSON, trajectories as CSV and Parquet, pictures, a page."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from evidentia.comparison import Comparison
+from evidentia.errors import ConfigurationError
 from evidentia.report.page import render_page
 from evidentia.report.pictures import all_pictures, file_name
 from evidentia.result import Evidence
@@ -62,22 +65,64 @@ def write_results(
 
     Raises:
         OSError: the folder cannot be written to.
+        ConfigurationError: two names would be the same in file names.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    _check_file_names(evidences)
     results = results_dict(evidences, comparison, **about)
     numbers = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "results.json").write_text(numbers + "\n", encoding="utf-8")
+    replace_file(folder / "results.json", lambda path: path.write_text(numbers + "\n", encoding="utf-8"))
     for name, evidence in evidences.items():
         table = evidence.trajectory.to_arrow()
         stem = f"trajectory_{file_name(name)}"
-        pyarrow.csv.write_csv(table, folder / f"{stem}.csv")
-        pyarrow.parquet.write_table(table, folder / f"{stem}.parquet")
+        replace_file(folder / f"{stem}.csv", partial(pyarrow.csv.write_csv, table))
+        replace_file(folder / f"{stem}.parquet", partial(pyarrow.parquet.write_table, table))
     together, single = all_pictures(evidences, comparison)
     for picture in [together, *(picture for pictures in single.values() for picture in pictures)]:
         if picture is not None:
-            (folder / f"{picture.name}.png").write_bytes(picture.png)
+            replace_file(folder / f"{picture.name}.png", partial(_write_bytes, picture.png))
     page = render_page(
         evidences, comparison, together, single, title=results["title"], notes=results["notes"]
     )
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    replace_file(folder / "index.html", lambda path: path.write_text(page, encoding="utf-8"))
+
+
+def not_ours(folder: Path) -> Path | None:
+    """A file that `write_results` would replace but did not write; None if there is none."""
+    results, page = folder / "results.json", folder / "index.html"
+    if results.exists():
+        try:
+            found = json.loads(results.read_text("utf-8"))
+        except (ValueError, RecursionError):
+            return results
+        return None if isinstance(found, dict) and {"evidences", "version"} <= set(found) else results
+    if page.exists() and b'content="evidentia"' not in page.read_bytes():
+        return page
+    return None
+
+
+def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file under another name, then rename it: a full disk leaves the old one whole."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        write(new)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _write_bytes(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+
+
+def _check_file_names(names: Iterable[str]) -> None:
+    """Raise ConfigurationError if two names become the same file name."""
+    taken: dict[str, str] = {}
+    for name in names:
+        # Some file systems do not tell capitals apart.
+        other = taken.setdefault(file_name(name).lower(), name)
+        if other != name:
+            raise ConfigurationError(
+                f"the names {other!r} and {name!r} would be the same in file names ({file_name(name)}). Rename one."
+            )

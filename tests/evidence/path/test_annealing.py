@@ -31,3 +31,12 @@ def test_the_reverse_path_refuses_a_particle_that_was_moved_out_of_the_support()
             Window(arrays, 0, 2),
             is_reverse=True,
         )
+
+
+@pytest.mark.parametrize("method", [ev.SGAIS(num_particles=16), ev.SMC(num_particles=8, target_ess=0.95)])
+def test_a_long_path_says_so_early(method):
+    model = ev.models.linear_regression(num_features=1)
+    data, _ = model.simulate(100, 0)
+    far = {**data, "y": data["y"] + np.float32(300.0)}
+    with pytest.warns(ev.EvidenceWarning, match="the path .* of rows 0 to 99 is long: after 50 steps"):
+        ev.estimate(model, far, method=method)

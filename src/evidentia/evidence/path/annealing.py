@@ -17,13 +17,16 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia import weights
-from evidentia.errors import EstimationError
+from evidentia.errors import EstimationError, warn
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
 from evidentia.evidence.path.population import Population, reweighted
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
+
+LONG = 50  # steps after which a path that has hardly begun is called long
+HARDLY = 0.05  # temperature
 
 
 def anneal(
@@ -49,6 +52,7 @@ def anneal(
             settings, model, population, past, chunk, done, is_reverse=is_reverse
         )
         infos.append(info)
+        _warn_if_long(len(infos), done, chunk)
     return population, infos
 
 
@@ -88,7 +92,20 @@ def temper(
             settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
         )
         found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
+        if stops is None:
+            _warn_if_long(len(found.steps), done, rows)
         yield found
+
+
+def _warn_if_long(num_steps: int, done: float, rows: Window) -> None:
+    """Say early that a path takes long: steps grow as the distance of the data from the prior."""
+    if num_steps == LONG and done < HARDLY:
+        warn(
+            [
+                f"the path from the prior to the posterior of {rows.span} is long: after {num_steps} steps of moves its temperature is {done:.2g} of 1. "
+                "The data lie far from what the prior expects: centre or scale them, or widen the prior."
+            ]
+        )
 
 
 def anneal_step(
