@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -159,15 +161,37 @@ def _drive(run: _ArrayRun | _SourceRun, report: Callable[[Update], None]) -> tup
     except EvidentiaError as error:
         error.evidence = run.evidence(completed=False)
         raise
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        asked = re.search(r"(\d+) bytes", str(error))
+        size = f" of {int(asked[1]) / 2**30:,.1f} GiB" if asked else ""
+        raise EstimationError(
+            f"there is not enough memory: an array{size} was asked for. Use fewer particles, or a smaller part of the data."
+        ) from error
     evidence = run.evidence(completed=True)
     assert evidence is not None
     return evidence, []
+
+
+def _check_memory(method: Method, bound: BoundModel) -> None:
+    """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
+    if not hasattr(os, "sysconf"):
+        return
+    needed = getattr(method, "num_particles", 0) * bound.num_parameters * 4  # float32
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available:
+        raise ConfigurationError(
+            f"num_particles={method.num_particles:,} would need {needed / 2**30:,.0f} GiB for positions alone; this machine has "
+            f"{available / 2**30:,.0f} GiB. Use fewer."
+        )
 
 
 class _ArrayRun:
     """A run over arrays in memory."""
 
     def __init__(self, bound: BoundModel, rows: Window, seed: int, started: float, method: Method):
+        _check_memory(method, bound)
         self._bound, self._rows, self._seed = bound, rows, seed
         self._started, self._method = started, method
         self._history: list[Update] = []

@@ -10,6 +10,7 @@ import sys
 import threading
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -603,3 +604,65 @@ def test_files_of_others_are_not_replaced(run, linear, tmp_path):
     code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path))
     assert (code, out) == (2, "") and "results.json there was not written by evidentia" in err
     assert (tmp_path / "results.json").read_text() == '{"mine": 1}'
+
+
+def test_a_header_in_another_encoding_is_named(run, tmp_path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes("größe,y\n1,2\n2,3\n".encode("latin-1"))
+    code, out, err = run(*estimate(path, "-m", "linear", "-t", "y"))
+    assert (code, out) == (2, "") and "is not UTF-8 text: its header has the byte 0xf6" in err
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(run, tmp_path):
+    path = tmp_path / "red.csv"
+    path.write_text("a\x1b[31mb,y\n1,2\n2,3\n3,5\n")
+    code, out, err = run(*estimate(path, "-m", "linear", "-t", "y"))
+    assert code == 0 and "a[31mb" in out and "\x1b" not in out + err
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("~nobody-of-this-name/x.csv", "there is no user 'nobody-of-this-name'"),
+        ("a" * 5000 + ".csv", "File name too long"),
+        (":smile:.csv", ":smile:.csv does not exist"),
+    ],
+)
+def test_odd_names_of_files_are_named_in_one_message(run, name, message):
+    code, out, err = run(*estimate(name, "-m", "linear", "-t", "y"))
+    assert (code, out) == (2, "") and message in err and len(err) < 1000
+
+
+def test_too_many_particles_for_the_memory_say_so(run, linear):
+    code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--num-particles", 10**12))
+    assert (code, out) == (2, "") and "num_particles=1,000,000,000,000 would need 14,901 GiB" in err
+
+
+def test_an_array_that_does_not_fit_says_so(monkeypatch, linear):
+    def run(self, model, rows, key):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 73014445060 bytes.")
+        yield
+
+    monkeypatch.setattr(ev.Laplace, "run", run)
+    with pytest.raises(ev.EstimationError, match=r"not enough memory: an array of 68\.0 GiB was asked for"):
+        ev.estimate(
+            ev.models.linear_regression(1), {"x": np.zeros((3, 1)), "y": np.zeros(3)}, method=ev.Laplace()
+        )
+
+
+@pytest.mark.parametrize("stdout, needed", [("ascii", b"+-"), ("utf-8", "±".encode())])
+def test_every_encoding_of_the_terminal_is_written(linear, stdout, needed):
+    words = [sys.executable, "-m", "evidentia", *map(str, estimate(linear[0], "-m", "linear", "-t", "y"))]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": stdout})
+    assert done.returncode == 0 and needed in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_results_are_kept_if_standard_output_is_full(linear, tmp_path):
+    words = [sys.executable, "-m", "evidentia", *map(str, estimate(linear[0], "-m", "linear", "-t", "y"))]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*words, "--out", str(tmp_path)], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2 and "standard output: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr and (tmp_path / "results.json").exists()

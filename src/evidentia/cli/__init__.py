@@ -66,10 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # JAX 0.9 logs false alarms when it loads programs from the compilation cache
     # (openxla/xla#44565); real errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    output.write_any_text()
     try:
         app(args=arguments, prog_name="evidentia")
     except EvidentiaError as error:
         output.show_error(str(error))
+        return 2
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, a name that is too long
+        where = f"{str(error.filename)[:200]}: " if error.filename else "standard output: "
+        output.show_error(f"{where}{error.strerror or error}.")
         return 2
     except SystemExit as stop:  # from typer: 0, 2 after a usage error, 130 after Ctrl-C
         return stop.code if isinstance(stop.code, int) else 1

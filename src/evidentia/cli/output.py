@@ -1,5 +1,7 @@
 """Output of the commands: results on stdout, everything else on stderr."""
 
+import codecs
+import io
 import json
 import sys
 import warnings
@@ -12,6 +14,34 @@ from rich.console import Console
 from rich.table import Table
 
 from evidentia.errors import EvidenceWarning
+
+# Text from files could move the cursor or change colours.
+CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
+ASCII = {"±": "+-", "−": "-", "–": "-", "…": "...", "·": "*", "²": "2", "×": "x"}
+
+
+def plain_console(*, stderr: bool = False) -> Console:
+    """A console that prints text as it is: no markup, no emoji codes, no highlights."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def plain(text: str) -> str:
+    """Text without control characters, other than tabs and line ends."""
+    return text.translate(CONTROLS)
+
+
+def write_any_text() -> None:
+    """Let streams that know only some characters, as in the C locale, write others in ASCII."""
+
+    def in_ascii(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return "".join(ASCII.get(char, "?") for char in error.object[error.start : error.end]), error.end
+
+    codecs.register_error("evidentia-ascii", in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="evidentia-ascii")
 
 
 def show_error(message: str) -> None:
@@ -31,13 +61,13 @@ def show_experiments(experiments: Iterable[Any]) -> None:
     table.add_column("reproduces")
     for experiment in experiments:
         table.add_row(experiment.name, f"{experiment.title}: {experiment.reproduces}")
-    Console(highlight=False, markup=False).print(table)
+    plain_console().print(table)
 
 
 def show_line(line: str, style: str = "") -> None:
     """Print a line of text on stdout, wrapped only on a terminal."""
-    console = Console(highlight=False)
-    console.print(line, style=style or None, markup=False, soft_wrap=not console.is_terminal)
+    console = plain_console()
+    console.print(plain(line), style=style or None, soft_wrap=not console.is_terminal)
 
 
 def show_written(folder: Path) -> None:
@@ -69,6 +99,6 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def _say(label: str, style: str, message: str) -> None:
-    console = Console(stderr=True, highlight=False)
-    console.print(f"[{style}]{label}:[/] ", end="")
-    console.print(message, markup=False, soft_wrap=not console.is_terminal)
+    console = plain_console(stderr=True)
+    console.print(f"{label}: ", style=style, end="")
+    console.print(plain(message), soft_wrap=not console.is_terminal)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from evidentia.cli import output
@@ -64,11 +63,11 @@ def show_comparison(comparison: Comparison) -> None:
     for index, name in enumerate(header):
         table.add_column(name, justify="right" if index else "left", no_wrap=bool(index), overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    console = Console(highlight=False, markup=False)
+        table.add_row(*map(output.plain, row))
+    console = output.plain_console()
     console.print(table)
     console.print()
-    console.print(comparison.conclusion)
+    console.print(output.plain(comparison.conclusion))
 
 
 def show_evidence(evidence: Evidence) -> None:
@@ -87,7 +86,7 @@ def show_evidence(evidence: Evidence) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in rows.items():
         grid.add_row(name, value)
-    Console(highlight=False, markup=False).print(grid)
+    output.plain_console().print(grid)
 
 
 def make_folder(folder: Path) -> None:

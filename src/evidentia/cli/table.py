@@ -11,6 +11,7 @@ import numpy as np
 from evidentia.cli.columns import arrays_of, features_of, listed, types_of
 from evidentia.data.sources import CsvSource, Missing, ParquetSource, Source, open_source
 from evidentia.data.sources.columns import gathered
+from evidentia.data.sources.paths import in_home
 from evidentia.errors import ConfigurationError, DataError
 
 MOST_BYTES = 2**30  # largest file to read into memory
@@ -102,7 +103,7 @@ class Table:
 
 def is_read_once(file: str) -> bool:
     """Whether a name means several files, a folder, or a file too large for memory."""
-    path = Path(file).expanduser()
+    path = in_home(file)
     if path.is_file():
         return path.stat().st_size > MOST_BYTES
     return path.is_dir() or any(mark in file for mark in "*?[")

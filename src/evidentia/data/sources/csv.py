@@ -168,8 +168,15 @@ def _parsed(
     read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
     convert = arrow_csv.ConvertOptions(include_columns=list(types or ()), column_types=types)
     try:
-        return arrow_csv.read_csv(io.BytesIO(text), read_options=read, convert_options=convert)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+        table = arrow_csv.read_csv(io.BytesIO(text), read_options=read, convert_options=convert)
+        list(table.column_names)  # decodes them
+        return table
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 text: its header has the byte {error.object[error.start]:#x}, as in Latin-1 or Windows-1252. Save it as "
+            "UTF-8, for example with: iconv -f WINDOWS-1252 -t UTF-8."
+        ) from error
+    except pa.ArrowException as error:
         raise _unreadable(path, header, row, error) from error
 
 

@@ -27,13 +27,22 @@ def expanded(paths: Paths) -> list[Path]:
         or not given
     ):
         raise ConfigurationError(f"paths must be a path, a pattern, or a list of these; got {paths!r}.")
-    found = [path for pattern in given for path in _matches(Path(pattern).expanduser())]
+    found = [path for pattern in given for path in _matches(in_home(pattern))]
     counts = Counter(path.resolve() for path in found)
     if twice := [str(path) for path, count in counts.items() if count > 1]:
         raise DataError(
             f"{', '.join(twice[:5])}: named more than once; its rows would be counted more than once."
         )
     return found
+
+
+def in_home(path: str | Path) -> Path:
+    """The path with ~ replaced by the home folder. Raises DataError for an unknown user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        user = Path(path).parts[0]
+        raise DataError(f"{path}: there is no user {user[1:]!r} whose home folder {user} could be.") from None
 
 
 def _matches(path: Path) -> list[Path]:
