@@ -194,3 +194,10 @@ def test_files_of_others_are_known(tmp_path):
     for content in ('{"mine": 1}', "[]", "not JSON", "[" * 100_000):
         (tmp_path / "results.json").write_text(content)
         assert folder_module.not_ours(tmp_path) == tmp_path / "results.json"
+
+
+@pytest.mark.parametrize("name", ["$\\frac{$", "a$b$c", "漢字"])
+def test_names_are_not_mathematics(tmp_path, recwarn, name):
+    evidences = {name: make_evidence(-1.0), "other": make_evidence(-2.0)}
+    write_results(tmp_path, evidences, compare(evidences), title=name)
+    assert (tmp_path / "index.html").exists() and not recwarn.list

@@ -23,6 +23,11 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F
 LINE_STYLES = ("-", "--", "-.", ":")
 
 
+def verbatim(name: str) -> str:
+    """A name of the user's, in which Matplotlib would read mathematics between dollars."""
+    return name.replace("$", r"\$")
+
+
 def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes:
     """Plot log evidence per observation, with two standard errors, against the number of rows.
 
@@ -37,7 +42,7 @@ def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes
     ax.plot(counts, value, color=COLORS[0], marker="o" if len(counts) < 30 else "", markersize=4)
     ax.fill_between(counts, value - 2 * error, value + 2 * error, color=COLORS[0], alpha=0.25, linewidth=0)
     ax.set_ylabel("log evidence per observation (nats)")
-    ax.set_title(title, loc="left", fontsize="medium")
+    ax.set_title(verbatim(title), loc="left", fontsize="medium")
     _plain_numbers(ax.yaxis)
     _count_axis(ax, counts)
     return ax
@@ -76,7 +81,7 @@ def draw_comparison(
     factor_error = np.hypot(errors, errors[0])
     factor_error[0] = 0.0
     for i, (name, style) in enumerate(zip(trajectories, _styles(), strict=False)):
-        _line_with_band(upper, counts, factor[i], factor_error[i], label=name, **style)
+        _line_with_band(upper, counts, factor[i], factor_error[i], label=verbatim(name), **style)
         _line_with_band(lower, counts, probability[i], probability_error[i], limits=(0, 1), **style)
     _factor_axis(upper, factor)
     lower.set_ylabel("model probability")
@@ -104,7 +109,7 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
     ax.hlines(place, low, high, color=COLORS[0], linewidth=1.2, label="90% interval")
     ax.hlines(place, lower, upper, color=COLORS[0], linewidth=4, label="50% interval")
     ax.plot(median, place, "o", color="white", markeredgecolor=COLORS[0], markersize=5, label="median")
-    ax.set_yticks(place, [summary.name for summary in summaries])
+    ax.set_yticks(place, [verbatim(summary.name) for summary in summaries])
     ax.set_ylim(len(summaries) - 0.4, -0.6)
     left_out = f" (the first {limit} of {total})" if total > limit else ""
     ax.set_xlabel(f"parameter value{left_out}")
@@ -138,7 +143,7 @@ def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
     ax.set_yticks([0, 1], ["reverse\n(from above)", "forward\n(from below)"])
     ax.set_ylim(-0.6, 1.6)
     ax.set_xlabel(f"log evidence (nats from {middle:,.2f})".replace("-", "−"))
-    ax.set_title(title, loc="left", fontsize="medium", pad=24)
+    ax.set_title(verbatim(title), loc="left", fontsize="medium", pad=24)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2, frameon=False)
     _plain_numbers(ax.xaxis)
     _tidy(ax)

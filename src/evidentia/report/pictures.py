@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -90,5 +91,7 @@ def file_name(name: str) -> str:
 
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130, facecolor="white")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts that the font lacks
+        figure.savefig(buffer, format="png", dpi=130, facecolor="white")
     return buffer.getvalue()
