@@ -153,7 +153,7 @@ def draw(record: Record) -> Figure:
     for ax in (bottom, below, theta):
         ax.set_xlabel("step")
     for ax in (below, theta):
-        ax.set_yscale("log")
+        ax.set_ylim(0)
     for ax in (top, bottom, first, below, theta, second):
         ax.spines[["top", "right"]].set_visible(False)
     figure.legend(*top.get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)

@@ -185,7 +185,8 @@ def draw(record):
         settled.plot(count, [row["settled"][0] for row in rows], label=label, **look)
     settled.plot(count, [row["settled_bound"] for row in rows], color="black", linestyle="--", label="bound")
     settled.set(xscale="log", yscale="log", xlabel="particles", ylabel="the same after convergence")
-    settled.legend(frameon=False)
+    settled.set_ylim(1e-6)
+    settled.legend(frameon=False, loc="lower left", ncols=2)
     for axes in (way, settled):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
