@@ -22,11 +22,14 @@ Missing = Annotated[
 Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same numbers.")]
 
 
-def folder_named(given: str) -> Path:
-    """The folder that an option names; an empty name would be the current folder."""
-    if not given.strip():
+def folder_named(given: str | Path) -> Path:
+    """The folder that an option, or its default, names; "" would be the current folder."""
+    if not str(given).strip():
         raise typer.BadParameter("the name of a folder is empty; for the current folder, write a dot.")
-    return Path(given).expanduser()
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        raise typer.BadParameter(f"{given}: there is no such user.") from None
 
 
 Out = Annotated[
