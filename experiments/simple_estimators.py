@@ -4,15 +4,15 @@ The model of a hundred observations y_i ~ N(2, 1) is y_i ~ N(m, 1) with m ~ N(0,
 posterior is exact. Repeated on the same observations:
 
   - prior sampling with ten draws from the prior, and the harmonic mean with ten draws from the
-    posterior: histograms of the log evidence. According to the thesis, the harmonic mean is two
-    orders of magnitude too high;
+    posterior: histograms of the evidence and of its logarithm, in 1,000 bins. According to the
+    thesis, the harmonic mean is two orders of magnitude too high;
   - annealed importance sampling with ten particles, from the prior to the posterior and from an
     exact draw of the posterior backwards (`ev.sandwich`), with 1, 2, 4, … temperatures λ_k =
     (k/K)³. With K = 1 these *are* prior sampling and the harmonic mean: intermediate temperatures
     bring them together, one from below and one from above.
 
-Full: 2,000 repeats of the first, 100 of the bounds with up to 64 temperatures. Details of the
-thesis' Figure 3.3 are not available: the third panel is ours.
+Full: 20,000 repeats of the first, 100 of the bounds with up to 64 temperatures. Details of the
+thesis' Figure 3.3 are not available: the last panel is ours.
 
 Source: Cameron (2020), MSc thesis, Stellenbosch, chapter 3, Figures 3.1 to 3.3.
 """
@@ -32,8 +32,9 @@ from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
 NUM_OBSERVATIONS, TRUE_MEAN, NUM_DRAWS = 100, 2.0, 10
-AXES = {"prior sampling": (-62.0, 4.0), "harmonic mean": (-2.0, 5.0)}  # of the histograms, in nats
-NUM_BINS = 44
+AXES = {"prior sampling": (-200.0, 5.0), "harmonic mean": (-6.0, 5.0)}  # of the histograms, in nats
+FACTORS = {"prior sampling": (0.0, 25.0), "harmonic mean": (0.0, 90.0)}  # the same of Ẑ/Z
+NUM_BINS = 1000  # as in the thesis
 PUBLISHED_FACTOR = 100.0  # of the harmonic mean: "two orders of magnitude", chapter 3
 
 
@@ -92,7 +93,6 @@ def summarise(errors: np.ndarray, axis: tuple[float, float]) -> dict:
     Its first and last bars include all that lies beyond the axis.
     """
     low, median, high = np.quantile(errors, [0.1, 0.5, 0.9])
-    counts, _ = np.histogram(np.clip(errors, *axis), NUM_BINS, axis)
     return {
         "median_error": float(median),
         "quantile_10_error": float(low),
@@ -105,8 +105,14 @@ def summarise(errors: np.ndarray, axis: tuple[float, float]) -> dict:
         "share_within_half_a_nat": float(np.mean(np.abs(errors) < 0.5)),
         "log_of_mean_estimate_error": float(np.logaddexp.reduce(errors) - np.log(len(errors))),
         "share_below_axis": float(np.mean(errors < axis[0])),
-        "histogram": (counts / len(errors)).tolist(),
+        "histogram": histogram(errors, axis),
     }
+
+
+def histogram(values: np.ndarray, axis: tuple[float, float]) -> list[float]:
+    """Shares of the values in each bin."""
+    counts, _ = np.histogram(np.clip(values, *axis), NUM_BINS, axis)
+    return (counts / len(values)).tolist()
 
 
 def enclose(y: np.ndarray, num_temperatures: int, repeats: int, seed: int) -> dict[str, dict[str, float]]:
@@ -135,7 +141,7 @@ def enclose(y: np.ndarray, num_temperatures: int, repeats: int, seed: int) -> di
 
 def run(settings: Settings) -> Record:
     y = simulate(settings.seed)
-    repeats, bound_repeats = (200, 20) if settings.quick else (2000, 100)
+    repeats, bound_repeats = (2000, 20) if settings.quick else (20_000, 100)
     temperatures = [2**k for k in range(5 if settings.quick else 7)]
     found = repeat(y, repeats, settings.seed)
     return {
@@ -143,7 +149,11 @@ def run(settings: Settings) -> Record:
         "num_draws": NUM_DRAWS,
         "repeats": repeats,
         "exact_log_evidence": exact_log_evidence(y),
-        "estimators": {name: summarise(errors, AXES[name]) for name, errors in found.items()},
+        "estimators": {
+            name: summarise(errors, AXES[name])
+            | {"histogram_of_factor": histogram(np.exp(errors), FACTORS[name])}
+            for name, errors in found.items()
+        },
         "bound_repeats": bound_repeats,
         "bounds": {
             str(count): settings.remember(
@@ -155,21 +165,38 @@ def run(settings: Settings) -> Record:
 
 
 def draw(record: Record) -> Figure:
-    """Plot both histograms, and below them the bounds against the number of temperatures."""
-    figure = Figure(figsize=(7, 8.4), layout="constrained")
-    *histograms, bounds = figure.subplots(3, 1, height_ratios=(1, 1, 1.3))
-    for ax, (name, numbers), color in zip(histograms, record["estimators"].items(), COLORS, strict=False):
-        edges = np.linspace(*AXES[name], NUM_BINS + 1)
-        ax.stairs(numbers["histogram"], edges, fill=True, color=color)
-        ax.axvline(0, color="black", linestyle="--", linewidth=1.5, label="exact")
+    """Plot the histograms of Ẑ/Z and of its logarithm, and below them the bounds."""
+    figure = Figure(figsize=(8, 8.4), layout="constrained")
+    grid = figure.add_gridspec(3, 2, height_ratios=(1, 1, 1.3))
+    for row, ((name, numbers), color) in enumerate(zip(record["estimators"].items(), COLORS, strict=False)):
+        factor, log = (figure.add_subplot(grid[row, column]) for column in (0, 1))
+        draw_histogram(factor, numbers["histogram_of_factor"], FACTORS[name], color)
+        factor.axvline(1, color="black", linestyle="--", linewidth=1.2)
+        factor.set(yscale="log", ylabel="share of repeats", xlabel="evidence estimate / exact")
+        factor.set_title(f"{name}, {record['num_draws']} draws", loc="left", fontsize="medium")
+        draw_histogram(log, numbers["histogram"], AXES[name], color)
+        log.axvline(0, color="black", linestyle="--", linewidth=1.2, label="exact")
         median = numbers["median_error"]
         label = f"median, {median:+.1f} nats".replace("-", "−")
-        ax.axvline(median, color="black", linestyle=":", linewidth=1.5, label=label)
+        log.axvline(median, color="black", linestyle=":", linewidth=1.2, label=label)
+        log.set(xlabel="log evidence estimate − exact (nats)")
         below = 100 * numbers["share_below_axis"]
-        note = f" ({below:.0f}% lie lower and are in the first bar)" if below > 0.5 else ""
-        ax.set_title(f"{name}, {record['num_draws']} draws{note}", loc="left", fontsize="medium")
-        ax.legend(loc="upper left", bbox_to_anchor=(0.32, 1), frameon=False)
-        ax.set(ylabel="share of repeats", xlim=AXES[name], xlabel="log evidence estimate − exact (nats)")
+        note = f"{below:.0f}% lie lower, in the first bin" if below > 0.5 else ""
+        log.set_title(note, loc="left", fontsize="medium")
+        log.legend(loc="upper left", frameon=False, fontsize="small")
+    draw_bounds(figure.add_subplot(grid[2, :]), record)
+    for ax in figure.axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_histogram(ax, shares: list[float], axis: tuple[float, float], color: str) -> None:
+    ax.stairs(shares, np.linspace(*axis, len(shares) + 1), fill=True, color=color)
+    ax.set_xlim(axis)
+
+
+def draw_bounds(bounds, record: Record) -> None:
+    """Plot medians and middle 80% of both sides against the number of temperatures."""
     counts = [int(count) for count in record["bounds"]]
     for side, color, style in zip(("reverse", "forward"), COLORS[1::-1], LINE_STYLES[1::-1], strict=True):
         numbers = [entry[side] for entry in record["bounds"].values()]
@@ -191,9 +218,6 @@ def draw(record: Record) -> Figure:
     title = f"annealed importance sampling from both sides, {record['num_draws']} particles: medians and middle 80%"
     bounds.set_title(title, loc="left", fontsize="medium")
     bounds.legend(loc="lower right", frameon=False)
-    for ax in (*histograms, bounds):
-        ax.spines[["top", "right"]].set_visible(False)
-    return figure
 
 
 def table(record: Record) -> list[dict]:
@@ -258,8 +282,8 @@ EXPERIMENT = Experiment(
     reproduces="thesis, chapter 3, Figures 3.1–3.3",
     claim="With ten draws prior sampling is far too low and the harmonic mean two orders of magnitude too high; runs from both "
     "sides enclose the exact log evidence.",
-    alt="Three panels. Histograms of the error of prior sampling, spread over tens of nats below zero, and of the harmonic mean, "
-    "a few nats above; below, the medians of forward and reverse runs, which close on zero as temperatures are added.",
+    alt="Five panels. Histograms of the estimates and of their logarithms: prior sampling is mostly near zero, tens of nats too "
+    "low, the harmonic mean is far above the exact value; below, the medians of forward and reverse runs, which close on zero as temperatures are added.",
     run=run,
     draw=draw,
     table=table,

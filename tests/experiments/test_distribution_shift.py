@@ -5,13 +5,14 @@ import copy
 import numpy as np
 import pytest
 
+import evidentia as ev
 from experiments import distribution_shift as experiment
 from experiments.conjugate import Conjugate, Gaussian
 from experiments.experiment import Settings
 
 pytestmark = pytest.mark.experiments
 
-PLAN = experiment.Plan(3_000, (500, 1_500), 250, 128)
+PLAN = experiment.Plan(3_000, (500, 1_500), 250)
 
 
 class Plane(Conjugate):
@@ -34,7 +35,8 @@ class Plane(Conjugate):
 @pytest.fixture(scope="module")
 def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "make_online", lambda count, plan, seed: Plane())
+        patch.setattr(experiment, "make_online", lambda count, seed: Plane())
+        patch.setattr(experiment, "particles_log_likelihood", lambda online, rows: [-3.0] * 10)
         patch.setattr(experiment, "QUICK", PLAN)
         return experiment.run(Settings(quick=True))
 
@@ -42,70 +44,80 @@ def record():
 def test_rows_have_the_clusters_of_their_time():
     ordered, shuffled = (experiment.simulate(PLAN, order) for order in experiment.ORDERS)
     np.testing.assert_allclose(np.sort(ordered[:, 0]), np.sort(shuffled[:, 0]))
-    angles = np.round(np.arctan2(ordered[:, 1], ordered[:, 0]) / (2 * np.pi / 7)) % 7
+    distances = np.linalg.norm(ordered[:, None] - experiment.CENTRES, axis=2)
     first, second = PLAN.changes
-    parts = (angles[:first], angles[first:second], angles[second:])
-    # A few rows per thousand stray into the sector of another cluster.
-    counts = [np.bincount(part.astype(int), minlength=7) / len(part) for part in parts]
-    assert [int(np.sum(share > 0.02)) for share in counts] == [3, 5, 7]
+    for start, end, present in ((0, first, 3), (first, second, 5), (second, None, 7)):
+        near = np.sum(distances[start:end, :5] < 0.3, axis=0)
+        # The first five clusters are apart: no row of one is near the centre of another.
+        assert np.all(near[: min(present, 5)] > 5) and np.all(near[present:5] == 0)
 
 
-def test_the_changes_are_found_and_the_shuffled_rows_raise_no_alarm(record):
+def test_two_clusters_overlap_others():
+    apart = np.linalg.norm(experiment.CENTRES[[5, 6]] - experiment.CENTRES[[0, 2]], axis=1)
+    np.testing.assert_allclose(apart / experiment.WIDTHS[[5, 6]], 0.85, atol=0.01)
+
+
+def test_the_published_method_processes_the_rows():
+    online = experiment.make_online(3, seed=0)
+    assert online.method == ev.SGAIS.published() and online.method.num_particles == 10
+
+
+def test_no_false_alarms_and_no_effect_of_the_order(record):
     for entry in experiment.summarise(record).values():
-        for kind in ("alarms", "density_alarms"):
-            assert entry[kind]["found"] >= 1
-            assert entry[kind]["shuffled"] == 0
+        assert entry["false"] == 0
         # Exact evidence does not depend on the order of the rows, up to rounding.
-        assert abs(entry["difference"]) < 1e-3
+        assert abs(entry["difference"]) < 2e-3
 
 
 def test_alarms_are_told_apart():
     plan = {"changes": [1_000, 10_000], "chunk_size": 500}
     ordered = [{"num_observations": rows} for rows in (1_500, 4_000, 11_000)]
     # The first change in time, one alarm without a change, and the second change too late.
-    assert experiment.count_alarms(ordered, ordered[:1], plan) == {"found": 1, "other": 2, "shuffled": 1}
+    assert experiment.count_alarms(ordered, ordered[:1], plan) == {"found": 1, "false": 3}
 
 
-def seen(steps, log_evidence, rows):
-    """A run of four chunks with a change at row 200, and alarms at some rows."""
-    alarms = [{"num_observations": row} for row in rows]
+def seen(log_evidence, steps):
+    """A run of four chunks with a change at row 200."""
     return {
         "num_observations": [100, 200, 300, 400],
         "log_predictive_per_row": [-2.0, -1.5, -3.0, -2.0],
-        "log_evidence": [0.0, 0.0, 0.0, log_evidence],
-        "standard_error": [0.1] * 4,
+        "log_evidence": [0.0, log_evidence / 2, 0.0, log_evidence],
         "num_annealing_steps": steps,
-        "alarms": alarms,
-        "density_alarms": alarms,
+        "particles_log_likelihood_per_row": [-2.0, -2.2],
+        "alarms": [],
     }
 
 
-def test_the_verdict_agrees_and_can_differ():
-    plan = experiment.Plan(400, (200,), 100, num_clusters=(3, 5), num_components=(5,))._asdict()
-    ordered, shuffled = (experiment.key(5, order) for order in experiment.ORDERS)
+def test_the_verdict_agrees_and_names_what_differs():
+    plan = experiment.Plan(400, (200,), 100)._asdict()
+    final = {3: -900.0, 5: -605.0, 7: -600.0}
     right = {
         "plan": plan,
         "runs": {
-            ordered: seen([20, 4, 30, 8], -900.0, [300]),
-            shuffled: seen([20, 8, 10, 4], -900.3, []),
+            experiment.key(count, order): seen(value - shift, [20, 8, 30, 2 if count == 7 else 60])
+            for count, value in final.items()
+            for order, shift in zip(experiment.ORDERS, (0.0, 0.3), strict=True)
         },
     }
     verdict = experiment.judge(right)
-    # A rise from 4 to 30, against one from 8 to 10; 0.3 nats with an error of 0.14.
-    assert verdict.agrees and "7.5-fold" in verdict.measured and "1.2-fold" in verdict.measured
-    for key, change in (
-        (ordered, {"num_annealing_steps": [20, 4, 5, 8]}),  # hardly a rise
-        (ordered, {"log_predictive_per_row": [-2.0, -1.5, -1.4, -2.0]}),  # no fall
-        (ordered, {"density_alarms": []}),
-        (shuffled, {"density_alarms": [{"num_observations": 400}]}),
-        (shuffled, {"log_evidence": [0.0, 0.0, 0.0, -901.0]}),
+    assert verdict.agrees and "−300, −5, 0 nats" in verdict.measured
+    ordered, shuffled = experiment.ORDERS
+    for count, order, change, failed in (
+        (3, ordered, {"log_evidence": [0.0, -300.0, 0.0, -500.0]}, "the worst"),
+        (5, ordered, {"log_evidence": [0.0, -302.0, 0.0, -700.0]}, "nearly alike"),
+        (7, shuffled, {"log_evidence": [0.0, -300.0, 0.0, -650.0]}, "order matters"),
+        (5, ordered, {"log_predictive_per_row": [-2.0, -1.5, -1.4, -2.0]}, "densities fall"),
+        (5, ordered, {"num_annealing_steps": [20, 8, 7, 40]}, "steps rise"),
+        (3, ordered, {"num_annealing_steps": [20, 8, 9, 1]}, "stay high"),
     ):
         wrong = copy.deepcopy(right)
-        wrong["runs"][key].update(change)
-        assert not experiment.judge(wrong).agrees, change
+        wrong["runs"][experiment.key(count, order)].update(change)
+        verdict = experiment.judge(wrong)
+        assert not verdict.agrees and failed in verdict.measured, change
 
 
 def test_picture_and_table(record, tmp_path):
     experiment.draw(record).savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     assert [row["components"] for row in experiment.table(record)] == [3, 5, 7]
+    assert [np.sum(counts) for counts in record["histograms"].values()] == [500, 1_000, 1_500, 3_000]
