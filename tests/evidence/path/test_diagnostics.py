@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia import weights
 from evidentia.evidence.path.diagnostics import height_spread, measure, signs_of_draws, signs_of_path
 from evidentia.evidence.path.population import Population
 from evidentia.kernels import BAOAB
@@ -98,22 +99,20 @@ def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_hea
     assert list(signs_of_draws({"pareto_shape": shape, "unchecked": 0.0})) == ["heavy weights"] * is_heavy
 
 
-@pytest.mark.reference
-def test_heavy_weights():
-    # Only the product of a and b is known. The fitted shape depends on the seed.
+def test_heavy_weights(monkeypatch):
+    # Learnt proposals cover what provoked this sign: one run of the gauntlet in 200 has it. So the
+    # shape is replaced; eight means with a common scale need more than one draw per particle.
     model = ev.Model(
-        {"a": dist.Normal(0.0, 1.0), "b": dist.Normal(0.0, 1.0)},
-        lambda params, batch: dist.Normal(params["a"] * params["b"] * batch["x"], 1.0).log_prob(batch["y"]),
+        {"scale": dist.Normal(0.0, 3.0), "means": dist.Normal(0.0, 1.0).expand([8]).to_event(1)},
+        lambda params, batch: dist.Normal(
+            params["means"][batch["group"]] * jnp.exp(params["scale"]), 1.0
+        ).log_prob(batch["y"]),
     )
-    x, noise = np.random.default_rng(0).standard_normal((2, 1000))
-    warned = []
-    for seed in range(12):
-        evidence, messages = diagnosed(model, {"x": x, "y": 1.2 * x + noise}, ev.SGAIS(), seed)
-        is_heavy = evidence.diagnostics["pareto_shape"] > 0.7
-        assert ("heavy weights" in evidence.diagnostics["warnings"]) == is_heavy
-        warned += [messages] * is_heavy
-    assert warned
-    assert all("Pareto shape of" in message and "refresh=False" in message for message in warned)
+    data = {"y": np.random.default_rng(0).standard_normal(16), "group": np.arange(16) % 8}
+    monkeypatch.setattr(weights, "pareto_shape", lambda log_weights: 0.9)
+    evidence, message = diagnosed(model, data, ev.SGAIS(), 0)
+    assert evidence.diagnostics["warnings"] == "heavy weights"
+    assert "Pareto shape of 0.90" in message and "refresh=False" in message
 
 
 def test_the_heights_of_a_gaussian_spread_as_they_should():

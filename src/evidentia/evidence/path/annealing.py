@@ -25,7 +25,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
 
-LONG = 50  # steps after which a path that has hardly begun is called long
+LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardly begun is called long
 HARDLY = 0.05  # temperature
 
 
@@ -52,7 +52,8 @@ def anneal(
             settings, model, population, past, chunk, done, is_reverse=is_reverse
         )
         infos.append(info)
-        _warn_if_long(len(infos), done, chunk)
+        if not is_reverse:
+            _warn_if_long(settings, len(infos), done, chunk)
     return population, infos
 
 
@@ -92,14 +93,17 @@ def temper(
             settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
         )
         found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
-        if stops is None:
-            _warn_if_long(len(found.steps), done, rows)
+        if stops is None and not is_reverse:
+            _warn_if_long(settings, len(found.steps), done, rows)
         yield found
 
 
-def _warn_if_long(num_steps: int, done: float, rows: Window) -> None:
-    """Say early that a path takes long: steps grow as the distance of the data from the prior."""
-    if num_steps == LONG and done < HARDLY:
+def _warn_if_long(settings: PathSettings, num_steps: int, done: float, rows: Window) -> None:
+    """Say early that a path takes long: steps grow as the distance of the data from the prior.
+
+    They also grow as 1/√(1 - target ESS), which says nothing of the data.
+    """
+    if num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess)) and done < HARDLY:
         warn(
             [
                 f"the path from the prior to the posterior of {rows.span} is long: after {num_steps} steps of moves its temperature is {done:.2g} of 1. "
