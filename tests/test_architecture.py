@@ -15,7 +15,7 @@ import evidentia
 
 SOURCE = Path(evidentia.__file__).parent
 LAYERS = (
-    {"errors", "weights"},
+    {"errors", "interruption", "weights"},
     {"compilation", "trajectory"},
     {"model", "kernels", "data", "checkpoint"},
     {"posterior"},

@@ -29,6 +29,10 @@ class DataError(EvidentiaError, ValueError):
     """The data cannot be used: missing columns, NaN, different lengths, labels out of range."""
 
 
+class UnfinishedError(DataError):
+    """A stream ended without the sign that its program had finished; the rows so far are valid."""
+
+
 class ModelError(EvidentiaError, ValueError):
     """The model is not a prior with a pointwise log-likelihood over continuous parameters."""
 

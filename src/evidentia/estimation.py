@@ -26,12 +26,14 @@ from evidentia.errors import (
     EstimationError,
     EvidentiaError,
     ModelError,
+    UnfinishedError,
     check_positive,
     check_seed,
     warn,
 )
 from evidentia.evidence.method import Estimate, Method, Snapshot
 from evidentia.evidence.sgais import SGAIS
+from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.online import Online
@@ -151,15 +153,20 @@ def _numbered(in_order: bool) -> Iterator[None]:
 def _drive(run: _ArrayRun | _SourceRun, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
     """The result of a run, also of an interrupted one, and what the user should know about it."""
     try:
-        for update in run.updates():
-            report(update)
+        with hearing_ctrl_c():
+            for update in run.updates():
+                report(update)
+                check()
     except KeyboardInterrupt:
         evidence = run.evidence(completed=False)
         if evidence is None:
             raise
         return evidence, [run.stopped()]
     except EvidentiaError as error:
-        error.evidence = run.evidence(completed=False)
+        evidence = run.evidence(completed=False)
+        if isinstance(error, UnfinishedError) and evidence is not None:
+            return evidence, [str(error)]
+        error.evidence = evidence
         raise
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):

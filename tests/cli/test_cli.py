@@ -92,7 +92,7 @@ def test_csv_and_parquet_of_the_same_table_give_the_same_numbers(run, linear, tm
     outputs = [json.loads(run(*estimate(file, *words))[1]) for file in (path, tmp_path / "linear.csv")]
     values = [evidence["log_evidence"] for each in outputs for evidence in each["evidences"].values()]
     assert values[0] == values[1]
-    assert len({each["data"]["observations_sha256"] for each in outputs}) == 1
+    assert len({each["data"]["observations"] for each in outputs}) == 1
 
 
 def test_order_of_the_rows(run, linear, tmp_path):
@@ -267,6 +267,35 @@ def test_compare_refuses_other_observations(run, results):
     assert code == 2
     assert "different observations" in err
     assert "y of linear.parquet" in err
+
+
+def test_compare_tells_the_rows_of_a_pattern_from_others(run, linear, tmp_path):
+    path, columns = linear
+    table = pa.table(columns)
+    for name, rows in (("parts", table), ("others", table.take(np.arange(table.num_rows)[::-1] // 2))):
+        (tmp_path / name).mkdir()
+        pa.parquet.write_table(rows.slice(0, 150), tmp_path / name / "1.parquet")
+        pa.parquet.write_table(rows.slice(150), tmp_path / name / "2.parquet")
+    words = ("-m", "linear", "-t", "y", "--features", "a,b", "--quiet", "--out")
+    for file, folder in ((path, "one"), (tmp_path / "parts", "folder"), (tmp_path / "others", "other")):
+        assert run(*estimate(file, *words, tmp_path / "results" / folder))[0] == 0
+    stream = "stream", tmp_path / "parts" / "*.parquet", *words, tmp_path / "results" / "stream"
+    assert run(*stream)[0] == 0
+    same = [tmp_path / "results" / name for name in ("one", "folder", "stream")]
+    code, _, err = run("compare", *same)
+    assert (code, err) == (0, "")
+    code, _, err = run("compare", same[0], tmp_path / "results" / "other")
+    assert code == 2 and "different observations" in err
+
+
+def test_compare_says_that_it_cannot_tell(run, results):
+    file = results / "one" / "results.json"
+    known = json.loads(file.read_text())
+    del known["data"]["observations"]
+    file.write_text(json.dumps(known))
+    code, _, err = run("compare", results / "both", results / "one")
+    assert code == 0
+    assert "cannot be told" in err and "fingerprint" in err
 
 
 def test_compare_refuses_what_is_no_result(run, tmp_path, results):
@@ -540,12 +569,8 @@ def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
     shown = read_until(terminal, b" rows ")
     # Keep reading: a terminal that nobody reads blocks the process that writes to it.
     threading.Thread(target=read_until, args=(terminal, None), daemon=True).start()
-    out = ""
-    for _ in range(4):  # Python loses a signal that arrives in a callback, where errors are ignored
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            out, _ = process.communicate(timeout=15)
-            break
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 130, shown
     (evidence,) = json.loads(out)["evidences"].values()
     assert not evidence["completed"]

@@ -84,9 +84,17 @@ def _place(path: Path) -> str:
 
 
 def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
-    """Raise DataError unless all runs have the same observations; their features may differ."""
+    """Raise DataError unless all runs have the same observations; their features may differ.
+
+    A run without a fingerprint of its observations may be of any, which a note says.
+    """
     data = {path: run.get("data") or {} for path, run in runs}
-    if len({about.get("observations_sha256") for about in data.values()} - {None}) > 1:
+    unknown = [str(path) for path, about in data.items() if not about.get("observations")]
+    if unknown and len(data) > 1:
+        output.show_note(
+            f"Whether all results are of the same observations cannot be told: {', '.join(unknown)} has no fingerprint of them."
+        )
+    if len({about.get("observations") for about in data.values()} - {None}) > 1:
         listed = "; ".join(
             f"{path}: {about.get('target') or 'columns ' + ', '.join(about.get('features', []))} of {about.get('file')}"
             for path, about in data.items()

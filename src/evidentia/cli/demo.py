@@ -48,6 +48,7 @@ def command(
     from evidentia.cli.candidates import NUM_CLASSES, NUM_FEATURES, candidates
     from evidentia.cli.results import Results, make_folder, show_comparison
     from evidentia.cli.run import estimate_each, keep_compiled_programs
+    from evidentia.data.fingerprint import as_text, sum_of_hashes
     from evidentia.evidence import SGAIS
 
     method = SGAIS(num_particles=num_particles)
@@ -59,6 +60,7 @@ def command(
         f"{num_observations:,} rows with {NUM_FEATURES} features and one of {NUM_CLASSES} classes, simulated from a "
         f"softmax regression with seed {seed}"
     )
+    about = {"simulated": True, "seed": seed, "observations": as_text(sum_of_hashes(made[0].data["y"]))}
     output.show_line(f"{TITLE} {simulated}.")
     evidences, stopped = estimate_each(made, method=method, seed=seed, quiet=quiet, plain=True)
     # Only models that saw all rows are compared; a stopped one gets its own folder.
@@ -68,7 +70,7 @@ def command(
     }
     for folder, group in groups.items():
         if group:
-            results = Results(TITLE, group, [f"{simulated}.", NOTE], data={"simulated": True, "seed": seed})
+            results = Results(TITLE, group, [f"{simulated}.", NOTE], about)
             results.write(folder)  # first: printing fails if the reader of a pipe has closed it
             show_comparison(results.comparison)
             output.show_written(folder)

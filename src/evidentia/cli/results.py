@@ -42,6 +42,9 @@ class Results:
             write_results(folder, self.evidences, self.comparison, **self._about())
         except OSError as error:
             raise _cannot_write(folder, error) from error
+        except KeyboardInterrupt:
+            output.show_note(f"Stopped while {folder} was written: some of its files may be missing or old.")
+            raise
 
     def show(self) -> None:
         """Print one evidence or a table of several, with the notes, on stdout."""

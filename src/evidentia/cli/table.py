@@ -1,6 +1,5 @@
 """The data of one model: a table in memory, or a source for large or many files."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from evidentia.cli.columns import arrays_of, features_of, listed, types_of
-from evidentia.data.sources import CsvSource, Missing, ParquetSource, Source, open_source
+from evidentia.data.fingerprint import Fingerprinted, as_text, sum_of_hashes
+from evidentia.data.sources import CsvSource, Missing, ParquetSource, open_source
 from evidentia.data.sources.columns import gathered
 from evidentia.data.sources.paths import in_home
 from evidentia.errors import ConfigurationError, DataError
@@ -64,17 +64,14 @@ class Table:
             features)}`; or a source of these.
         standardisation: standardisation of the features, or None.
         shuffle_seed: seed of the random row order; None for file order.
-        fingerprint: hash of the observations in file order, which identifies results of the same
-            data.
     """
 
     name: str
     features: list[str]
     target: str | None
-    data: dict[str, np.ndarray] | Source
+    data: dict[str, np.ndarray] | Fingerprinted
     standardisation: Standardisation | None = None
     shuffle_seed: int | None = None
-    fingerprint: str | None = None
 
     def notes(self) -> list[str]:
         """Describe the data and their preparation in sentences."""
@@ -97,8 +94,12 @@ class Table:
             "features": self.features,
             "standardised": None if self.standardisation is None else vars(self.standardisation),
             "shuffle_seed": self.shuffle_seed,
-            "observations_sha256": self.fingerprint,
+            "observations": as_text(self._sum_of_hashes()),
         }
+
+    def _sum_of_hashes(self) -> int:
+        """Of the observations (of a source: those read), which identifies results of equal data."""
+        return sum_of_hashes(self.data["y"]) if isinstance(self.data, dict) else self.data.total
 
 
 def is_read_once(file: str) -> bool:
@@ -123,7 +124,7 @@ def open_table(
         missing=missing,
         types=lambda names: types_of(names, target, [model]),
     )
-    return Table(file, features_of(source, target), target, source)
+    return Table(file, features_of(source, target), target, Fingerprinted(source))
 
 
 def read_table(
@@ -154,8 +155,7 @@ def read_table(
     chosen = features_of(source, target)
     matrix, standardisation = _matrix({name: columns[name] for name in chosen}, standardise)
     data = {"y": matrix} if target is None else {"x": matrix, "y": _with_integers(columns[target], source)}
-    fingerprint = hashlib.sha256(np.asarray(data["y"], np.float32).tobytes()).hexdigest()
-    return Table(Path(file).name, chosen, target, data, standardisation, fingerprint=fingerprint)
+    return Table(Path(file).name, chosen, target, data, standardisation)
 
 
 def check_streamable(standardise: bool, models: Sequence[str], num_classes: int | None) -> None:

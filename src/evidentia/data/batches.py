@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from evidentia.data.arrays import map_arrays, num_rows
-from evidentia.errors import check_count
+from evidentia.errors import UnfinishedError, check_count
 
 
 class Batch(NamedTuple):
@@ -67,6 +67,7 @@ def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 
     Raises:
         ConfigurationError: a size that is not a positive integer.
+        UnfinishedError: as raised by `batches`, after the rows that came before.
 
     Example:
         >>> batches = [Batch(np.arange(3), 3), Batch(np.arange(3, 5), 2)]
@@ -76,19 +77,25 @@ def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     check_count("size", size, 1)
     pieces: deque[Batch] = deque()
     held = 0
-    for batch in batches:
-        taken = 0
-        while held + batch.num_rows - taken >= size:
-            stop = taken + size - held
-            pieces.append(batch.part(taken, stop) if stop - taken < batch.num_rows else batch)
-            yield joined(pieces)
-            pieces.clear()
-            taken, held = stop, 0
-        if taken < batch.num_rows or (taken == 0 and batch.num_read):
-            pieces.append(batch.part(taken, batch.num_rows) if taken else batch)
-            held += batch.num_rows - taken
+    unfinished = None
+    try:
+        for batch in batches:
+            taken = 0
+            while held + batch.num_rows - taken >= size:
+                stop = taken + size - held
+                pieces.append(batch.part(taken, stop) if stop - taken < batch.num_rows else batch)
+                yield joined(pieces)
+                pieces.clear()
+                taken, held = stop, 0
+            if taken < batch.num_rows or (taken == 0 and batch.num_read):
+                pieces.append(batch.part(taken, batch.num_rows) if taken else batch)
+                held += batch.num_rows - taken
+    except UnfinishedError as error:  # the rows before it are valid
+        unfinished = error
     if pieces:
         yield joined(pieces)
+    if unfinished is not None:
+        raise unfinished
 
 
 def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
+from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
@@ -142,6 +143,7 @@ def newton(
     if not np.isfinite(here.log_posterior):
         return None
     for _ in range(MAX_STEPS):
+        check()
         if metric is None:
             precise = _expand(model, rows, here.position)
             metric = -(precise[0].hessian + precise[1].hessian)

@@ -331,6 +331,40 @@ def test_sigterm_while_waiting_saves_and_leaves_with_0(stream, write, tmp_path, 
     assert stream(*words)[1]["log_evidence"] == by_hand[-1].log_evidence
 
 
+def test_a_producer_that_dies_between_two_batches_is_no_end(stream, columns, monkeypatch, tmp_path):
+    read_end, write_end = os.pipe()
+    table, message = pa.table(columns)[:300], io.BytesIO()
+    with pa.ipc.new_stream(message, table.schema) as writer:
+        writer.write_table(table)
+    os.write(write_end, message.getvalue()[:-8])
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        monkeypatch.setattr("sys.stdin", pipe)
+        code, found, err = stream("-", *LINEAR, "--checkpoint", tmp_path / "kept")
+    assert code == 0
+    assert (found["num_observations"], found["completed"]) == (300, False)
+    assert "standard input ended after row 300 without Arrow's end marker" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_sigterm_in_a_long_batch_leaves_within_seconds_as_before_the_batch(write, columns, tmp_path, by_hand):
+    """After 200 rows come 100 that lie 10,000 deviations from the prior: a path of minutes."""
+    far = np.where(np.arange(NUM_ROWS) < 200, columns["y"], columns["y"] + 10_000)
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    run = process(write(y=far), *LINEAR, "--seed", 5, "--out", out, "--checkpoint", kept)
+    wait_for_rows(out, 200)
+    time.sleep(1.0)
+    started = time.monotonic()
+    run.send_signal(signal.SIGTERM)
+    shown, err = run.communicate(timeout=60)
+    assert time.monotonic() - started < 15  # PATIENCE, a step, results and report, on a busy machine
+    assert run.returncode == 0
+    found = json.loads(shown)
+    assert (found["num_observations"], found["completed"]) == (200, False)
+    assert found["log_evidence"] == by_hand[1].log_evidence
+    assert "Stopped after 200 rows; the same command resumes from there." in err
+
+
 @pytest.fixture
 def stopping(monkeypatch):
     """Deliver a signal a number of seconds after the start."""
@@ -359,7 +393,7 @@ def test_ctrl_c_leaves_with_130(stream, write, stopping):
     stop = Stop()
     stop.handle(signal.SIGINT, None)
     with pytest.raises(KeyboardInterrupt):  # the second does not wait for the batch
-        stop.handle(signal.SIGINT, None)
+        stop.handle(signal.SIGTERM, None)
 
 
 @pytest.mark.parametrize("is_begun", [False, True])

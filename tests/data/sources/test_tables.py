@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import evidentia as ev
 from evidentia.data.batches import joined
 from evidentia.data.sources import csv, open_source, read_csv, read_ipc, read_parquet
 from evidentia.errors import ConfigurationError, DataError
@@ -191,6 +192,25 @@ def test_streams_that_are_none_or_break_off(tmp_path):
         DataError, match=r"the stream cannot be read as an Arrow IPC stream \(after row 100\)"
     ):
         next(batches)
+
+
+def test_a_stream_whose_program_died_between_two_batches():
+    model, stream = ev.models.linear_regression(num_features=1), io.BytesIO()
+    rows = {"x": np.linspace(-1, 1, 300), "y": np.linspace(-1, 1, 300)}
+    with pa.ipc.new_stream(stream, pa.table(rows).schema) as writer:
+        writer.write_table(pa.table(rows))
+    columns = {"x": ["x"], "y": "y"}
+    whole, cut = (io.BytesIO(stream.getvalue()[:stop]) for stop in (None, -8))  # 8 bytes mark the end
+    known = ev.estimate(model, read_ipc(whole, columns))
+    with pytest.warns(
+        ev.EvidenceWarning, match=r"the stream ended after row 300 without Arrow's end marker: .* died"
+    ):
+        found = ev.estimate(model, read_ipc(cut, columns))
+    assert known.completed and not found.completed
+    assert found.num_observations == 300
+    empty = io.BytesIO(stream.getvalue()[: -8 - pa.table(rows).nbytes])
+    with pytest.raises(DataError):
+        ev.estimate(model, read_ipc(empty, columns))
 
 
 @pytest.mark.parametrize("kind", KINDS)

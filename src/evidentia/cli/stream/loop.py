@@ -19,14 +19,21 @@ from evidentia.cli.stream.view import View
 from evidentia.data.arrivals import arriving
 from evidentia.data.batches import Batch, recut
 from evidentia.data.sources import Source
-from evidentia.errors import CheckpointError, DataError, EvidentiaError
+from evidentia.errors import CheckpointError, DataError, EvidentiaError, UnfinishedError
+from evidentia.interruption import Interrupted, listening
+
+PATIENCE = 2.0  # seconds after which a stop does not wait for the end of the batch
 
 
 class Stop:
-    """Request to stop after the current batch, made by a signal; a second Ctrl-C stops at once."""
+    """Request to stop after the current batch, made by a signal; a second signal stops at once.
+
+    A batch that takes longer than `PATIENCE` is broken off between two steps and not counted.
+    """
 
     signal: int | None = None
     is_over: bool = False
+    _since: float = math.inf
 
     def ends_reading(self) -> bool:
         """Whether to stop waiting for rows."""
@@ -36,11 +43,15 @@ class Stop:
         """Whether to stop."""
         return self.signal is not None
 
+    def is_urgent(self) -> bool:
+        """Whether to stop without waiting for the end of the batch."""
+        return time.monotonic() - self._since > PATIENCE
+
     def handle(self, number: int, _frame: object) -> None:
         """Handle a signal."""
-        if number == signal.SIGINT and self.signal is not None:
+        if self.signal is not None:
             raise KeyboardInterrupt
-        self.signal = number
+        self.signal, self._since = number, time.monotonic()
 
 
 @contextmanager
@@ -137,6 +148,8 @@ def consume(
     completed, problem = False, None
     try:
         completed = _consume_batches(session, source, batch_size, stop, checkpoints, view)
+    except UnfinishedError as error:
+        output.show_note(str(error))
     except EvidentiaError as error:
         problem = error
     except Exception:
@@ -159,7 +172,12 @@ def _consume_batches(
             if stop():
                 return False
             view.is_waiting = batch is None
-            if batch is not None and (update := session.update(batch)) is not None:
+            try:
+                with listening(stop.is_urgent):
+                    update = None if batch is None else session.update(batch)
+            except Interrupted:
+                return False
+            if update is not None:
                 if checkpoints.journal is not None:
                     checkpoints.journal.append(update.to_dict())
                 view.show(update)

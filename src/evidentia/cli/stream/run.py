@@ -22,6 +22,7 @@ from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
 from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import describe, viewing
 from evidentia.data.arrivals import arriving, stoppable
+from evidentia.data.fingerprint import as_text
 from evidentia.data.sources import Missing, open_source
 from evidentia.errors import DataError, EvidentiaError
 from evidentia.evidence import SGAIS
@@ -126,7 +127,13 @@ def _stream(
         _say_how_to_go_on(session, folder)
     if session.num_observations:
         names = file_names(source)
-        data = {"file": ", ".join(plan.sources), "files": names, "target": plan.target, "features": features}
+        data = {
+            "file": ", ".join(plan.sources),
+            "files": names,
+            "target": plan.target,
+            "features": features,
+            "observations": as_text(session.observations),
+        }
         problem = _finish(plan, session, data, completed, resumed_from) or problem
     elif completed:
         left_out = f"; {session.num_dropped:,} with missing values were dropped" * bool(session.num_dropped)

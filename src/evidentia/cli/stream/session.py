@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from evidentia.data.batches import Batch
+from evidentia.data.fingerprint import sum_of_hashes
 from evidentia.errors import CheckpointError
 from evidentia.model.model import Model
 from evidentia.monitor.average import ModelAverage
@@ -77,6 +78,8 @@ RECORDS: dict[str, type] = fingerprint.RECORDS | {
     record.__name__: record for record in (Alarm, Change, ChangeState, EDetectorState)
 }
 
+COUNTS = "position", "num_dropped", "observations", "alarms", "seconds"  # of a session, saved with it
+
 
 class Session:
     """Models on one source with their probabilities, optionally with change detectors.
@@ -88,6 +91,7 @@ class Session:
         detectors: the change detectors by model name; they hold the same estimators.
         position: number of rows read from the source, including dropped ones.
         num_dropped: number of dropped rows.
+        observations: sum of the hashes of the observations (`data.fingerprint`).
         alarms: the changes detected so far.
         seconds: time for all batches.
 
@@ -114,7 +118,7 @@ class Session:
                 for name, online in onlines.items()
             }
         self._false_alarm_rate = false_alarm_rate
-        self.position = self.num_dropped = 0
+        self.position = self.num_dropped = self.observations = 0
         self.alarms: tuple[Alarm, ...] = ()
         self.seconds = 0.0
 
@@ -146,18 +150,18 @@ class Session:
                 found = self._taken_in(batch)
             self.alarms += found.alarms
             self.seconds += found.seconds
+            self.observations += sum_of_hashes(batch.arrays["y"])
         self.position += batch.num_read
         self.num_dropped += batch.num_dropped
         return found
 
     def packed(self) -> dict[str, Any]:
         """Pack the session for a checkpoint, without the models' functions; see `RECORDS`."""
-        names = "position", "num_dropped", "alarms", "seconds"
         return {
             "onlines": {name: online.packed() for name, online in self.onlines.items()},
             "detectors": {name: _packed_detector(detector) for name, detector in self.detectors.items()},
             "false_alarm_rate": self._false_alarm_rate,
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in COUNTS},
         }
 
     @classmethod
@@ -173,7 +177,7 @@ class Session:
             segment = packed["segment"] and Online.unpacked(packed["segment"], models[name])
             candidates = [Online.unpacked(candidate, models[name]) for candidate in packed["candidates"]]
             session.detectors[name].resume(packed["state"], segment, candidates)
-        for name in ("position", "num_dropped", "alarms", "seconds"):
+        for name in COUNTS:
             setattr(session, name, content[name])
         return session
 

@@ -12,7 +12,9 @@ from evidentia.data.batches import Batch
 from evidentia.data.source import Missing, check_missing
 from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
 from evidentia.data.sources.memory import check_unread
-from evidentia.errors import DataError, check_count
+from evidentia.errors import DataError, UnfinishedError, check_count
+
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # the marker that ends an Arrow IPC stream
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class IpcSource:
     """The source that `read_ipc` returns: an open stream and the selected columns."""
 
     reader: Any = field(repr=False)
+    stream: "_Remembering" = field(repr=False)
     name: str
     selection: Selection
     missing: Missing
@@ -44,6 +47,26 @@ class IpcSource:
                 row += table.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.name, f"after row {row:,}", error) from error
+        if not self.stream.last.endswith(END):
+            raise UnfinishedError(
+                f"{self.name} ended after row {row:,} without Arrow's end marker: the program that writes it may have died."
+            )
+
+
+class _Remembering:
+    """A binary stream that remembers the last bytes read from it."""
+
+    def __init__(self, stream: IO[bytes]):
+        self._stream, self.last = stream, b""
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._stream.read(size)
+        self.last = (self.last + found[-len(END) :])[-len(END) :]
+        return found
 
 
 def read_ipc(
@@ -68,6 +91,7 @@ def read_ipc(
 
     Raises:
         DataError: an invalid or truncated stream, or one without the columns asked for.
+        UnfinishedError: while reading, after the last row, if there is no end marker.
         ConfigurationError: an invalid argument.
 
     Example:
@@ -76,10 +100,10 @@ def read_ipc(
     """
     check_missing(missing)
     try:
-        reader = pa.ipc.open_stream(stream)
+        reader = pa.ipc.open_stream(remembering := _Remembering(stream))
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(name, "at its beginning", error) from error
-    return IpcSource(reader, name, select(columns, [(name, reader.schema)], types), missing)
+    return IpcSource(reader, remembering, name, select(columns, [(name, reader.schema)], types), missing)
 
 
 def _unreadable(name: str, where: str, error: Exception) -> DataError:

@@ -21,6 +21,7 @@ from evidentia.errors import EstimationError, warn
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
 from evidentia.evidence.path.population import Population, reweighted
+from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
@@ -128,6 +129,7 @@ def anneal_step(
     `done` is the temperature, or 1 - temperature in reverse. The step ends at `stop` or, if None,
     as far as the effective sample size allows.
     """
+    check()
     sign = -1.0 if is_reverse else 1.0
     population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
     ess = weights.ess(population.log_weights) / len(population.log_weights)

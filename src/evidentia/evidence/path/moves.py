@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.compilation import compiled
 from evidentia.evidence.path.population import Population, resample_particles, reweighted, split_key
+from evidentia.interruption import check
 from evidentia.kernels import Density, Kernel, Moved, Scale, posterior_scale
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
@@ -106,6 +107,7 @@ def move_particles(
     most_moves = _most_moves(settings, model, prepared, kernel)
     length = settings.chain_length
     while num_moves < most_moves and correlation > CORRELATED:
+        check()
         population, noise, noise_share = _moved_once(
             model, kernel, prepared, population, scales, folded_to, length
         )

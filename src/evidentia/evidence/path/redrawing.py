@@ -28,6 +28,7 @@ from evidentia.evidence.path.proposal import (
     about_one_mode,
     with_more_rows,
 )
+from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Rows
@@ -229,6 +230,7 @@ def weighted_draws(
 def _batch(
     model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
 ) -> WeightedDraws:
+    check()
     positions = proposal.draw(generator, count)
     likelihood = proposal.log_likelihoods(model, rows, positions)
     log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
