@@ -98,7 +98,7 @@ class Table:
         }
 
     def _sum_of_hashes(self) -> int:
-        """Of the observations (of a source: those read), which identifies results of equal data."""
+        """Of the observations (of a source: those read); it identifies results of equal data."""
         return sum_of_hashes(self.data["y"]) if isinstance(self.data, dict) else self.data.total
 
 

@@ -1,6 +1,7 @@
 """Annealed importance sampling from the prior to the posterior, with all rows at every step."""
 
 import math
+import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -154,7 +155,12 @@ class AIS:
 
 def _checked(schedule: Sequence[float] | np.ndarray) -> tuple[float, ...]:
     """The schedule as a tuple, which can be compared. Raises ConfigurationError if invalid."""
-    values = np.asarray(schedule, np.float64)
+    try:
+        values = np.asarray(schedule, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigurationError(
+            f"schedule must be a sequence of numbers from 0 to 1; got {reprlib.repr(schedule)}."
+        ) from None
     rises = values.ndim == 1 and len(values) > 1 and bool(np.all(np.diff(values) > 0))
     if not rises or values[0] != 0.0 or values[-1] != 1.0:
         shown = np.array2string(values, threshold=6, precision=4)

@@ -11,7 +11,14 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.compilation import compiled
-from evidentia.errors import ConfigurationError, check_count, check_positive, check_seed, check_target_ess
+from evidentia.errors import (
+    ConfigurationError,
+    as_number,
+    check_count,
+    check_positive,
+    check_seed,
+    check_target_ess,
+)
 from evidentia.evidence.method import Snapshot
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.diagnostics import diagnose_path
@@ -78,7 +85,7 @@ class Jarzynski:
         check_count("num_steps", self.num_steps, 1)
         check_target_ess(self.target_ess)
         check_positive("step_size", self.step_size)
-        if not 0 <= self.ess_threshold <= 1:
+        if not 0 <= as_number(self.ess_threshold) <= 1:
             raise ConfigurationError(
                 f"ess_threshold is a fraction of the particles from 0 (never) to 1; got {self.ess_threshold}."
             )

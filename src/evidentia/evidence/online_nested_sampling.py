@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, check_count, check_not_negative
 from evidentia.evidence.chunks import ChunkedMethod, PathState, next_stop
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
@@ -85,8 +85,7 @@ class OnlineNestedSampling(ChunkedMethod):
         check_count("num_particles", self.num_particles, FEW)  # enough to estimate the posterior's spread
         check_count("chunk_size", self.chunk_size, 1)
         check_gradient(self.gradient)
-        if self.chunk_growth < 0:
-            raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
+        check_not_negative("chunk_growth", self.chunk_growth)
         if isinstance(self.kernel, Rejection):
             raise ConfigurationError(
                 "kernel must move points, since the posterior of earlier rows cannot be sampled directly; got "

@@ -71,7 +71,7 @@ def remove_rows(
         # The gradient's memory of the rows seen is invalid once some are removed.
         population = population._replace(memory=None)
         past, chunk = rows.part(0, first), rows.part(first, last)
-        population, _ = anneal(method, model, population, past, chunk, is_reverse=True)
+        population = anneal(method, model, population, past, chunk, is_reverse=True).population
         yield 1.0 - first / rows.size, _inverse(estimate_of(population))
 
 

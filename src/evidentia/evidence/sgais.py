@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, check_count, check_target_ess
+from evidentia.errors import check_count, check_not_negative, check_target_ess
 from evidentia.evidence.chunks import (
     ChunkInfo,
     PathState,
@@ -23,7 +23,7 @@ from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
 from evidentia.evidence.path.population import estimate_of, from_prior, split_key
 from evidentia.evidence.path.proposal import Proposal
-from evidentia.evidence.path.redrawing import CHECKED, only_mode, redraw
+from evidentia.evidence.path.redrawing import CHECKED, at_modes_above, only_mode, redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -100,8 +100,7 @@ class SGAIS(RedrawingMethod):
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
         check_count("chunk_size", self.chunk_size, 1)
-        if self.chunk_growth < 0:
-            raise ConfigurationError(f"chunk_growth must not be negative; got {self.chunk_growth}.")
+        check_not_negative("chunk_growth", self.chunk_growth)
         check_target_ess(self.target_ess)
         if not self.stochastic_gradient:
             object.__setattr__(self, "gradient", FullBatch())
@@ -165,16 +164,20 @@ class SGAIS(RedrawingMethod):
             # An expansion about one centre is poor, so exact gradients are used while affordable.
             exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
             settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
-        population, steps = anneal(settings, model, state.population, past, chunk)
-        if past.size == 0 and repeats.is_needed(steps):
+        is_first = past.size == 0 and self.refresh
+        shortcut = (lambda particles: at_modes_above(model, chunk, particles)) if is_first else None
+        population, steps, is_cut = anneal(settings, model, state.population, past, chunk, shortcut=shortcut)
+        if past.size == 0 and not is_cut and repeats.is_needed(steps):
 
             def run(key):
-                return anneal(settings, model, from_prior(model, key, self.num_particles), past, chunk)[0]
+                return anneal(
+                    settings, model, from_prior(model, key, self.num_particles), past, chunk
+                ).population
 
             population = repeats.with_second_opinion(population, run)
         state = state._replace(population=population, num_observations=num_observations, proposal=None)
         estimate = self.estimate(state)
-        return state, ChunkInfo(steps, path=estimate, estimate=estimate)
+        return state, ChunkInfo(steps, path=estimate, estimate=estimate, is_redrawn=is_cut)
 
     def is_redraw_due(self, state: PathState) -> bool:
         """Whether a round number of rows has been reached since the last attempt to redraw."""

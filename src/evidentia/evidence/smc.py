@@ -152,7 +152,7 @@ class SMC(ChunkedMethod):
         particle, or -inf at all particles.
         """
         if self.tempering:
-            population, steps = anneal(self.path, model, state.population, past, chunk)
+            population, steps, _ = anneal(self.path, model, state.population, past, chunk)
         else:
             population, _, step = anneal_step(self.path, model, state.population, past, chunk, 0.0, stop=1.0)
             steps = [step]

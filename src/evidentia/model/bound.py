@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.compilation import compiled
+from evidentia.compilation import compiled, in_float64
 from evidentia.model.program import Densities, Observations, Params, Position
 from evidentia.model.symmetry import Symmetry
 
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 
 LEAST_DRAWS = 1024  # smallest number of prior draws that is generated
+MOST_IN_FLOAT32 = 2.0**17  # nats; above it, neighbouring numbers in float32 are over 0.01 apart
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,8 +84,15 @@ class BoundModel:
         return sum(self.place(position)[1].values(), start=jnp.zeros((), position.dtype))
 
     def log_priors(self, positions: Float[Array, "particles parameters"]) -> Float[np.ndarray, " particles"]:
-        """`log_prior` at every particle, on the host in float64."""
-        return np.asarray(self._log_priors(positions), np.float64)
+        """`log_prior` at every particle, on the host in float64.
+
+        Thousands of deviations from the prior it is so large that float32 would lose its digits.
+        """
+        found = np.asarray(self._log_priors(positions), np.float64)
+        if np.abs(found, where=np.isfinite(found), out=np.zeros_like(found)).max() > MOST_IN_FLOAT32:
+            with in_float64():
+                return np.asarray(self._log_priors(np.asarray(positions, np.float64)))
+        return found
 
     @partial(jax.jit, static_argnames="self")
     def _log_priors(self, positions):

@@ -51,17 +51,24 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
     that of this copy alone.
     """
     few = rows.sample(FEW_ROWS)
-    found: list[LocalGaussian] = []
-    for start in likely_draws(model, few, key):
-        top = climb(model, few, start)
-        if not any(is_same(model, top, mode) for mode in found):
-            mode = newton(model, few, top, tolerance=FINE_TOLERANCE)
-            found += [] if mode is None else [mode]
-    guesses = distinct(model, found)
+    guesses = modes_above(model, few, likely_draws(model, few, key))
     if few.size == rows.num_observations:
         return guesses
     growth = rows.num_observations / few.size
     return distinct(model, [_with_all_rows(model, rows, guess, growth) for guess in guesses])
+
+
+def modes_above(
+    model: BoundModel, rows: Rows, starts: Float[np.ndarray, "starts parameters"]
+) -> tuple[LocalGaussian, ...]:
+    """Distinct modes reached by climbing from the starts, largest first."""
+    found: list[LocalGaussian] = []
+    for start in starts:
+        top = climb(model, rows, start)
+        if not any(is_same(model, top, mode) for mode in found):
+            mode = newton(model, rows, top, tolerance=FINE_TOLERANCE)
+            found += [] if mode is None else [mode]
+    return distinct(model, found)
 
 
 def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[LocalGaussian, ...]:

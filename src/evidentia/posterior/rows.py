@@ -21,6 +21,8 @@ from evidentia.compilation import compiled, in_float64
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 
+ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
+MOST_EXACT = 10**7  # rows times particles whose sums may be computed in float64
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
@@ -139,13 +141,20 @@ class Window:
         rounding errors of single rows add up where data take few values, such as counts. So each
         row's average over the particles is subtracted, and the small deviations are summed in
         float32. The offset makes a few particles, whose sums are also computed in float64, right
-        on average.
+        on average. If they then differ by more than `ROUNDING`, as where data lie thousands of
+        deviations from the prior, all sums are computed in float64, unless rows are many.
         """
         deviations = np.asarray(_deviations(model, positions, self), np.float64)
         few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
         finite = np.isfinite(deviations[few]) & np.isfinite(exact)
-        return deviations, float(np.mean(exact[finite] - deviations[few][finite])) if finite.any() else 0.0
+        if not finite.any():
+            return deviations, 0.0
+        errors = exact[finite] - deviations[few][finite]
+        offset = float(np.mean(errors))
+        if np.std(errors) > ROUNDING and self.size * len(positions) <= MOST_EXACT:
+            return self.exact_log_likelihoods(model, np.asarray(positions)) - offset, offset
+        return deviations, offset
 
     def exact_log_likelihoods(
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]

@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.compilation import in_float64
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings
 from evidentia.evidence.path.population import Population
@@ -35,13 +36,47 @@ def test_the_reverse_path_refuses_a_particle_that_was_moved_out_of_the_support()
 
 @pytest.mark.parametrize(
     ("method", "num_steps"),
-    [(ev.SGAIS(num_particles=16), 55), (ev.SMC(num_particles=8, target_ess=0.91), 101)],
+    [(ev.SGAIS(num_particles=16, refresh=False), 55), (ev.SMC(num_particles=8, target_ess=0.91), 101)],
 )
 def test_a_long_path_says_so_early(method, num_steps):
     model = ev.models.linear_regression(num_features=1)
     data, _ = model.simulate(100, 0)
-    far = {**data, "y": data["y"] + np.float32(300.0)}
+    far = {**data, "y": data["y"] + np.float32(100.0)}
     with pytest.warns(
         ev.EvidenceWarning, match=f"the path .* of rows 0 to 99 is long: after {num_steps} steps"
     ):
         ev.estimate(model, far, method=method)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_data_far_from_the_prior_are_reached_by_a_shortcut(offset):
+    # Step by step it would take minutes or hours; sums in float32 would be 0.02 or 10⁴ nats off.
+    model = ev.models.linear_regression(num_features=2)
+    data, _ = model.simulate(300, 0)
+    far = {**data, "y": data["y"] + np.float32(offset)}
+    with pytest.warns(ev.EvidenceWarning, match="is long: after 55 .* drawn at the modes above some"):
+        evidence = ev.estimate(model, far)
+    error = evidence.log_evidence - model.exact_log_evidence(far)
+    assert abs(error) < 4 * evidence.standard_error < 0.1
+    assert evidence.trajectory.num_annealing_steps.sum() < 100
+
+
+def test_a_shortcut_finds_both_of_two_modes():
+    # Of b little more than its square is known; the cube makes the modes differ.
+    def log_likelihood(params, batch):
+        mean = params["b"] ** 2 + 1e-8 * params["b"] ** 3
+        return dist.Normal(mean, 1.0).log_prob(batch["y"])
+
+    model = ev.Model({"b": dist.Normal(0.0, 1.0)}, log_likelihood)
+    y = np.random.default_rng(0).normal(1e4, 1.0, 100).astype(np.float32)
+    with pytest.warns(ev.EvidenceWarning, match="drawn at the modes above some"):
+        found = ev.estimate(model, {"y": y})
+    with in_float64():
+        grid = jnp.asarray([-1.0, 1.0])[:, None] * jnp.linspace(99.99, 100.01, 200_001)
+        heights = jax.lax.map(
+            lambda b: log_likelihood({"b": b}, {"y": jnp.asarray(y, jnp.float64)}).sum() - 0.5 * b**2,
+            grid.ravel(),
+            batch_size=10_000,
+        )
+        exact = float(jax.nn.logsumexp(heights)) + np.log(1e-7) - 0.5 * np.log(2 * np.pi)
+    assert abs(found.log_evidence - exact) < max(0.05, 4 * found.standard_error)

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.compilation import compiled
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, as_number, check_count
 from evidentia.evidence.method import Diagnosis
 from evidentia.evidence.nested.prior_mass import (
     Integral,
@@ -70,9 +70,9 @@ class NestedSettings(NamedTuple):
         check_constrained_kernel("kernel", self.kernel)
         fields = ("quadrature", Quadrature), ("shrinkage", Shrinkage), ("ending", Ending)
         for name, choices in ((name, get_args(kind)) for name, kind in fields):
-            if (given := getattr(self, name)) not in choices:
+            if (given := getattr(self, name)) not in choices or not isinstance(given, str):
                 raise ConfigurationError(f"{name} must be '{choices[0]}' or '{choices[1]}'; got {given!r}.")
-        if not 0 < self.remaining < 1:
+        if not 0 < as_number(self.remaining) < 1:
             raise ConfigurationError(
                 f"remaining is a fraction of the evidence between 0 and 1; got {self.remaining}."
             )

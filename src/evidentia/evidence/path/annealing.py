@@ -10,7 +10,7 @@ Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,14 @@ LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardl
 HARDLY = 0.05  # temperature
 
 
+class Annealed(NamedTuple):
+    """The particles after a chunk, the steps, and whether the rest of the path was left out."""
+
+    population: Population
+    steps: list[StepInfo]
+    is_cut: bool = False
+
+
 def anneal(
     settings: PathSettings,
     model: BoundModel,
@@ -38,10 +46,12 @@ def anneal(
     chunk: Window,
     *,
     is_reverse: bool = False,
-) -> tuple[Population, list[StepInfo]]:
+    shortcut: Callable[[Population], Population | None] | None = None,
+) -> Annealed:
     """Process a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
 
-    In reverse, the chunk is removed: particles of the posterior of past and chunk become those of
+    Once a path turns out to be long, its `shortcut` is asked for the particles at its end. In
+    reverse, the chunk is removed: particles of the posterior of past and chunk become those of
     the past alone, and the log evidence gains -log p(chunk | past).
 
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
@@ -53,9 +63,12 @@ def anneal(
             settings, model, population, past, chunk, done, is_reverse=is_reverse
         )
         infos.append(info)
-        if not is_reverse:
-            _warn_if_long(settings, len(infos), done, chunk)
-    return population, infos
+        if _is_long(settings, len(infos), done) and not is_reverse:
+            end = None if shortcut is None else shortcut(population)
+            _warn_of_long(infos, done, chunk, is_cut=end is not None)
+            if end is not None:
+                return Annealed(end, infos, is_cut=True)
+    return Annealed(population, infos)
 
 
 class Tempered(NamedTuple):
@@ -94,23 +107,27 @@ def temper(
             settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
         )
         found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
-        if stops is None and not is_reverse:
-            _warn_if_long(settings, len(found.steps), done, rows)
+        if stops is None and not is_reverse and _is_long(settings, len(found.steps), done):
+            _warn_of_long(found.steps, done, rows, is_cut=False)
         yield found
 
 
-def _warn_if_long(settings: PathSettings, num_steps: int, done: float, rows: Window) -> None:
-    """Say early that a path takes long: steps grow as the distance of the data from the prior.
+def _is_long(settings: PathSettings, num_steps: int, done: float) -> bool:
+    """Whether it shows now that a path takes long: steps grow as the distance from the prior.
 
     They also grow as 1/√(1 - target ESS), which says nothing of the data.
     """
-    if num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess)) and done < HARDLY:
-        warn(
-            [
-                f"the path from the prior to the posterior of {rows.span} is long: after {num_steps} steps of moves its temperature is {done:.2g} of 1. "
-                "The data lie far from what the prior expects: centre or scale them, or widen the prior."
-            ]
-        )
+    return done < HARDLY and num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess))
+
+
+def _warn_of_long(steps: Sequence[StepInfo], done: float, rows: Window, *, is_cut: bool) -> None:
+    cure = "The rest was left out: particles were drawn at the modes above some of them. " * is_cut
+    warn(
+        [
+            f"the path from the prior to the posterior of {rows.span} is long: after {len(steps)} steps of moves its temperature is {done:.2g} of 1. "
+            f"{cure}The data lie far from what the prior expects: centre or scale them, or widen the prior."
+        ]
+    )
 
 
 def anneal_step(

@@ -139,8 +139,15 @@ def with_more_rows(
 
 def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:
     count = min(NUM_STARTS, MAX_SEARCHED // rows.size)
+    return [newton(model, rows, start) for start in some_of(particles, generator, count)]
+
+
+def some_of(
+    particles: Particles, generator: np.random.Generator, count: int
+) -> Float[np.ndarray, "chosen parameters"]:
+    """Positions of some particles, chosen in proportion to their weights."""
     chosen = generator.choice(len(particles.share), count, p=particles.share / particles.share.sum())
-    return [newton(model, rows, start) for start in particles.positions[chosen]]
+    return particles.positions[chosen]
 
 
 def _about(

@@ -22,15 +22,18 @@ from evidentia import weights
 from evidentia.evidence.path.learning import fitted, is_learnable, learn, with_modes
 from evidentia.evidence.path.population import Population, host_generator, split_key
 from evidentia.evidence.path.proposal import (
+    NUM_STARTS,
     Particles,
     Proposal,
     about_many_modes,
     about_one_mode,
+    at_modes,
+    some_of,
     with_more_rows,
 )
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.modes import newton
+from evidentia.posterior.modes import modes_above, newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold, symmetrised
 
@@ -181,6 +184,23 @@ def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal
         rises |= ~(heights < highest + ROUNDING)
         highest = heights
     return Proposal((mode,)) if particles.share @ rises < MISSED else None
+
+
+def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Population | None:
+    """Particles of the posterior at the modes above some of the particles of a long path.
+
+    The number of a path's steps grows with the distance of the posterior from the prior, in
+    standard deviations; that of climbs grows with about its logarithm. None if the draws' weights
+    are uneven.
+    """
+    generator, particles = host_generator(population.key), weighted_particles(model, population)
+    modes = modes_above(model, rows, some_of(particles, generator, NUM_STARTS))
+    if not modes:
+        return None
+    count = len(population.log_weights)
+    draws = weighted_draws(model, rows, at_modes(model, rows, modes, generator), generator, count, BATCHES[0])
+    key, _ = split_key(population.key)
+    return draws.population(key, count) if is_regular(draws, count) else None
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
