@@ -100,6 +100,18 @@ def time_ratio(record: Record, slow: str, fast: str) -> tuple[float, int]:
     return seconds(longer) / seconds(shorter), longer["num_observations"]
 
 
+def extrapolated(record: Record, name: str) -> float | None:
+    """Seconds with all rows, as they grew between the last two sizes; None if all rows were run."""
+    entries, total = record["runs"][name], record["sizes"][-1]
+    if len(entries) < 2 or entries[-1]["num_observations"] == total:
+        return None
+    before, last = entries[-2:]
+    growth = math.log(seconds(last) / seconds(before)) / math.log(
+        last["num_observations"] / before["num_observations"]
+    )
+    return seconds(last) * (total / last["num_observations"]) ** growth
+
+
 def judge(record: Record) -> Verdict:
     published, checks = PUBLISHED[record["problem"]], []
     for name, percent in published.percent.items():
@@ -110,12 +122,15 @@ def judge(record: Record) -> Verdict:
     for (slow, fast), ratio in published.ratios.items():
         measured, rows = time_ratio(record, slow, fast)
         found = f"{slow} takes {measured:.2g} times as long as {fast} at N = {rows:,}"
+        if (later := extrapolated(record, slow)) and extrapolated(record, fast) is None:
+            times = later / seconds(record["runs"][fast][-1])
+            found += f", extrapolated to N = {record['sizes'][-1]:,} about {times:.0f} times"
         checks.append((f"{found} (paper: {ratio:g})", measured >= slack))
     parts = [found if is_right else f"{found}, which differs" for found, is_right in checks]
-    ours = accuracy(record, "our default")[-1]
-    parts.append(
-        f"our default is {ours.error:+.3f} ± {ours.standard_error:.3f} nats off at N = {ours.rows:,}"
-    )
+    for ours in accuracy(record, "our default")[-1:]:  # none if only sizes without a reference fit the cap
+        parts.append(
+            f"our default is {ours.error:+.3f} ± {ours.standard_error:.3f} nats off at N = {ours.rows:,}"
+        )
     sentence = f"{'; '.join(parts)}. The papers' figures are for N = {PUBLISHED_ROWS:,}; only the order of the times is judged."
     return Verdict(all(is_right for _, is_right in checks), sentence.replace("-", "−"))
 
@@ -124,15 +139,18 @@ def table(record: Record) -> list[dict[str, Any]]:
     """Each method at its largest number of rows; time ratios at the largest that both have."""
     published, rows = PUBLISHED[record["problem"]], []
     for name, entries in record["runs"].items():
-        last = accuracy(record, name)[-1]
-        row = {
-            "method": name,
-            "rows": last.rows,
-            "log evidence (nats)": last.log_evidence,
-            "error (nats)": last.error,
-            "% of log Z": last.percent,
+        row: dict[str, Any] = {"method": name, "rows": entries[-1]["num_observations"]}
+        for last in accuracy(record, name)[-1:]:
+            row |= {
+                "rows": last.rows,
+                "log evidence (nats)": last.log_evidence,
+                "error (nats)": last.error,
+                "% of log Z": last.percent,
+            }
+        row |= {
             "paper": published.percent.get(name),
             "processor (s)": seconds(entries[-1]),
+            "all rows, extrapolated (s)": extrapolated(record, name),
         }
         for fast in ("SGAIS", "sequential"):
             row[f"time / {fast}"] = time_ratio(record, name, fast)[0]
@@ -165,10 +183,14 @@ def draw(record: Record) -> Figure:
             **style,
         )
         bottom.plot(at, [seconds(entry) for entry in entries], **style)
+        if (later := extrapolated(record, name)) is not None:
+            ends = [at[-1], record["sizes"][-1]], [seconds(entries[-1]), later]
+            hollow = {"marker": style["marker"], "markerfacecolor": "none", "markevery": [1]}
+            bottom.plot(*ends, color=style["color"], linestyle=":", linewidth=1, **hollow)
     top.set_ylabel("log evidence per row (nats)")
     middle.set_ylabel("error of the log evidence (nats)")
     middle.set_yscale("symlog", linthresh=0.1, linscale=0.5)
-    bottom.set_ylabel("processor time (s)")
+    bottom.set_ylabel("processor time (s)\n(hollow: extrapolated)")
     bottom.set(xscale="log", yscale="log", xlabel="number of rows N")
     for axes in (top, middle, bottom):
         axes.spines[["top", "right"]].set_visible(False)

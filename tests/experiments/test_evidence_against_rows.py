@@ -12,7 +12,7 @@ import pytest
 from evidentia.evidence.method import Estimate
 from evidentia.posterior.rows import Window
 from experiments import evidence_against_rows as experiment
-from experiments.evidence_verdict import accuracy, draw, judge, table, time_ratio
+from experiments.evidence_verdict import accuracy, draw, extrapolated, judge, table, time_ratio
 from experiments.experiment import Settings
 
 pytestmark = pytest.mark.experiments
@@ -155,3 +155,35 @@ def test_an_error_is_judged_by_its_own_uncertainty(as_published):
     assert point.error == -500 and round(point.standard_error) == 1323  # 2291 / √3
     assert point.is_within(0.01) and not point._replace(standard_error=10.0).is_within(0.01)
     assert time_ratio(as_published, "AIS", "SGAIS") == (24.9, 1_000_000)
+
+
+def test_what_the_cap_cut_off_is_extrapolated_and_says_so(as_published):
+    record = copy.deepcopy(as_published)
+    last = record["runs"]["nested sampling"][0]
+    record["runs"]["nested sampling"] = [
+        {**last, "num_observations": size, "processor_seconds": [seconds] * 3}
+        for size, seconds in ((10_000, 2.0), (100_000, 30.0))
+    ]
+    record["sizes"], record["references"] = [10_000, 100_000, 1_000_000], record["references"] * 3
+    for name in record["runs"].keys() - {"nested sampling"}:
+        record["runs"][name] = [
+            {**last, **entry, "num_observations": size}
+            for size in record["sizes"]
+            for entry in record["runs"][name]
+        ]
+    assert extrapolated(record, "nested sampling") == pytest.approx(30.0 * 15.0)
+    assert extrapolated(record, "SGAIS") is None
+    assert "extrapolated to N = 1,000,000 about 15 times" in judge(record).measured  # SGAIS takes 30 s
+    rows = {row["method"]: row for row in table(record)}
+    assert rows["nested sampling"]["all rows, extrapolated (s)"] == pytest.approx(450.0)
+    assert rows["AIS"]["all rows, extrapolated (s)"] is None
+
+
+def test_a_method_that_ran_only_where_there_is_no_reference(as_published):
+    record = copy.deepcopy(as_published)
+    record["sizes"], record["references"] = [100, 1_000_000], [None, *record["references"]]
+    for name, entries in record["runs"].items():
+        few = {**entries[0], "num_observations": 100}
+        record["runs"][name] = [few] if name == "our default" else [few, *entries]
+    assert "our default" not in judge(record).measured
+    assert len(table(record)) == len(record["runs"])

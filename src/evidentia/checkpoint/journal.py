@@ -1,5 +1,6 @@
 """Journal with one line of JSON per batch, each written exactly once, even after a crash."""
 
+import errno
 import hashlib
 import json
 import os
@@ -71,14 +72,16 @@ class Journal:
 
     def _write(self, sync: bool = False) -> None:
         try:
-            with self.path.open("r+b") as file:
+            with self.path.open("r+b", buffering=0) as file:
                 file.truncate(self._length)  # remove what a failed attempt left
                 file.seek(self._length)
-                file.write(self._pending)
-                file.flush()
+                if file.write(self._pending) < len(self._pending):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if sync:
                     os.fsync(file.fileno())
         except OSError as error:
+            with suppress(OSError):
+                os.truncate(self.path, self._length)  # leave no part of a line
             raise self._failed(error) from error
         self._length += len(self._pending)
         self._pending = b""
