@@ -101,7 +101,7 @@ def time_ratio(record: Record, slow: str, fast: str) -> tuple[float, int]:
 
 
 def extrapolated(record: Record, name: str) -> float | None:
-    """Seconds with all rows, as they grew between the last two sizes; None if all rows were run."""
+    """Seconds with all rows, as they grew between the last two sizes; None if all were run."""
     entries, total = record["runs"][name], record["sizes"][-1]
     if len(entries) < 2 or entries[-1]["num_observations"] == total:
         return None

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -140,3 +141,31 @@ def test_errors_that_are_not_known_stay_unknown():
         stored = comparison.to_dict()["models"]["unknown"]
         assert stored["standard_error"] is None and stored["log_bayes_factor_error"] is None
     assert "± ? nats" in repr(unknown) and "± ?" in unknown._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "needed"),
+    [
+        ("standard_error", -0.1, "a non-negative, finite standard_error; got standard_error=-0.1"),
+        ("log_evidence", True, "a finite log_evidence; got log_evidence=True"),
+        ("num_observations", 0.5, "a positive integer num_observations; got num_observations=0.5"),
+        ("num_observations", 10**400, "a positive integer num_observations"),
+        ("seconds", "1.0", "a non-negative, finite seconds; got seconds='1.0'"),
+    ],
+)
+def test_a_number_out_of_range_is_named_with_its_model(field, value, needed):
+    numbers = {"log_evidence": -1.0, "standard_error": 0.1, "num_observations": 10, "seconds": 1.0}
+    with pytest.raises(
+        ev.ConfigurationError,
+        match=re.escape(f"evidences['a'] must be an Evidence, or the result of its to_dict, with {needed}"),
+    ):
+        ev.compare({"a": {**numbers, field: value}})
+
+
+def test_prior_probabilities_of_any_size_are_normalised_or_refused():
+    numbers = {"log_evidence": -1.0, "standard_error": 0.1, "num_observations": 10, "seconds": 1.0}
+    pair = {"a": numbers, "b": numbers}
+    np.testing.assert_allclose(ev.compare(pair, {"a": 1e308, "b": 1e308}).probability, 0.5)
+    for wrong in ([0.5, 0.5], {"a": "0.5", "b": 0.5}, {"a": True, "b": 0.5}, {"a": 1e-300, "b": 1.0}):
+        with pytest.raises(ev.ConfigurationError, match="prior_probabilities must"):
+            ev.compare(pair, wrong)

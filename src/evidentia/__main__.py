@@ -1,14 +1,15 @@
 """The entry of the command line, also as `python -m evidentia`."""
 
 import sys
+from collections.abc import Sequence
 
 
-def main() -> int:
-    """Run the command line; Ctrl-C during the imports ends it without a traceback."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `evidentia.cli.main`; Ctrl-C during the imports ends it without a traceback."""
     try:
         from evidentia.cli import main
 
-        return main()
+        return main(arguments)
     except KeyboardInterrupt:
         return 130
 

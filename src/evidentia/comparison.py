@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,22 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.display import text
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, as_number
 from evidentia.result import Evidence, jsonable
 from evidentia.weights import model_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+LARGEST = 1e100  # nats and seconds, whose squares are finite
+# The columns to read, with what each must be and its range; above 2**53, floats skip integers.
+COLUMNS = {
+    "log_evidence": ("a finite", -LARGEST, LARGEST),
+    "standard_error": ("a non-negative, finite", 0, LARGEST),
+    "num_observations": ("a positive integer", 1, 2**53),
+    "seconds": ("a non-negative, finite", 0, LARGEST),
+}
+SMALLEST_PRIOR = 1e-150  # relative to the largest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,9 +219,10 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
     if not isinstance(evidences, Mapping) or not evidences:
         given = "an empty mapping" if isinstance(evidences, Mapping) else type(evidences).__name__
         raise ConfigurationError(f"evidences must map at least one name to an Evidence; got {given}.")
-    names = ("log_evidence", "standard_error", "num_observations", "seconds")
+    if unnamed := [name for name in evidences if not isinstance(name, str)]:
+        raise ConfigurationError(f"the names in evidences must be strings; got {unnamed[0]!r}.")
     columns = {
-        column: [_number(name, entry, column) for name, entry in evidences.items()] for column in names
+        column: [_number(name, entry, column) for name, entry in evidences.items()] for column in COLUMNS
     }
     if len(set(columns["num_observations"])) > 1:
         counts = zip(evidences, columns["num_observations"], strict=True)
@@ -220,17 +232,26 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
 
 
 def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> float:
-    value = evidence.get(column) if isinstance(evidence, Mapping) else getattr(evidence, column, None)
-    if column == "standard_error":  # unknown if NaN, which is None in JSON
-        if value is None and isinstance(evidence, Mapping) and column in evidence:
+    """The number in a column; NaN for an unknown standard error, which is None in JSON."""
+    is_mapping = isinstance(evidence, Mapping)
+    value = evidence.get(column) if is_mapping else getattr(evidence, column, None)
+    if column == "standard_error":
+        is_nan = isinstance(value, float | np.floating) and math.isnan(value)
+        if is_nan or (value is None and is_mapping and column in evidence):
             return math.nan
-        if isinstance(value, float | np.floating) and math.isnan(value):
-            return math.nan
-    if isinstance(value, int | float | np.number) and math.isfinite(value):
-        return float(value)
-    given = f"{column}={value}" if isinstance(evidence, Evidence | Mapping) else type(evidence).__name__
+    needed, low, high = COLUMNS[column]
+    found = as_number(value)
+    is_whole = column != "num_observations" or found % 1 == 0
+    if low <= found <= high and is_whole:
+        return found
+    given = (
+        f"{column}={reprlib.repr(value)}"
+        if isinstance(evidence, Evidence | Mapping)
+        else type(evidence).__name__
+    )
     raise ConfigurationError(
-        f"evidences[{name!r}] must be an Evidence, or the result of its to_dict, with a finite {column}; got {given}."
+        f"evidences[{name!r}] must be an Evidence, or the result of its to_dict, with {needed} {column}; got "
+        f"{given}."
     )
 
 
@@ -243,12 +264,20 @@ def prior_of(names: list[str], given: Mapping[str, float] | None, argument: str)
     """
     if given is None:
         return np.full(len(names), 1 / len(names))
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{argument} must map the models' names to numbers; got {given!r}.")
     if set(given) != set(names):
         raise ConfigurationError(
             f"{argument} must name the models {', '.join(sorted(names))}; "
-            f"it names {', '.join(sorted(given)) or 'none'}."
+            f"it names {', '.join(sorted(map(str, given))) or 'none'}."
         )
-    prior = np.array([given[name] for name in names], np.float64)
+    prior = np.array([as_number(given[name]) for name in names])
     if not (np.isfinite(prior) & (prior > 0)).all():
         raise ConfigurationError(f"{argument} must be positive and finite; got {dict(given)}.")
+    prior /= prior.max()  # a sum of large numbers could overflow
+    if prior.min() < SMALLEST_PRIOR:
+        raise ConfigurationError(
+            f"{argument} must not differ by factors above {1 / SMALLEST_PRIOR:g}; got {dict(given)}. Leave out models that "
+            "are ruled out."
+        )
     return prior / prior.sum()

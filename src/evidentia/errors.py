@@ -4,10 +4,12 @@ Every message names the argument, what was given and what is needed. This module
 else from evidentia.
 """
 
+import math
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -85,24 +87,62 @@ def attempt(what: str, function: Callable[[], Any]) -> Any:
 
 
 def check_count(field: str, value: Any, least: int) -> None:
-    """Raise ConfigurationError unless `value` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+    """Raise ConfigurationError unless `value` is an integer of 64 bits, of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**63:
         raise ConfigurationError(f"{field} must be an integer of at least {least}; got {value!r}.")
 
 
-def check_positive(field: str, value: float) -> None:
-    """Raise ConfigurationError unless `value` is a positive number."""
-    if not value > 0:
-        raise ConfigurationError(f"{field} must be positive; got {value}.")
+def as_number(value: Any) -> float:
+    """A real number as a float, and NaN for anything else, which fails every comparison.
+
+    Booleans are not numbers here. An integer that no float can hold becomes an infinity.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    number: Any = value
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def check_positive(field: str, value: Any) -> None:
+    """Raise ConfigurationError unless `value` is a positive, finite number."""
+    if not 0 < as_number(value) < math.inf:
+        finite = " and finite" if as_number(value) > 0 else ""
+        raise ConfigurationError(f"{field} must be positive{finite}; got {value!r}.")
+
+
+def check_not_negative(field: str, value: Any) -> None:
+    """Raise ConfigurationError unless `value` is zero or a positive, finite number."""
+    if not -math.inf < as_number(value) < math.inf:
+        raise ConfigurationError(f"{field} must be a finite number; got {value!r}.")
+    if value < 0:
+        raise ConfigurationError(f"{field} must not be negative; got {value!r}.")
+
+
+def check_memory(given: str, what: str, num_bytes: int) -> None:
+    """Raise ConfigurationError if `what` alone would exceed the memory of the machine.
+
+    `given` is the argument with its value, as in "num_classes=1,000,000,000".
+    """
+    if not hasattr(os, "sysconf"):
+        return
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_bytes > available:
+        raise ConfigurationError(
+            f"{given} would need {num_bytes / 2**30:,.0f} GiB for {what} alone; this machine has "
+            f"{available / 2**30:,.0f} GiB. Use fewer."
+        )
 
 
 def check_seed(value: Any, field: str = "seed") -> None:
     """Raise ConfigurationError unless `value` is an unsigned integer of 32 bits."""
-    if not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
         raise ConfigurationError(f"{field} must be an integer from 0 to 2**32 - 1; got {value!r}.")
 
 
-def check_target_ess(value: float) -> None:
+def check_target_ess(value: Any) -> None:
     """Raise ConfigurationError unless `value` lies between 0 and 1."""
-    if not 0 < value < 1:
-        raise ConfigurationError(f"target_ess is a fraction of the particles between 0 and 1; got {value}.")
+    if not 0 < as_number(value) < 1:
+        raise ConfigurationError(f"target_ess is a fraction of the particles between 0 and 1; got {value!r}.")

@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Float
 
-from evidentia.checkpoint.packing import UnknownRecordError, pack, unpack
+from evidentia.checkpoint.packing import UnknownRecordError, check_fields, pack, unpack
 
 
 class Pair(NamedTuple):
@@ -76,3 +77,29 @@ def test_what_cannot_be_packed_or_is_not_known_is_an_error():
         pack((1, lambda: 0), [])
     with pytest.raises(UnknownRecordError, match="Pair"):
         unpack(pack(Pair(1), []), [], {})
+
+
+class Typed(NamedTuple):
+    values: Float[np.ndarray, " rows"]
+    weights: Float[np.ndarray, " rows"]
+    count: int = 1
+    inner: Settings | None = None
+    pairs: tuple[Pair, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"count": True}, "count of Typed is a bool"),
+        ({"count": 2**70}, "count of Typed is a int"),
+        ({"values": np.zeros(3, int)}, "values of Typed is an array of int64"),
+        ({"weights": np.zeros(4)}, r"weights of Typed is an array of float64 of shape \(4,\)"),
+        ({"inner": Pair(1)}, "inner of Typed is a Pair"),
+        ({"pairs": (Pair(1), 2)}, "pairs of Typed is a tuple"),
+    ],
+)
+def test_a_field_of_another_type_is_an_error(changes, said):
+    right = Typed(np.zeros(3), np.ones(3), 2, Settings(), (Pair(1), Pair(2)))
+    check_fields(right)
+    with pytest.raises(TypeError, match=said):
+        check_fields(right._replace(**changes))

@@ -691,3 +691,29 @@ def test_results_are_kept_if_standard_output_is_full(linear, tmp_path):
         )
     assert done.returncode == 2 and "standard output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr and (tmp_path / "results.json").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such file names")
+def test_file_names_that_are_not_utf_8(run, linear, tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    path, model, out = (tmp_path / f"{name}{suffix}" for suffix in (".csv", ".py", ""))
+    with path.open("wb") as file:
+        pa.csv.write_csv(pa.parquet.read_table(linear[0]), file)
+    model.write_text("import evidentia as ev\nmine = ev.models.linear_regression(1)\n")
+    words = ("-m", f"{model}:mine", "-t", "y", "--features", "a", "--out", out)
+    code, _, err = run(*estimate(path, *words))
+    assert (code, err) == (0, "")
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert results["data"]["file"] == "caf\ufffd.csv"
+    path.rename(path.with_suffix(".parquet"))
+    code, _, err = run(*estimate(path.with_suffix(".parquet"), *words))
+    assert code == 2 and "caf\ufffd.parquet: a Parquet file needs a name that is UTF-8 text" in err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["pipe", "pipe.csv"])
+@pytest.mark.parametrize("command", ["estimate", "stream"])
+def test_a_pipe_is_refused_at_once(run, tmp_path, command, name):
+    os.mkfifo(tmp_path / name)
+    code, out, err = run(command, tmp_path / name, "-m", "linear", "-t", "y")
+    assert (code, out) == (2, "") and f"{name} is a named pipe" in err and "evidentia stream -" in err

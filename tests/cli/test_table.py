@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evidentia.cli.table import read_table
-from evidentia.errors import DataError
+from evidentia.data.sources import open_source
+from evidentia.errors import ConfigurationError, DataError
 
 
 def written(folder, suffix, columns):
@@ -104,3 +105,21 @@ def test_real_data(shared_data):
     table = read(str(shared_data / "ijcnn1.parquet"), "label", ["f1"])
     assert len(table.data["y"]) == 141_691
     assert round(table.data["y"].mean(), 4) == 0.0957  # fraction of ones in the README
+
+
+def test_columns_with_the_same_name_are_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b,y,b\n1,2,3,4\n")
+    with pytest.raises(DataError, match=r"table\.csv has 2 columns named 'b'; give each its own name"):
+        read_table(str(path), "y", None, "error")
+    assert read_table(str(path), "y", ["a"], "error").features == ["a"]
+
+
+def test_a_table_in_another_encoding(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    assert read_table(str(path), "y", None, "error", encoding="latin-1").features == ["größe"]
+    path.rename(tmp_path / "table.parquet")
+    for file in ("-", str(tmp_path / "table.parquet")):
+        with pytest.raises(ConfigurationError, match=r"encoding='latin-1' \(--encoding\) is for CSV files"):
+            open_source(file, encoding="latin-1")

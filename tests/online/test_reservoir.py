@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
+from evidentia.errors import ConfigurationError
 from evidentia.online import reservoir as reservoirs
 
 
@@ -64,3 +65,17 @@ def test_a_chunk_ends_where_the_reservoir_is_full():
     assert reservoirs.room(reservoir) == 500
     assert reservoirs.room(reservoir._replace(num_observations=420)) == 80
     assert reservoirs.room(reservoir._replace(num_observations=500)) == reservoirs.STAGE
+
+
+def test_a_reservoir_larger_than_the_memory_is_refused():
+    needed = r"reservoir_size=1,000,000,000,000 would need [\d,]+ GiB for .*; this machine has [\d,]+ GiB"
+    with pytest.raises(ConfigurationError, match=needed):
+        reservoirs.empty({"y": np.zeros(3, np.float32)}, 10**12)
+
+
+def test_a_reservoir_has_no_more_places_than_jax_counts(monkeypatch):
+    monkeypatch.setattr(reservoirs, "check_memory", lambda *given: None)
+    with pytest.raises(
+        ConfigurationError, match=r"reservoir_size must be at most 2,147,467,263, .*; got 2,147"
+    ):
+        reservoirs.empty({"y": np.zeros(3, np.float32)}, 2**31 - 1 - 2 * reservoirs.STAGE + 1)

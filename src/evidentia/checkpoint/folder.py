@@ -8,8 +8,10 @@ file, synced to disk, and renamed; the previous one is kept as `checkpoint.previ
 import hashlib
 import io
 import json
+import math
 import os
 import socket
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
@@ -144,7 +146,9 @@ def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple
         return _decoded(path, records or {})
     except UnknownRecordError as error:
         raise CheckpointError(f"{path} is a checkpoint of something else: {error}.") from error
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except CheckpointError:
+        raise
+    except Exception as error:  # of any kind: the readers of formats raise what they like
         raise CheckpointError(
             f"{path} is damaged: {_reason(error)}. {_about_previous(folder, path)}"
         ) from error
@@ -162,10 +166,26 @@ def _encoded(content: Any, summary: dict[str, Any]) -> bytes:
 
 def _decoded(path: Path, records: Mapping[str, type]) -> tuple[Any, Header]:
     header, payload = _opened(path)
-    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-        skeleton = json.loads(archive["skeleton"].tobytes())
-        arrays = [archive[f"arr_{index}"] for index in range(len(archive.files) - 1)]
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        skeleton = json.loads(_array(archive, "skeleton").tobytes())
+        arrays = [_array(archive, f"arr_{index}") for index in range(len(archive.namelist()) - 1)]
     return unpack(skeleton, arrays, records), header
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of numbers, of the size of its bytes: memory is only taken for what is there."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name} is compressed")
+    stream = io.BytesIO(archive.read(member))
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError(f"{name} is not an array of numbers")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    rest = len(stream.getbuffer()) - stream.tell()
+    if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != rest:
+        raise ValueError(f"{name} has {rest} bytes, not those of {dtype} of shape {shape}")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _opened(path: Path) -> tuple[Header, bytes]:
@@ -176,6 +196,8 @@ def _opened(path: Path) -> tuple[Header, bytes]:
         fields = None
     if not isinstance(fields, dict) or fields.pop("file", None) != MAGIC:
         raise ValueError("it does not start like a checkpoint")
+    if not isinstance(fields["format"], int):
+        raise ValueError("its format is not a number")
     if fields["format"] != FORMAT:
         which = "newer" if fields["format"] > FORMAT else "older"
         raise CheckpointError(
@@ -183,6 +205,8 @@ def _opened(path: Path) -> tuple[Header, bytes]:
             f"{FORMAT}. Install the {which} version to continue from it, or give another folder to start again."
         )
     header = Header(**fields)
+    if not isinstance(header.summary, dict):
+        raise ValueError("its summary is not a mapping")
     if hashlib.sha256(payload).hexdigest() != header.sha256:
         raise ValueError("its content does not match its SHA-256")
     return header, payload
@@ -194,7 +218,7 @@ def _about_previous(folder: Path, damaged: Path) -> str:
         return "There is no other checkpoint."
     try:
         summary = _opened(previous)[0].summary
-    except (OSError, ValueError, KeyError, TypeError):
+    except Exception:  # as in `read`
         return f"The previous one, {previous}, is damaged too."
     said = ", ".join(f"{key}: {value}" for key, value in summary.items())
     return f"The previous one, {previous} ({said}), is intact: remove the damaged file to continue from it."

@@ -5,12 +5,18 @@ NumPy and JAX arrays, JAX random keys, and the named tuples and data classes tha
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import AbstractArray, jaxtyped
+
+from evidentia.errors import CheckpointError
 
 
 class UnknownRecordError(LookupError):
@@ -62,7 +68,9 @@ def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, ty
             if name not in (records or {}):
                 raise UnknownRecordError(f"it holds a {name}")
             found = {key: unpack(field, arrays, records) for key, field in fields.items()}
-            return (records or {})[name](**found)
+            record = (records or {})[name](**found)
+            check_fields(record)
+            return record
         case {"tuple": entries}:
             return tuple(unpack(entry, arrays, records) for entry in entries)
         case {"list": entries}:
@@ -70,6 +78,65 @@ def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, ty
         case {"mapping": entries}:
             return {key: unpack(entry, arrays, records) for key, entry in entries.items()}
     raise ValueError(f"not a packed value: {sorted(skeleton)}")
+
+
+@contextmanager
+def as_damaged() -> Iterator[None]:
+    """Turn every exception while an object is rebuilt from a checkpoint into a CheckpointError."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:  # of any kind, as anything can be missing
+        reason = str(error).rstrip(".")
+        raise CheckpointError(f"the checkpoint is damaged: {reason}.") from error
+
+
+def check_fields(record: Any) -> None:
+    """Raise TypeError unless each field of a record has its annotated type.
+
+    The shapes in annotations count too: an axis has the same size wherever it is named in a
+    record. Integers of more than 64 bits have no type here.
+    """
+    with jaxtyped("context"):  # in which the names of axes are bound
+        for name, hint in _hints(type(record)).items():
+            if not _is_a(value := getattr(record, name), hint):
+                raise TypeError(f"{name} of {type(record).__name__} is {_described(value)}")
+
+
+@cache
+def _hints(record: type) -> dict[str, Any]:
+    hints = get_type_hints(record)
+    names = getattr(record, "_fields", None) or [field.name for field in dataclasses.fields(record)]
+    return {name: hints[name] for name in names}
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value has a type, of the kinds that records have."""
+    if hint is Any:
+        return True
+    kind, members = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_is_a(value, member) for member in members)
+    if kind is tuple:
+        if not isinstance(value, tuple):
+            return False
+        members = members[:1] * len(value) if members[-1:] == (...,) else members
+        return len(members) == len(value) and all(map(_is_a, value, members))
+    if kind is dict:
+        return isinstance(value, dict) and all(_is_a(entry, members[1]) for entry in value.values())
+    if isinstance(value, bool):  # which Python counts as integers
+        return hint is bool
+    if isinstance(value, int):
+        return hint in (int, float) and abs(value) < 2**63
+    if isinstance(value, float) and issubclass(hint, AbstractArray):
+        value = np.float64(value)  # which was packed as a number
+    return isinstance(value, hint)
+
+
+def _described(value: Any) -> str:
+    is_array = isinstance(value, np.ndarray | jax.Array)
+    return f"an array of {value.dtype} of shape {value.shape}" if is_array else f"a {type(value).__name__}"
 
 
 def _pack_array(value: np.ndarray | jax.Array, arrays: list[np.ndarray]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evidentia.data.files import near_columns
+from evidentia.data.sources.columns import check_unique
 from evidentia.errors import ConfigurationError, DataError
 
 
@@ -25,12 +26,14 @@ def arrays_of(
     By default all columns except the target are features. Errors call the file `where`.
 
     Raises:
-        DataError: the target is not a column.
+        DataError: the target is not a column, or several columns have the same name.
         ConfigurationError: no features, a feature named twice, or the target among them.
     """
     if target is not None and target not in names:
         raise DataError(f"{where} has no column {target!r} for --target. {near_columns(target, names)}")
     chosen = [name for name in names if name != target] if features is None else list(features)
+    if features is None:
+        check_unique(where, [name for name in names if name != target], names)
     if not chosen:
         raise ConfigurationError(
             f"{where} has no column left for a feature; name some with --features a,b,c."

@@ -1,6 +1,8 @@
 """`evidentia compare`: comparison of models from the results of earlier runs."""
 
 import json
+import math
+import reprlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,12 +52,46 @@ def _read(path: Path) -> dict[str, Any]:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read as JSON: {error}.") from error
+    except RecursionError:
+        raise DataError(f"{file} cannot be read as JSON: it is nested too deeply.") from None
     evidences = found.get("evidences") if isinstance(found, dict) else None
     if not isinstance(evidences, dict) or not evidences:
         raise DataError(
             f"{file} holds no evidentia results. Name a folder that evidentia estimate --out wrote."
         )
+    _check_types(file, found)
     return found
+
+
+def _check_types(file: Path, found: dict[str, Any]) -> None:
+    """Raise DataError, which names the entry, unless the entries used here have their types.
+
+    `compare` checks the numbers.
+    """
+    about = found.get("data") or {}
+    if not isinstance(about, dict):
+        raise DataError(f"{file}: data must be a mapping; got {reprlib.repr(about)}.")
+    for name in ("observations", "target", "file"):
+        if not isinstance(value := about.get(name), str | None):
+            raise DataError(f"{file}: data.{name} must be text; got {reprlib.repr(value)}.")
+    features = about.get("features", [])
+    if not isinstance(features, list) or not all(isinstance(feature, str) for feature in features):
+        raise DataError(f"{file}: data.features must be a list of names; got {reprlib.repr(features)}.")
+    for model, evidence in found["evidences"].items():
+        if not isinstance(evidence, dict):
+            raise DataError(f"{file}: the entry of {model} must be a mapping; got {reprlib.repr(evidence)}.")
+        if not isinstance(completed := evidence.get("completed", True), bool):
+            raise DataError(
+                f"{file}: completed of {model} must be true or false; got {reprlib.repr(completed)}."
+            )
+        if not isinstance(rows := evidence.get("num_observations"), int):
+            raise DataError(
+                f"{file}: num_observations of {model} must be an integer; got {reprlib.repr(rows)}."
+            )
+        if isinstance(error := evidence.get("standard_error"), float) and math.isnan(error):
+            raise DataError(
+                f"{file}: standard_error of {model} must be a number, or null if unknown; got NaN."
+            )
 
 
 def _named(runs: list[tuple[Path, dict[str, Any]]]) -> dict[str, dict[str, Any]]:

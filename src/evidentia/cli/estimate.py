@@ -71,6 +71,7 @@ def command(
     target: options.Target = None,
     features: options.Features = None,
     missing: options.Missing = "error",
+    encoding: options.Encoding = "utf-8",
     standardise: Annotated[
         bool, typer.Option("--standardise", help="Shift and scale each feature to mean 0, deviation 1.")
     ] = False,
@@ -126,9 +127,9 @@ def command(
     chosen = split_features(features)
     if is_read_once(file):
         check_streamable(standardise, [model], num_classes)
-        table, in_order = open_table(file, model, target, chosen, missing), True
+        table, in_order = open_table(file, model, target, chosen, missing, encoding), True
     else:
-        table = read_table(file, target, chosen, missing, standardise=standardise)
+        table = read_table(file, target, chosen, missing, standardise=standardise, encoding=encoding)
         table = replace(table, shuffle_seed=None if in_order else seed)
     the_model, data = model_for(model, table, settings)
     the_method = CONFIGURATIONS[method]()
@@ -141,7 +142,8 @@ def command(
     )
     if evidences:
         title = f"{the_model.name}: {Path(file).name}"
-        results = Results(title, evidences, table.notes(), table.to_dict())
+        about = output.encodable([title, table.notes(), table.to_dict()])
+        results = Results(about[0], evidences, about[1], about[2])
         if out is not None:
             results.write(out)  # first: printing fails if the reader of a pipe has closed it
         if as_json:

@@ -17,6 +17,8 @@ from evidentia.errors import EvidenceWarning
 
 # Text from files could move the cursor or change colours.
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
+# Bytes of file names that are not UTF-8, which Python keeps as halves of pairs of code units.
+UNDECODED = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 ASCII = {"±": "+-", "−": "-", "–": "-", "…": "...", "·": "*", "²": "2", "×": "x"}
 
 
@@ -26,8 +28,17 @@ def plain_console(*, stderr: bool = False) -> Console:
 
 
 def plain(text: str) -> str:
-    """Text without control characters, other than tabs and line ends."""
-    return text.translate(CONTROLS)
+    """Text without control characters, other than tabs and line ends, that UTF-8 can encode."""
+    return text.translate(CONTROLS).translate(UNDECODED)
+
+
+def encodable(value: Any) -> Any:
+    """A text, or the texts in lists and mappings, with U+FFFD for what UTF-8 cannot encode."""
+    if isinstance(value, str):
+        return value.translate(UNDECODED)
+    if isinstance(value, Mapping):
+        return {encodable(key): encodable(each) for key, each in value.items()}
+    return [encodable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def write_any_text() -> None:

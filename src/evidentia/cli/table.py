@@ -111,7 +111,12 @@ def is_read_once(file: str) -> bool:
 
 
 def open_table(
-    file: str, model: str, target: str | None, features: Sequence[str] | None, missing: Missing
+    file: str,
+    model: str,
+    target: str | None,
+    features: Sequence[str] | None,
+    missing: Missing,
+    encoding: str = "utf-8",
 ) -> Table:
     """Open the data of a model as a source.
 
@@ -122,6 +127,7 @@ def open_table(
         file,
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
+        encoding=encoding,
         types=lambda names: types_of(names, target, [model]),
     )
     return Table(file, features_of(source, target), target, Fingerprinted(source))
@@ -134,6 +140,7 @@ def read_table(
     missing: Missing,
     *,
     standardise: bool = False,
+    encoding: str = "utf-8",
 ) -> Table:
     """Read the data of a model into memory.
 
@@ -146,6 +153,7 @@ def read_table(
         file,
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
+        encoding=encoding,
         types=lambda names: dict.fromkeys(names, float),
     )
     assert isinstance(source, CsvSource | ParquetSource)  # not standard input

@@ -45,6 +45,7 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bo
         named = {f"{name}[{i}]": array for i, array in enumerate(arrays)}
     elif isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
         keys = list(data) if isinstance(data, Mapping) else list(_column_names(data))
+        _check_names(keys, name)
         arrays = {str(key): _as_array(data[key], f"{name}[{key!r}]", allow_nan) for key in keys}
         named = {f"{name}[{key!r}]": array for key, array in arrays.items()}
     else:
@@ -129,6 +130,15 @@ def _column_names(table: Any) -> list[str]:
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
+def _check_names(keys: list[Any], name: str) -> None:
+    """Raise DataError if two columns have the same name, as text."""
+    names = [str(key) for key in keys]
+    if repeated := sorted({one for one in names if names.count(one) > 1}):
+        raise DataError(
+            f"{name} must have columns of different names; {', '.join(map(repr, repeated))} occurs more than once."
+        )
+
+
 def _check_labels(data: Any, name: str) -> None:
     """Raise DataError if pandas objects label their rows differently: position pairs rows."""
     members = (
@@ -154,10 +164,10 @@ def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
         )
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError) as error:
+        if array.dtype == object and all(isinstance(value, int | float | bool) for value in array.flat):
+            array = array.astype(np.float64)
+    except Exception as error:  # of any kind, as containers convert themselves
         raise DataError(f"{argument} cannot be read as an array of numbers: {error}") from error
-    if array.dtype == object and all(isinstance(value, int | float | bool) for value in array.flat):
-        array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise DataError(
             f"{argument} must hold numbers; got dtype {array.dtype}. Encode categories as integers, dates as numbers."

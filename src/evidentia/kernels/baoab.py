@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_count, check_positive
+from evidentia.errors import ConfigurationError, as_number, check_count, check_positive
 from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
 
@@ -48,7 +48,7 @@ class BAOAB(GradientKernel):
     num_steps: int = 8
 
     def __post_init__(self):
-        if not 0 < self.step_size < 2:
+        if not 0 < as_number(self.step_size) < 2:
             raise ConfigurationError(f"step_size must lie in (0, 2), the stable range; got {self.step_size}.")
         check_positive("friction", self.friction)
         check_count("num_steps", self.num_steps, 1)

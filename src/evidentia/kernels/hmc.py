@@ -1,5 +1,6 @@
 """Hamiltonian Monte Carlo with a Metropolis correction: exact for any shape of the density."""
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 from blackjax.mcmc import hmc
 from jaxtyping import Array
 
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, as_number, check_count
 from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
 from evidentia.kernels.metropolis import whitened
 from evidentia.kernels.scale import Scale
@@ -38,7 +39,7 @@ class HMC(Kernel):
     def __post_init__(self):
         check_count("num_trajectories", self.num_trajectories, 1)
         check_count("num_steps", self.num_steps, 1)
-        if not 0 < self.smallest_step <= self.largest_step:
+        if not 0 < as_number(self.smallest_step) <= as_number(self.largest_step) < math.inf:
             raise ConfigurationError(
                 "smallest_step must be positive and at most largest_step; got "
                 f"{self.smallest_step} and {self.largest_step}."

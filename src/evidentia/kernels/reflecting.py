@@ -1,5 +1,6 @@
 """Hamiltonian dynamics inside a likelihood contour, with reflection at the contour."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, as_number, check_count
 from evidentia.kernels.region import ConstrainedKernel, Points, Positions, Region
 
 
@@ -51,9 +52,9 @@ class ReflectingSGHMC(ConstrainedKernel):
 
     def __post_init__(self):
         check_count("num_steps", self.num_steps, 1)
-        if not 0 < self.friction <= 1:
+        if not 0 < as_number(self.friction) <= 1:
             raise ConfigurationError(f"friction must lie in (0, 1]; got {self.friction}.")
-        if self.learning_rate is not None and not self.learning_rate > 0:
+        if self.learning_rate is not None and not 0 < as_number(self.learning_rate) < math.inf:
             raise ConfigurationError(
                 f"learning_rate must be positive, or None for steps adapted to the live points; got {self.learning_rate}."
             )

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_count, check_positive
+from evidentia.errors import ConfigurationError, as_number, check_count, check_positive
 from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
 
@@ -46,7 +46,7 @@ class SGLD(GradientKernel):
     def __post_init__(self):
         check_positive("learning_rate", self.learning_rate)
         check_count("num_steps", self.num_steps, 1)
-        if not 0 <= self.noise_estimate < 1:
+        if not 0 <= as_number(self.noise_estimate) < 1:
             raise ConfigurationError(f"noise_estimate must lie in [0, 1); got {self.noise_estimate}.")
 
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:

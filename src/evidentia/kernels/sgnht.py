@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_count, check_positive
+from evidentia.errors import ConfigurationError, as_number, check_count, check_positive
 from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
 from evidentia.kernels.scale import Scale
 
@@ -54,7 +54,7 @@ class SGNHT(GradientKernel):
         check_positive("learning_rate", self.learning_rate)
         check_count("num_steps", self.num_steps, 1)
         # At 1/2 the noise alone has the target variance of the velocities: no friction suffices.
-        if not 0 < self.diffusion < 0.5:
+        if not 0 < as_number(self.diffusion) < 0.5:
             raise ConfigurationError(f"diffusion must lie in (0, 0.5); got {self.diffusion}.")
 
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_target_ess
+from evidentia.errors import ConfigurationError, as_number, check_target_ess
 from evidentia.evidence.path.langevin import StepTaken, even_log_weights, reweigh
 from evidentia.kernels.langevin import LangevinState, langevin_step, log_weight_increment
 from evidentia.latent.method import ParticleMethod
@@ -66,7 +66,7 @@ class JALAEM(ParticleMethod):
 
     def __post_init__(self):
         super().__post_init__()
-        if not 0 <= self.ess_threshold <= 1:
+        if not 0 <= as_number(self.ess_threshold) <= 1:
             raise ConfigurationError(
                 f"ess_threshold is a fraction of the particles from 0 (never) to 1; got {self.ess_threshold}."
             )

@@ -17,6 +17,7 @@ from evidentia.errors import (
     ConfigurationError,
     EstimationError,
     ModelError,
+    as_number,
     check_count,
     check_positive,
     check_seed,
@@ -65,7 +66,7 @@ class ParticleMethod:
             )
         if self.bounds is not None and not (isinstance(self.bounds, tuple) and len(self.bounds) == 2):
             raise ConfigurationError(f"bounds must be a pair (lower, upper); got {self.bounds!r}.")
-        if self.tolerance is not None and not self.tolerance > 0:
+        if self.tolerance is not None and not as_number(self.tolerance) > 0:
             raise ConfigurationError(f"tolerance must be positive, or None; got {self.tolerance}.")
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size, 1)

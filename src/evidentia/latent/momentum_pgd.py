@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from evidentia.errors import check_positive
+from evidentia.errors import ConfigurationError, as_number, check_positive
 from evidentia.evidence.path.langevin import StepTaken, even_log_weights
 from evidentia.kernels.langevin import LangevinState
 from evidentia.latent.method import ParticleMethod, unknown
 from evidentia.latent.problem import Positions, Problem
+
+LARGEST = 1e100  # step size, whose square is finite
 
 
 class MomentumState(NamedTuple):
@@ -54,6 +56,8 @@ class MomentumPGD(ParticleMethod):
 
     def __post_init__(self):
         check_positive("friction", self.friction)
+        if as_number(self.step_size) > LARGEST:
+            raise ConfigurationError(f"step_size must be at most {LARGEST:g}; got {self.step_size!r}.")
         super().__post_init__()
 
     @property

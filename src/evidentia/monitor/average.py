@@ -12,7 +12,7 @@ from numpy import ndarray
 from evidentia import weights
 from evidentia.comparison import model_probabilities, prior_of
 from evidentia.display import text
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, as_number
 from evidentia.monitor.prediction import Prediction, predict
 from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
 
@@ -108,7 +108,7 @@ class ModelAverage:
                 raise ConfigurationError(
                     f"onlines[{name!r}] must be an evidentia.Online; got {type(online).__name__}."
                 )
-        if not 0 < forgetting <= 1:
+        if not 0 < as_number(forgetting) <= 1:
             raise ConfigurationError(f"forgetting must be above 0 and at most 1; got {forgetting}.")
         self.onlines = dict(onlines)
         probabilities = prior_of(list(onlines), prior, "prior")

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, as_number, check_count
 
 CREDIBILITY = 0.95  # posterior probability of the interval that a Change reports
 
@@ -128,13 +128,13 @@ class EDetector:
     tempering: float = 1.0
 
     def __post_init__(self):
-        if not 0 < self.false_alarm_rate < 1:
+        if not 0 < as_number(self.false_alarm_rate) < 1:
             raise ConfigurationError(
                 f"false_alarm_rate is a number of alarms per batch between 0 and 1; got {self.false_alarm_rate}."
             )
         check_count("max_candidates", self.max_candidates, 1)
         check_count("restart_every", self.restart_every, 1)
-        if not 0 < self.tempering <= 1:
+        if not 0 < as_number(self.tempering) <= 1:
             raise ConfigurationError(f"tempering must be above 0 and at most 1; got {self.tempering}.")
 
     @property

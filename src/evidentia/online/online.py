@@ -24,7 +24,7 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online import state as states
-from evidentia.online.fingerprint import RECORDS, bind_as_saved, check_storable, fingerprint
+from evidentia.online.fingerprint import RECORDS, bind_as_saved, check_storable, checked, fingerprint
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.result import Evidence, make_evidence
 
@@ -198,7 +198,7 @@ class Online:
         different.
         """
         content, _ = read(folder, RECORDS)
-        if "method" not in content:
+        if not isinstance(content, dict) or "method" not in content:
             raise CheckpointError(
                 f"folder must be one that Online.save wrote; {folder} holds something else."
             )
@@ -228,12 +228,12 @@ class Online:
 
     @classmethod
     def unpacked(cls, content: dict[str, Any], model: Model) -> "Online":
-        """Rebuild a packed object. Raises CheckpointError if the model is different."""
-        online = cls(model, content["method"], seed=content["seed"], reservoir_size=content["reservoir_size"])
-        state: OnlineState | None = content["state"]
-        if state is not None:
-            online._bound = bind_as_saved(content["fingerprint"], model, state)
-            online._state = state
+        """Rebuild a packed object. Raises CheckpointError if damaged or of another model."""
+        packed = checked(content)
+        online = cls(model, packed.method, seed=packed.seed, reservoir_size=packed.reservoir_size)
+        if packed.state is not None and packed.fingerprint is not None:
+            online._bound = bind_as_saved(packed.fingerprint, model, packed.state)
+            online._state = packed.state
         return online
 
     def restarted(self, seed: int | None = None) -> "Online":

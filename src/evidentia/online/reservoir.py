@@ -15,9 +15,11 @@ import numpy as np
 from jaxtyping import Int
 
 from evidentia.data.arrays import with_rows
+from evidentia.errors import ConfigurationError, check_memory
 from evidentia.posterior.rows import Window
 
 STAGE = 8192  # maximum number of rows in a chunk: the space behind the sample for a staged chunk
+MOST_PLACES = 2**31 - 1  # rows of the arrays that JAX can count
 
 
 class Reservoir(NamedTuple):
@@ -57,8 +59,18 @@ class Exchange(NamedTuple):
 
 
 def empty(example: Any, capacity: int, seed: int = 0) -> Reservoir:
-    """A reservoir for rows like those of the pytree `example`, filled with its first row."""
+    """A reservoir for rows like those of the pytree `example`, filled with its first row.
+
+    All its memory is taken at once. Raises ConfigurationError if the machine has too little.
+    """
     length = capacity + 2 * STAGE
+    num_bytes = sum(leaf[:1].nbytes for leaf in jax.tree.leaves(example))
+    # Writing a chunk makes a copy of the arrays.
+    check_memory(f"reservoir_size={capacity:,}", "the rows and a copy of them", 2 * length * num_bytes)
+    if length > MOST_PLACES:
+        raise ConfigurationError(
+            f"reservoir_size must be at most {MOST_PLACES - 2 * STAGE:,}, as JAX counts places in 32 bits; got {capacity:,}."
+        )
     arrays = jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf[:1], length)), example)
     return Reservoir(arrays, capacity, seed)
 

@@ -1,5 +1,6 @@
 """CSV: types from the first rows hold to the end; a growing file can be followed."""
 
+import os
 import threading
 
 import numpy as np
@@ -152,3 +153,96 @@ def test_a_followed_file_that_changes_behind_the_reader(tmp_path, grows, change,
     next(batches)
     with pytest.raises(DataError, match=message):
         next(batches)
+
+
+LATIN = "größe,y\n1,2\n3,4\n".encode("latin-1")
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "ISO8859-1"])
+def test_text_in_another_encoding(tmp_path, encoding):
+    lines = "".join(f"{i},{2 * i},é{i}\n" for i in range(100))
+    source = read_csv(
+        text(tmp_path, f"größe,y,ähnlich\n{lines}".encode("latin-1")), ["größe", "y"], encoding=encoding
+    )
+    arrays = read(source).arrays
+    assert arrays["größe"].tolist() == list(range(100)) and arrays["y"][-1] == 198
+
+
+def test_a_followed_file_in_another_encoding(tmp_path, grows):
+    path, stop = text(tmp_path, LATIN), threading.Event()
+    grows += [lambda: path.write_bytes(LATIN + b"5,6\n"), stop.set]
+    source = read_csv(path, follow=True, stop=stop.is_set, encoding="latin-1")
+    assert read(source).arrays["größe"].tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        (LATIN, None, r"header has the byte 0xf6.*pass encoding=\"latin-1\" \(--encoding latin-1\)"),
+        (b"y,z\n1,caf\xe9\n", None, r"'z' holds text that is not UTF-8\. .*--encoding latin-1"),
+        (b"y,z\n1\xa0000,1\n", None, r"'y' holds text that is not UTF-8\. .*--encoding latin-1"),
+    ],
+)
+def test_text_that_is_not_utf_8(tmp_path, content, columns, message):
+    with pytest.raises(DataError, match=message):
+        read_csv(text(tmp_path, content), columns)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_bytes_that_are_not_utf_8_after_the_first_rows(tmp_path):
+    path = text(tmp_path, b"y,z\n" + b"1,2\n" * 50 + b"1\xa0000,2\n")
+    with pytest.raises(DataError, match=r"'y' holds .* in data row 51, .*encoding 'utf-8'.*--encoding latin"):
+        read(read_csv(path))
+    with pytest.raises(DataError, match=r"'y' holds .* in data row 51, which is not a number\. Encode text"):
+        read(read_csv(path, encoding="latin-1"))
+
+
+def test_columns_that_are_not_used_may_hold_any_bytes(tmp_path):
+    path = text(tmp_path, b"y,z\n1,caf\xe9\n2,\x81\n")
+    assert read(read_csv(path, ["y"])).arrays["y"].tolist() == [1, 2]
+    assert read(read_csv(path, ["y"], encoding="cp1252")).arrays["y"].tolist() == [1, 2]
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_name(tmp_path):
+    path = text(tmp_path, "\ufeffy,z\n1,2\n")
+    for encoding in ("utf-8", "UTF8", "utf-8-sig"):
+        assert read(read_csv(path, encoding=encoding)).arrays["y"].tolist() == [1]
+    with pytest.raises(DataError, match=r"begins with the byte order mark of UTF-8, but encoding='cp1252'"):
+        read_csv(path, encoding="cp1252")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("latin-99", "encoding must be the name of a text encoding, such as utf-8.*; got 'latin-99'"),
+        ("rot13", "encoding must be the name of a text encoding"),
+        (None, "encoding must be the name of a text encoding, .*; got None"),
+        ("utf-16", "encoding must be one in which ASCII characters are single bytes.*; got 'utf-16'"),
+    ],
+)
+def test_encodings_that_cannot_be_read(tmp_path, encoding, message):
+    with pytest.raises(ConfigurationError, match=message):
+        read_csv(text(tmp_path, "y\n1\n"), encoding=encoding)
+
+
+def test_a_header_that_is_not_in_the_given_encoding(tmp_path):
+    with pytest.raises(
+        DataError, match=r"header has the byte 0xf6, which is not text in the encoding 'ascii'"
+    ):
+        read_csv(text(tmp_path, LATIN), encoding="ascii")
+
+
+def test_columns_with_the_same_name(tmp_path):
+    path = text(tmp_path, "a,b,y,b,a,a\n1,2,3,4,5,6\n")
+    with pytest.raises(DataError, match="has 3 columns named 'a', 2 columns named 'b'; give each its own"):
+        read_csv(path)
+    assert read(read_csv(path, ["y"])).arrays["y"].tolist() == [3]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    for paths in (tmp_path / "pipe.csv", str(tmp_path / "*.csv")):
+        with pytest.raises(DataError, match=r"pipe\.csv is a named pipe, .*evidentia stream -\)"):
+            read_csv(paths)

@@ -88,3 +88,17 @@ def test_arguments_out_of_range(arguments, message):
 def test_data_of_another_form(data, message):
     with pytest.raises(DataError, match=message):
         linear_regression(2).check_data(data)
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_values_whose_squares_overflow_float32_are_refused(name):
+    data = {"x": np.ones((50, 1), np.float32), "y": np.ones(50, np.float32)}
+    check = linear_regression(1).check_data
+    check({**data, name: data[name] * 1e17})
+    with pytest.raises(DataError, match=rf"data\['{name}'\] .*up to 1e\+19.*range of float32.*--standardise"):
+        check({**data, name: data[name] * np.float32(1e19)})
+
+
+def test_more_features_than_memory_are_refused():
+    with pytest.raises(ConfigurationError, match=r"num_features=1,000,000,000,000 would need [\d,]+ GiB"):
+        linear_regression(10**12)

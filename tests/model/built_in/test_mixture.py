@@ -123,3 +123,8 @@ def test_data_of_another_form():
 def test_arguments_out_of_range(arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         gaussian_mixture(*arguments)
+
+
+def test_more_components_than_memory_are_refused():
+    with pytest.raises(ConfigurationError, match=r"num_components=10,000,000,000 .* would need [\d,]+ GiB"):
+        gaussian_mixture(10**10, 2)

@@ -77,3 +77,11 @@ def test_features_of_another_form():
 def test_arguments_out_of_range(arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         softmax_regression(*arguments)
+
+
+def test_more_classes_than_memory_are_refused():
+    with pytest.raises(
+        ConfigurationError,
+        match=r"num_classes=1,000,000,000 with num_features=2 would need [\d,]+ GiB .*; this machine has",
+    ):
+        softmax_regression(2, 10**9)

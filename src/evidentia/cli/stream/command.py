@@ -38,6 +38,7 @@ def command(
     target: options.Target = None,
     features: options.Features = None,
     missing: options.Missing = "error",
+    encoding: options.Encoding = "utf-8",
     num_classes: Annotated[
         int | None, typer.Option(metavar="COUNT", help="softmax: classes. Required.")
     ] = None,
@@ -99,6 +100,7 @@ def command(
         reservoir_size=reservoir_size,
         method=ev.SGAIS() if num_particles is None else ev.SGAIS(num_particles=num_particles),
         missing=missing,
+        encoding=encoding,
         follow=follow,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,

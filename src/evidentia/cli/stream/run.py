@@ -47,6 +47,7 @@ class Plan:
     reservoir_size: int
     method: SGAIS
     missing: Missing
+    encoding: str
     follow: bool
     checkpoint: Path | None
     checkpoint_every: float
@@ -153,6 +154,7 @@ def _opened(plan: Plan, stop: Stop) -> FileSource | None:
             plan.sources,
             lambda names: arrays_of(", ".join(plan.sources), names, plan.target, plan.features),
             missing=plan.missing,
+            encoding=plan.encoding,
             types=lambda names: types_of(names, plan.target, list(plan.models.values())),
             follow=plan.follow,
             stop=stop.ends_reading if plan.follow else None,

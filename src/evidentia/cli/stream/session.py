@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.data.batches import Batch
 from evidentia.data.fingerprint import sum_of_hashes
 from evidentia.errors import CheckpointError
@@ -81,6 +82,19 @@ RECORDS: dict[str, type] = fingerprint.RECORDS | {
 COUNTS = "position", "num_dropped", "observations", "alarms", "seconds"  # of a session, saved with it
 
 
+class Packed(NamedTuple):
+    """The content of a session's checkpoint: the packed `onlines` by name, and the counts."""
+
+    onlines: dict[str, Any]
+    detectors: dict[str, Any]
+    false_alarm_rate: float | None
+    position: int
+    num_dropped: int
+    observations: Any  # an integer of any size
+    alarms: tuple[Alarm, ...]
+    seconds: float
+
+
 class Session:
     """Models on one source with their probabilities, optionally with change detectors.
 
@@ -150,7 +164,7 @@ class Session:
                 found = self._taken_in(batch)
             self.alarms += found.alarms
             self.seconds += found.seconds
-            self.observations += sum_of_hashes(batch.arrays["y"])
+            self.observations = (self.observations + sum_of_hashes(batch.arrays["y"])) % 2**64
         self.position += batch.num_read
         self.num_dropped += batch.num_dropped
         return found
@@ -166,19 +180,32 @@ class Session:
 
     @classmethod
     def unpacked(cls, content: Mapping[str, Any], models: Mapping[str, Model]) -> "Session":
-        """Restore a packed session. Raises CheckpointError if a model differs."""
-        if set(content["onlines"]) != set(models):
+        """Restore a packed session. Raises CheckpointError if it is damaged or a model differs."""
+        with as_damaged():
+            packed = Packed(**content)
+            check_fields(packed)
+            if not isinstance(packed.observations, int):
+                raise TypeError("observations is not an integer")
+        if set(packed.onlines) != set(models):
             raise CheckpointError(
-                f"models must be those of the checkpoint, {', '.join(content['onlines'])}; got {', '.join(models)}."
+                f"models must be those of the checkpoint, {', '.join(packed.onlines)}; got {', '.join(models)}."
             )
-        onlines = {name: Online.unpacked(packed, models[name]) for name, packed in content["onlines"].items()}
-        session = cls(onlines, content["false_alarm_rate"])
-        for name, packed in content["detectors"].items():
-            segment = packed["segment"] and Online.unpacked(packed["segment"], models[name])
-            candidates = [Online.unpacked(candidate, models[name]) for candidate in packed["candidates"]]
-            session.detectors[name].resume(packed["state"], segment, candidates)
+        onlines = {name: Online.unpacked(online, models[name]) for name, online in packed.onlines.items()}
+        with as_damaged():
+            if len({online.num_observations for online in onlines.values()}) > 1:
+                raise ValueError("its models have seen different numbers of rows")
+            session = cls(onlines, packed.false_alarm_rate)
+            if set(packed.detectors) != set(session.detectors):
+                raise ValueError("its change detectors are not those of its models")
+            for name, detector in packed.detectors.items():
+                segment = detector["segment"] and Online.unpacked(detector["segment"], models[name])
+                candidates = [Online.unpacked(one, models[name]) for one in detector["candidates"]]
+                state = detector["state"]
+                if not isinstance(state, ChangeState):
+                    raise TypeError("the state of a detector is missing")
+                session.detectors[name].resume(state, segment, candidates)
         for name in COUNTS:
-            setattr(session, name, content[name])
+            setattr(session, name, getattr(packed, name))
         return session
 
     def _taken_in(self, batch: Batch) -> SessionUpdate:

@@ -1,5 +1,6 @@
 """Conversion of table columns to model arrays: selection, dtypes and missing values."""
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ Arrays: TypeAlias = Mapping[str, str | Sequence[str]]
 Columns: TypeAlias = Arrays | Sequence[str] | Callable[[list[str]], Arrays | Sequence[str]] | None
 Kinds: TypeAlias = Mapping[str, type[int] | type[float]]
 Types: TypeAlias = Kinds | Callable[[list[str]], Kinds] | None
+
+# What to do about text in another encoding, such as that of spreadsheet programs in Europe.
+NOT_UTF_8 = 'If it is Latin-1, pass encoding="latin-1" (--encoding latin-1)'
 
 
 class Piece(NamedTuple):
@@ -116,11 +120,10 @@ def select(
     check_types(types, first)
     integers = set(names)
     for where, schema in tables:
+        check_unique(where, names, schema.names)
         check_names(where, names, schema.names)
         kinds = {name: _value_type(schema.field(name).type) for name in names}
-        problems = [
-            problem for name, kind in kinds.items() if (problem := type_problem(name, kind, first_rows))
-        ]
+        problems = [problem for name, kind in kinds.items() if (problem := _problem(name, kind, first_rows))]
         if problems:
             raise DataError(
                 f"{where} has columns that cannot be used: {'; '.join(problems)}. Encode text as numbers, or leave "
@@ -133,6 +136,15 @@ def select(
         }
     integers = {name for name in names if types.get(name, int if name in integers else float) is int}
     return Selection(arrays, frozenset(integers))
+
+
+def check_unique(where: Any, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise DataError if a file has several columns with one of these names."""
+    counts = Counter(known)
+    if twice := [name for name in dict.fromkeys(names) if counts[name] > 1]:
+        listed = ", ".join(f"{counts[name]} columns named {name!r}" for name in twice[:5])
+        more = f" (and {len(twice) - 5} more such names)" if len(twice) > 5 else ""
+        raise DataError(f"{where} has {listed}{more}; give each its own name, or leave them out.")
 
 
 def check_types(types: Any, known: Sequence[str]) -> None:
@@ -199,6 +211,13 @@ def _as_tuple(columns: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _problem(name: str, kind: pa.DataType, first_rows: pa.Table | None) -> str:
+    """Describe why a column is not numeric; PyArrow's CSV reader calls undecodable text binary."""
+    if first_rows is not None and pa.types.is_binary(kind):
+        return f"{name!r} holds text that is not UTF-8. {NOT_UTF_8}"
+    return type_problem(name, kind, first_rows)
 
 
 def _numbers(column: pa.Array) -> np.ndarray:

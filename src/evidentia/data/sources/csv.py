@@ -1,5 +1,6 @@
 """CSV files, read in blocks of lines, optionally following a growing file."""
 
+import codecs
 import io
 import os
 import re
@@ -15,12 +16,21 @@ from evidentia.data.batches import Batch
 from evidentia.data.files import check_content, check_names, reading
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing
-from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
+from evidentia.data.sources.columns import (
+    NOT_UTF_8,
+    Columns,
+    Piece,
+    Selection,
+    Types,
+    converted,
+    select,
+)
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import ConfigurationError, DataError, check_count
 
 BLOCK_SIZE = 1 << 22  # bytes of text read at a time, and the longest line
 POLL_SECONDS = 0.2  # between polls of a followed file
+UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class CsvSource:
     booleans: frozenset[str] = frozenset()
     follow: bool = False
     stop: Callable[[], bool] | None = None
+    encoding: str = UTF_8
 
     @property
     def num_rows(self) -> None:
@@ -55,10 +66,10 @@ class CsvSource:
         for path in self.paths:
             row = 0
             with reading(path, ".csv"), path.open("rb") as file:
-                header = _header(file)
-                check_names(path, list(types), _parsed(path, header).column_names)
+                lines = _Lines(path, _header(file), self.encoding)
+                check_names(path, list(types), lines.parsed().column_names)
                 for block in self._blocks(path, file):
-                    for batch in _parsed(path, header, block, types, row).to_batches():
+                    for batch in lines.parsed(block, types, row).to_batches():
                         yield Piece(batch, str(path), row)
                         row += batch.num_rows
 
@@ -90,6 +101,7 @@ def read_csv(
     types: Types = None,
     follow: bool = False,
     stop: Callable[[], bool] | None = None,
+    encoding: str = UTF_8,
 ) -> CsvSource:
     """Read CSV files with a header line as a source of observations, which may exceed memory.
 
@@ -111,6 +123,8 @@ def read_csv(
             is complete.
         stop: with `follow`, a function called before every read; reading ends when it returns
             True. For example, the `is_set` method of a `threading.Event`.
+        encoding: the encoding of the text, such as "latin-1" or "cp1252" for files of older
+            spreadsheet programs. ASCII characters must be single bytes in it, unlike in UTF-16.
 
     Returns:
         A source: `source.batches(skip=0)` reads. Vectors and matrices of integer columns are
@@ -129,6 +143,7 @@ def read_csv(
         dtype('int32')
     """
     check_missing(missing)
+    encoding = checked_encoding(encoding)
     found = expanded(paths)
     if follow and len(found) > 1:
         raise ConfigurationError(f"only one file can be followed; got {len(found)} paths.")
@@ -142,13 +157,13 @@ def read_csv(
         header, block = _header(file), file.read(BLOCK_SIZE)
     if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
         block = block[: block.rfind(b"\n") + 1]
-    table = _parsed(found[0], header, block)
+    table = _Lines(found[0], header, encoding).parsed(block)
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
         with reading(path, ".csv"), path.open("rb") as file:
-            check_names(path, selection.names, _parsed(path, _header(file)).column_names)
-    return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop)
+            check_names(path, selection.names, _Lines(path, _header(file), encoding).parsed().column_names)
+    return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, encoding)
 
 
 def _header(file: io.BufferedReader) -> bytes:
@@ -159,39 +174,92 @@ def _header(file: io.BufferedReader) -> bytes:
     return line if line.endswith(b"\n") else line + b"\n"
 
 
-def _parsed(
-    path: Path, header: bytes, block: bytes = b"", types: dict[str, pa.DataType] | None = None, row: int = 0
-) -> pa.Table:
-    """Parse a block after `row` rows: the columns in `types`, or all, with inferred types."""
-    text = header + block
-    # Use one thread, so that errors give the row.
-    read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
-    convert = arrow_csv.ConvertOptions(include_columns=list(types or ()), column_types=types)
+def checked_encoding(encoding: str) -> str:
+    """The encoding's usual name. Raises ConfigurationError unless lines can be cut in it."""
     try:
-        table = arrow_csv.read_csv(io.BytesIO(text), read_options=read, convert_options=convert)
-        list(table.column_names)  # decodes them
-        return table
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 text: its header has the byte {error.object[error.start]:#x}, as in Latin-1 or Windows-1252. Save it as "
-            "UTF-8, for example with: iconv -f WINDOWS-1252 -t UTF-8."
-        ) from error
-    except pa.ArrowException as error:
-        raise _unreadable(path, header, row, error) from error
-
-
-def _unreadable(path: Path, header: bytes, row: int, error: Exception) -> DataError:
-    message = str(error).splitlines()[0]
-    counted = re.search(r"Row #(\d+): ", message)  # counted from 1, the header
-    where = f"data row {row + int(counted[1]) - 1:,}" if counted else f"the rows after data row {row:,}"
-    if value := re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", message):
-        name = _parsed(path, header).column_names[int(value[1])]
-        return DataError(
-            f"{path}: column {name!r} holds {value[2]!r} in {where}, which is not a number. Encode text as numbers, or "
-            "leave this column out of columns=."
+        name = codecs.lookup(encoding).name
+        name = UTF_8 if name == "utf-8-sig" else name  # PyArrow skips the byte order mark
+        cuts_lines = "0,\n".encode(name) == b"0,\n"
+    except (LookupError, TypeError, ValueError):
+        raise ConfigurationError(
+            f"encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252; got {encoding!r}."
+        ) from None
+    if not cuts_lines:
+        raise ConfigurationError(
+            "encoding must be one in which ASCII characters are single bytes, such as utf-8, latin-1 or cp1252; got "
+            f"{encoding!r}. Save the file as UTF-8 instead."
         )
-    problem = re.sub(r"(CSV parse error: )?Row #\d+: ", "", message).rstrip(".")
-    return DataError(f"{path} cannot be read as CSV text: {problem} (in {where}).")
+    return name
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """A parser of the lines of a file, after its header line, in an encoding."""
+
+    path: Path
+    header: bytes
+    encoding: str
+
+    def parsed(
+        self, block: bytes = b"", types: dict[str, pa.DataType] | None = None, row: int = 0
+    ) -> pa.Table:
+        """Parse a block after `row` rows: the columns in `types`, or all, with inferred types."""
+        text = self._in_utf_8(block)
+        # Use one thread, so that errors give the row.
+        read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        convert = arrow_csv.ConvertOptions(include_columns=list(types or ()), column_types=types)
+        try:
+            table = arrow_csv.read_csv(io.BytesIO(text), read_options=read, convert_options=convert)
+            list(table.column_names)  # decodes them
+            return table
+        except UnicodeDecodeError as error:
+            raise self._undecodable(error) from error
+        except pa.ArrowException as error:
+            raise self._unreadable(row, error) from error
+
+    def _in_utf_8(self, block: bytes) -> bytes:
+        """The header and a block; as in UTF-8, only columns in use need valid characters."""
+        if self.encoding == UTF_8:
+            return self.header + block
+        if self.header.startswith(codecs.BOM_UTF8):
+            raise DataError(
+                f"{self.path} begins with the byte order mark of UTF-8, but encoding={self.encoding!r} was given. Leave "
+                "encoding= (--encoding) out."
+            )
+        try:
+            header = self.header.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise self._undecodable(error) from error
+        return (header + block.decode(self.encoding, errors="replace")).encode(UTF_8)
+
+    def _undecodable(self, error: UnicodeDecodeError) -> DataError:
+        byte = error.object[error.start]
+        if self.encoding != UTF_8:
+            return DataError(
+                f"{self.path}: the header has the byte {byte:#x}, which is not text in the encoding {self.encoding!r}. "
+                "Give another encoding= (--encoding)."
+            )
+        return DataError(
+            f"{self.path} is not UTF-8 text: its header has the byte {byte:#x}, as in Latin-1 or Windows-1252. {NOT_UTF_8}, or save "
+            "the file as UTF-8, for example with: iconv -f WINDOWS-1252 -t UTF-8."
+        )
+
+    def _unreadable(self, row: int, error: Exception) -> DataError:
+        message = str(error).splitlines()[0]
+        counted = re.search(r"Row #(\d+): ", message)  # counted from 1, the header
+        where = f"data row {row + int(counted[1]) - 1:,}" if counted else f"the rows after data row {row:,}"
+        if value := re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", message):
+            name = self.parsed().column_names[int(value[1])]
+            remedy = "Encode text as numbers, or leave this column out of columns=."
+            if "\ufffd" in value[2]:  # stands for bytes that are not text
+                remedy = (
+                    f"It is not text in the encoding {self.encoding!r}. {NOT_UTF_8}, for example. {remedy}"
+                )
+            return DataError(
+                f"{self.path}: column {name!r} holds {value[2]!r} in {where}, which is not a number. {remedy}"
+            )
+        problem = re.sub(r"(CSV parse error: )?Row #\d+: ", "", message).rstrip(".")
+        return DataError(f"{self.path} cannot be read as CSV text: {problem} (in {where}).")
 
 
 def _check_same(path: Path, file: io.BufferedReader) -> None:

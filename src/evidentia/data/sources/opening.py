@@ -1,12 +1,13 @@
 """Choice of a source by file names."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import IO
 
 from evidentia.data.source import Missing
 from evidentia.data.sources.columns import Columns, Types
-from evidentia.data.sources.csv import CsvSource, read_csv
+from evidentia.data.sources.csv import UTF_8, CsvSource, checked_encoding, read_csv
 from evidentia.data.sources.ipc import IpcSource, read_ipc
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
 from evidentia.data.sources.paths import Paths, expanded
@@ -22,6 +23,7 @@ def open_source(
     follow: bool = False,
     stop: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
+    encoding: str = UTF_8,
 ) -> ParquetSource | CsvSource | IpcSource:
     """Open Parquet files and folders, CSV files, or standard input (`-`) as a source.
 
@@ -34,21 +36,27 @@ def open_source(
         follow: as for `read_csv`, for one CSV file.
         stop: as for `read_csv`.
         stdin: the stream that `-` reads; standard input if not given.
+        encoding: as for `read_csv`.
 
     Raises:
         DataError, ConfigurationError: as the readers do; also for mixed kinds of files, `-` with
-            other paths, or `follow` for anything but a CSV file.
+            other paths, or `follow` or another `encoding` for anything but a CSV file.
 
     Example:
         >>> open_source("parts/*.parquet", lambda names: {"y": names}).num_rows  # doctest: +SKIP
         100000000
     """
     given = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else list(paths)
+    recodes = checked_encoding(encoding) != UTF_8
     if "-" in map(str, given):
         if len(given) > 1:
             raise ConfigurationError("- (standard input) must be the only file.")
         if follow:
             raise ConfigurationError("standard input cannot be followed: it is always read as it arrives.")
+        if recodes:
+            raise ConfigurationError(
+                f"encoding={encoding!r} (--encoding) is for CSV files; standard input is an Arrow IPC stream, whose text is UTF-8."
+            )
         stream = sys.stdin.buffer if stdin is None else stdin
         if stream.isatty():
             raise DataError("standard input is a terminal; pipe an Arrow IPC stream into it.")
@@ -59,7 +67,18 @@ def open_source(
         names = ", ".join(map(str, found[:5]))
         raise DataError(f"the names of data files must all end in .csv, or all in .parquet; got {names}.")
     if kinds == {".csv"}:
-        return read_csv(found, columns, missing=missing, types=types, follow=follow, stop=stop)
+        return read_csv(
+            found, columns, missing=missing, types=types, follow=follow, stop=stop, encoding=encoding
+        )
     if follow:
         raise ConfigurationError("only a CSV file can be followed; Parquet files do not grow.")
+    if recodes:
+        raise ConfigurationError(
+            f"encoding={encoding!r} (--encoding) is for CSV files; the text in Parquet files is UTF-8."
+        )
+    for path in found:
+        if not str(path).isprintable() and "\ufffd" in (shown := os.fsencode(path).decode(errors="replace")):
+            raise DataError(
+                f"{shown}: a Parquet file needs a name that is UTF-8 text. Rename the file or its folder."
+            )
     return read_parquet(found, columns, missing=missing, types=types)

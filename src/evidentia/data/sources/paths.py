@@ -1,6 +1,7 @@
 """Expansion of paths and patterns to files, in a fixed order."""
 
 import glob
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ def expanded(paths: Paths) -> list[Path]:
 
     Raises:
         ConfigurationError: no paths.
-        DataError: a pattern without matches, a file named twice, or an inaccessible path.
+        DataError: a pattern without matches, a file named twice, a pipe, or an inaccessible path.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
     if (
@@ -51,7 +52,21 @@ def _matches(path: Path) -> list[Path]:
     except OSError as error:  # a parent folder without permission, a removed disk
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     if is_name:
+        _check_rereadable(path)
         return [path]
     if not (matches := sorted(Path(name) for name in glob.glob(str(path), recursive=True))):
         raise DataError(f"no file matches {path}. Check the pattern.")
+    for match in matches:
+        _check_rereadable(match)
     return matches
+
+
+def _check_rereadable(path: Path) -> None:
+    """Raise DataError for a pipe or a device: files are opened several times, also to resume."""
+    if os.path.exists(path) and not (path.is_file() or path.is_dir()):
+        kind = "a named pipe" if path.is_fifo() else "a device or a socket"
+        raise DataError(
+            f"{path} is {kind}, which can be read only once; a file is needed. For rows from another program, use - "
+            "(evidentia stream -), with an Arrow IPC stream on standard input; or let the program append to a CSV "
+            "file, and follow that (--follow)."
+        )

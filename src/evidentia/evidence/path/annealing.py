@@ -27,7 +27,7 @@ from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
 
 LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardly begun is called long
-HARDLY = 0.05  # temperature
+HARDLY = 5.0  # temperature times rows
 
 
 class Annealed(NamedTuple):
@@ -63,7 +63,7 @@ def anneal(
             settings, model, population, past, chunk, done, is_reverse=is_reverse
         )
         infos.append(info)
-        if _is_long(settings, len(infos), done) and not is_reverse:
+        if _is_long(settings, len(infos), done * chunk.size) and not is_reverse:
             end = None if shortcut is None else shortcut(population)
             _warn_of_long(infos, done, chunk, is_cut=end is not None)
             if end is not None:
@@ -107,17 +107,18 @@ def temper(
             settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
         )
         found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
-        if stops is None and not is_reverse and _is_long(settings, len(found.steps), done):
+        if stops is None and not is_reverse and _is_long(settings, len(found.steps), done * rows.size):
             _warn_of_long(found.steps, done, rows, is_cut=False)
         yield found
 
 
-def _is_long(settings: PathSettings, num_steps: int, done: float) -> bool:
+def _is_long(settings: PathSettings, num_steps: int, num_rows: float) -> bool:
     """Whether it shows now that a path takes long: steps grow as the distance from the prior.
 
-    They also grow as 1/√(1 - target ESS), which says nothing of the data.
+    They also grow as 1/√(1 - target ESS), and as the logarithm of the number of rows, which say
+    nothing of the data. The temperature times the rows is `num_rows`.
     """
-    return done < HARDLY and num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess))
+    return num_rows < HARDLY and num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess))
 
 
 def _warn_of_long(steps: Sequence[StepInfo], done: float, rows: Window, *, is_cut: bool) -> None:

@@ -3,7 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evidentia.errors import DataError
+from evidentia.errors import DataError, check_memory
+from evidentia.model.probe import NUM_POSITIONS
+
+NUM_ROWS = 1152  # with their derivatives: 3 batches of 64 rows, each held six times
+
+
+def check_size(given: str, num_parameters: int, num_terms: int = 1) -> None:
+    """Raise ConfigurationError if the check of a model would exceed the machine's memory.
+
+    `num_terms` is the number of terms, such as logits, in the log-likelihood of a row.
+    """
+    size = max(num_parameters, NUM_ROWS * num_terms)
+    check_memory(given, f"{NUM_POSITIONS} draws that check the model", NUM_POSITIONS * size * 4)  # float32
 
 
 def check_arrays(data: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

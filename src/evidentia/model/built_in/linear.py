@@ -1,14 +1,13 @@
 """Linear regression with known noise, for which the evidence is known exactly."""
 
 from functools import cache, partial
-from numbers import Real
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from evidentia.errors import ConfigurationError, check_count
-from evidentia.model.built_in.checks import check_arrays
+from evidentia.errors import ConfigurationError, DataError, as_number, check_count
+from evidentia.model.built_in.checks import check_arrays, check_size
 from evidentia.model.model import Model
 
 ROWS_AT_ONCE = 1 << 18  # rows converted to float64 at a time
@@ -27,7 +26,7 @@ def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
         noise_scale: the standard deviation σ of y about its mean.
 
     Raises:
-        ConfigurationError: an argument is out of range.
+        ConfigurationError: an argument is out of range, or needs more memory than there is.
 
     Example:
         >>> model = linear_regression(num_features=2)
@@ -38,8 +37,9 @@ def linear_regression(num_features: int, noise_scale: float = 1.0) -> Model:
     Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109 (a model of its experiments).
     """
     check_count("num_features", num_features, 1)
-    if not isinstance(noise_scale, Real) or not 0 < noise_scale < float("inf"):
+    if not 0 < as_number(noise_scale) < float("inf"):
         raise ConfigurationError(f"noise_scale must be a positive number; got {noise_scale!r}.")
+    check_size(f"num_features={num_features:,}", int(num_features) + 1)
     return _model(int(num_features), float(noise_scale))
 
 
@@ -52,7 +52,7 @@ def _model(num_features, noise_scale):
         },
         log_likelihood=partial(_log_likelihood, noise_scale=noise_scale),
         name="linear regression",
-        check_data=partial(check_arrays, shapes={"x": (num_features,), "y": ()}),
+        check_data=partial(_check_data, num_features=num_features, noise_scale=noise_scale),
         simulate=partial(_simulate, num_features=num_features, noise_scale=noise_scale),
         exact_log_evidence=partial(_exact_log_evidence, noise_scale=noise_scale),
         sample_posterior=partial(_sample_posterior, noise_scale=noise_scale),
@@ -62,6 +62,20 @@ def _model(num_features, noise_scale):
 def _log_likelihood(params, batch, *, noise_scale):
     residuals = batch["y"] - (batch["x"] @ params["weights"] + params["intercept"])
     return -0.5 * (residuals / noise_scale) ** 2 - jnp.log(noise_scale) - 0.5 * jnp.log(2 * jnp.pi)
+
+
+def _check_data(data, *, num_features, noise_scale):
+    check_arrays(data, {"x": (num_features,), "y": ()})
+    x, y = np.asarray(data["x"]), np.asarray(data["y"])
+    squares = np.einsum("ij,ij->", x, x, dtype=np.float64), np.einsum("i,i->", y, y, dtype=np.float64)
+    # ½ Σ (y - xᵀw)² / σ² at weights four standard deviations from zero
+    if not (16 * squares[0] + squares[1]) / 2 <= float(np.finfo(np.float32).max) * noise_scale**2:
+        largest = [f"{np.abs(values).max():.3g}" for values in (x, y)]
+        raise DataError(
+            f"data['x'] has values up to {largest[0]} and data['y'] up to {largest[1]}, with noise_scale={noise_scale:g}: the "
+            f"log-likelihood of {len(y):,} rows at draws from the prior exceeds 3e38, the range of float32. Standardise the "
+            "features (--standardise), or rescale the columns."
+        )
 
 
 def _simulate(num_observations, seed, *, num_features, noise_scale):

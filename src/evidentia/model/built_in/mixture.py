@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import check_count
-from evidentia.model.built_in.checks import check_arrays
+from evidentia.model.built_in.checks import check_arrays, check_size
 from evidentia.model.model import Model
 
 
@@ -31,7 +31,7 @@ def gaussian_mixture(num_components: int, num_features: int) -> Model:
         num_features: D, the number of columns of y.
 
     Raises:
-        ConfigurationError: an argument is out of range.
+        ConfigurationError: an argument is out of range, or needs more memory than there is.
 
     Example:
         >>> model = gaussian_mixture(num_components=5, num_features=2)
@@ -43,6 +43,8 @@ def gaussian_mixture(num_components: int, num_features: int) -> Model:
     """
     check_count("num_components", num_components, 1)
     check_count("num_features", num_features, 1)
+    given = f"num_components={num_components:,} with num_features={num_features:,}"
+    check_size(given, (2 * int(num_features) + 1) * int(num_components))
     return _model(int(num_components), int(num_features))
 
 

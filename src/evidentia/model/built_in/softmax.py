@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import DataError, check_count
-from evidentia.model.built_in.checks import check_arrays
+from evidentia.model.built_in.checks import check_arrays, check_size
 from evidentia.model.model import Model
 
 
@@ -25,7 +25,7 @@ def softmax_regression(num_features: int, num_classes: int) -> Model:
         num_classes: the number of labels, at least two.
 
     Raises:
-        ConfigurationError: an argument is out of range.
+        ConfigurationError: an argument is out of range, or needs more memory than there is.
 
     Example:
         >>> model = softmax_regression(num_features=10, num_classes=4)
@@ -37,6 +37,8 @@ def softmax_regression(num_features: int, num_classes: int) -> Model:
     """
     check_count("num_features", num_features, 1)
     check_count("num_classes", num_classes, 2)
+    given = f"num_classes={num_classes:,} with num_features={num_features:,}"
+    check_size(given, (int(num_features) + 1) * int(num_classes), int(num_classes))
     return _model(int(num_features), int(num_classes))
 
 

@@ -1,0 +1,92 @@
+"""Whatever a CSV file holds, reading it gives its values, or a DataError or ConfigurationError."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import evidentia as ev
+from evidentia.errors import ConfigurationError, DataError
+from tests.properties.examples import damaged, examples, for_all
+
+NUMBERS = st.one_of(
+    st.integers(-(2**31), 2**31 - 1).map(str),
+    st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
+)
+ODD_FIELDS = [
+    "",
+    "NA",
+    "nan",
+    "null",
+    "inf",
+    "-inf",
+    "1e400",
+    "9" * 30,
+    "true",
+    "False",
+    "1,5",
+    "0x1",
+    "1_0",
+    "½",
+]
+FIELDS = st.one_of(
+    NUMBERS, NUMBERS, st.sampled_from([*ODD_FIELDS, " 1", "1 ", '"', "a\nb", "\x00", "2020-01-01"])
+)
+NAMES = st.sampled_from(["x", "y", "z", "", "x ", "a,b", 'a"b', "é", "1"])
+
+
+@st.composite
+def texts(draw):
+    """A table as text, perhaps with rows of other lengths, other quotes, and other line ends."""
+    width = draw(st.integers(1, 4))
+    fields = draw(st.sampled_from([NUMBERS, NUMBERS, FIELDS]))
+    unlike = draw(st.booleans())
+    names = draw(st.lists(NAMES, min_size=width, max_size=width, unique=draw(st.booleans())))
+    rows = st.lists(fields, min_size=width - unlike, max_size=width + unlike)
+    buffer = io.StringIO()
+    ends = draw(st.sampled_from(["\n", "\r\n"]))
+    quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+    csv.writer(buffer, lineterminator=ends, quoting=quoting).writerows(
+        [names, *draw(st.lists(rows, max_size=5))]
+    )
+    return buffer.getvalue()
+
+
+TEXTS = texts().map(str.encode)
+ENCODED = st.tuples(texts(), st.sampled_from(["utf-8-sig", "utf-16", "utf-32-le", "latin-1"])).map(
+    lambda found: found[0].encode(found[1], "replace")
+)
+FILES = st.one_of(TEXTS, TEXTS, ENCODED, TEXTS.flatmap(damaged), st.binary(max_size=60), st.just(b""))
+
+
+def values_of(content):
+    """The rows of numbers as Python reads them, with blank lines left out."""
+    text = io.StringIO(content.decode("utf-8-sig"), newline="")
+    lines = [line for line in csv.reader(text) if line]
+    words = {"true": 1.0, "false": 0.0}
+    return [[words.get(word.lower(), word) for word in line] for line in lines[1:]]
+
+
+@pytest.mark.filterwarnings("ignore::evidentia.errors.EvidenceWarning")
+@examples(many=2000, few=80)
+def test_a_file_gives_its_values_or_one_message(count, tmp_path):
+    path = tmp_path / "rows.csv"
+
+    @for_all(FILES, count)
+    def holds(content):
+        path.write_bytes(content)
+        try:
+            batches = list(ev.read_csv(path).batches())
+        except (DataError, ConfigurationError):
+            return
+        if b"\r" in content.replace(b"\r\n", b""):  # ends a line for Python alone
+            return
+        rows = [
+            [float(value) for value in row]
+            for batch in batches
+            for row in zip(*batch.arrays.values(), strict=True)
+        ]
+        needed = np.array(values_of(content), np.float64)
+        np.testing.assert_allclose(np.array(rows).reshape(needed.shape), needed, rtol=1e-6, atol=1e-37)
