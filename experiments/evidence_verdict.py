@@ -101,7 +101,10 @@ def time_ratio(record: Record, slow: str, fast: str) -> tuple[float, int]:
 
 
 def extrapolated(record: Record, name: str) -> float | None:
-    """Seconds with all rows, as they grew between the last two sizes; None if all were run."""
+    """Seconds with all rows, as they grew between the last two sizes.
+
+    None if all rows were run, or if the time does not yet grow as the rows do.
+    """
     entries, total = record["runs"][name], record["sizes"][-1]
     if len(entries) < 2 or entries[-1]["num_observations"] == total:
         return None
@@ -109,7 +112,7 @@ def extrapolated(record: Record, name: str) -> float | None:
     growth = math.log(seconds(last) / seconds(before)) / math.log(
         last["num_observations"] / before["num_observations"]
     )
-    return seconds(last) * (total / last["num_observations"]) ** growth
+    return seconds(last) * (total / last["num_observations"]) ** growth if growth >= 1 else None
 
 
 def judge(record: Record) -> Verdict:
