@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from evidentia.errors import (
     EvidentiaError,
     ModelError,
     UnfinishedError,
+    check_memory,
     check_positive,
     check_seed,
     warn,
@@ -183,15 +183,8 @@ def _drive(run: _ArrayRun | _SourceRun, report: Callable[[Update], None]) -> tup
 
 def _check_memory(method: Method, bound: BoundModel) -> None:
     """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
-    if not hasattr(os, "sysconf"):
-        return
-    needed = getattr(method, "num_particles", 0) * bound.num_parameters * 4  # float32
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > available:
-        raise ConfigurationError(
-            f"num_particles={method.num_particles:,} would need {needed / 2**30:,.0f} GiB for positions alone; this machine has "
-            f"{available / 2**30:,.0f} GiB. Use fewer."
-        )
+    count = getattr(method, "num_particles", 0)
+    check_memory(f"num_particles={count:,}", "positions", count * bound.num_parameters * 4)  # float32
 
 
 class _ArrayRun:

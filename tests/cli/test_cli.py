@@ -696,7 +696,7 @@ def test_results_are_kept_if_standard_output_is_full(linear, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such file names")
 def test_file_names_that_are_not_utf_8(run, linear, tmp_path):
     name = os.fsdecode(b"caf\xe9")
-    path, model, out = (tmp_path / f"{name}{suffix}" for suffix in (".csv", ".py", ""))
+    path, model, out = tmp_path / f"{name}.csv", tmp_path / f"{name}.py", tmp_path / "out"
     with path.open("wb") as file:
         pa.csv.write_csv(pa.parquet.read_table(linear[0]), file)
     model.write_text("import evidentia as ev\nmine = ev.models.linear_regression(1)\n")
@@ -708,6 +708,8 @@ def test_file_names_that_are_not_utf_8(run, linear, tmp_path):
     path.rename(path.with_suffix(".parquet"))
     code, _, err = run(*estimate(path.with_suffix(".parquet"), *words))
     assert code == 2 and "caf\ufffd.parquet: a Parquet file needs a name that is UTF-8 text" in err
+    code, _, err = run(*estimate(path, *words[:-1], tmp_path / name))
+    assert code == 2 and "the name is not UTF-8 text" in err
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -142,8 +142,7 @@ def command(
     )
     if evidences:
         title = f"{the_model.name}: {Path(file).name}"
-        about = output.encodable([title, table.notes(), table.to_dict()])
-        results = Results(about[0], evidences, about[1], about[2])
+        results = Results(title, evidences, table.notes(), table.to_dict())
         if out is not None:
             results.write(out)  # first: printing fails if the reader of a pipe has closed it
         if as_json:

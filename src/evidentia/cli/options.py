@@ -29,6 +29,11 @@ def folder_named(given: str | Path) -> Path:
     """The folder that an option, or its default, names; "" would be the current folder."""
     if not str(given).strip():
         raise typer.BadParameter("the name of a folder is empty; for the current folder, write a dot.")
+    shown = str(given).encode(errors="surrogateescape").decode(errors="replace")
+    if shown != str(given):
+        raise typer.BadParameter(
+            f"{shown}: the name is not UTF-8 text, which Parquet files need; name another folder."
+        )
     try:
         return Path(given).expanduser()
     except RuntimeError:

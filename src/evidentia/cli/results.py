@@ -56,7 +56,8 @@ class Results:
             output.show_line(f"\n{note}", style="dim")
 
     def _about(self) -> dict[str, Any]:
-        return {"title": self.title, "notes": self.notes, "data": self.data, "more": self.more}
+        about = {"title": self.title, "notes": self.notes, "data": self.data, "more": self.more}
+        return output.encodable(about)  # names of files may hold any bytes
 
 
 def show_comparison(comparison: Comparison) -> None:

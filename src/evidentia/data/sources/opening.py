@@ -1,6 +1,5 @@
 """Choice of a source by file names."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import IO
@@ -77,7 +76,8 @@ def open_source(
             f"encoding={encoding!r} (--encoding) is for CSV files; the text in Parquet files is UTF-8."
         )
     for path in found:
-        if not str(path).isprintable() and "\ufffd" in (shown := os.fsencode(path).decode(errors="replace")):
+        shown = str(path).encode(errors="surrogateescape").decode(errors="replace")
+        if shown != str(path):  # PyArrow cannot open it
             raise DataError(
                 f"{shown}: a Parquet file needs a name that is UTF-8 text. Rename the file or its folder."
             )

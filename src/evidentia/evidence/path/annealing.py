@@ -82,7 +82,9 @@ class Tempered(NamedTuple):
     def share_done(self) -> float:
         """Estimated share of the work; steps of equal ESS grow about as the temperature does."""
         first, last = self.temperatures[0], self.temperatures[-1]
-        return 1.0 if last == 1.0 else 1.0 - math.log(last) / math.log(first)
+        if last == 1.0 or first == 0.0:  # zero where the log-likelihoods differ by more than floats can
+            return last
+        return 1.0 - math.log(last) / math.log(first)
 
 
 def temper(
