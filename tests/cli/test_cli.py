@@ -636,6 +636,8 @@ def test_a_header_in_another_encoding_is_named(run, tmp_path):
     path.write_bytes("größe,y\n1,2\n2,3\n".encode("latin-1"))
     code, out, err = run(*estimate(path, "-m", "linear", "-t", "y"))
     assert (code, out) == (2, "") and "is not UTF-8 text: its header has the byte 0xf6" in err
+    code, out, err = run(*estimate(path, "-m", "linear", "-t", "y", "--encoding", "latin-1"))
+    assert code == 0 and "1 features: größe" in out
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(run, tmp_path):

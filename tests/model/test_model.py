@@ -243,6 +243,10 @@ def test_a_prior_that_cannot_be_used(prior, message):
         ),
         (lambda p, b: normal(p, {"y": np.asarray(b["y"])}), "log_likelihood failed with TracerArray"),
         (lambda p, b: 1 / 0, "log_likelihood failed with ZeroDivisionError: division by zero"),
+        (
+            lambda mean, y, x: y,
+            r"missing 1 required positional argument.*It is called with two arguments: params, a dict",
+        ),
     ],
 )
 def test_a_log_likelihood_that_cannot_be_used(log_likelihood, message):

@@ -96,6 +96,9 @@ def _trace(densities: Densities, rows: Observations) -> Any:
     try:
         return attempt("log_likelihood", lambda: jax.eval_shape(densities.log_likelihood, position, rows))
     except ModelError as error:
+        if isinstance(error.__cause__, TypeError) and "positional argument" in str(error.__cause__):
+            hint = "It is called with two arguments: params, a dict, and the rows as in data."
+            raise ModelError(f"{error}. {hint}") from error.__cause__
         if not isinstance(error.__cause__, KeyError):
             raise
         known = ", ".join(densities.sites)
