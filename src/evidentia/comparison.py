@@ -228,7 +228,37 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
         counts = zip(evidences, columns["num_observations"], strict=True)
         listed = ", ".join(f"{name!r} has {count:,.0f}" for name, count in counts)
         raise ConfigurationError(f"the models must be given the same observations; {listed}.")
+    _check_alike(evidences)
     return {name: np.array(values, np.float64) for name, values in columns.items()}
+
+
+def _check_alike(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> None:
+    """Raise ConfigurationError for different responses, or up to different constants."""
+    kinds = {
+        name: tuple(_text(entry, key) for key in ("response", "constant"))
+        for name, entry in evidences.items()
+    }
+    responses = {response: name for name, (response, _) in kinds.items() if response is not None}
+    if len(responses) > 1:
+        listed = ", ".join(f"{name!r} is of {response}" for response, name in responses.items())
+        raise ConfigurationError(
+            f"the models must be of the same response; {listed}. Densities of different quantities cannot be compared."
+        )
+    constants = {constant: name for name, (_, constant) in kinds.items()}
+    if len(constants) > 1:
+        listed = ", ".join(
+            f"{name!r} is {'complete' if constant is None else f'up to the constant of {constant}'}"
+            for constant, name in constants.items()
+        )
+        raise ConfigurationError(
+            f"the log evidences must be up to the same constant; {listed}. Give all models the same kind of prior, for "
+            "example ev.Regression(..., prior='normal')."
+        )
+
+
+def _text(evidence: Evidence | Mapping[str, Any], key: str) -> str | None:
+    value = evidence.get(key) if isinstance(evidence, Mapping) else getattr(evidence, key)
+    return None if value is None else str(value)
 
 
 def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> float:

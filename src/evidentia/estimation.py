@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 
@@ -45,8 +45,19 @@ MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
 
 
+@runtime_checkable
+class Question(Protocol):
+    """What `estimate` takes in place of a model: it makes one of the data, or knows the answer."""
+
+    def answer(
+        self, data: Any, method: Method | None, seed: int, run: Callable[[Model, Any], Evidence]
+    ) -> Evidence:
+        """The evidence of the data; `run` estimates that of a model and arrays with the method."""
+        ...
+
+
 def estimate(
-    model: Model,
+    model: Model | Question,
     data: Any,
     *,
     method: Method | None = None,
@@ -58,7 +69,7 @@ def estimate(
     """Estimate the log evidence log p(data) of a model, in nats.
 
     Args:
-        model: a prior and a pointwise log-likelihood.
+        model: a prior and a pointwise log-likelihood; or a `Regression`, whose data are a table.
         data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis
             (NumPy, JAX, pandas, Polars, Arrow). The built-in regressions take `{"x": (n,
             features), "y": (n,)}`. Or a source, such as `read_parquet` returns: it is read once,
@@ -91,6 +102,10 @@ def estimate(
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
         >>> evidence = ev.estimate(model, {"x": x, "y": y})  # doctest: +SKIP
     """
+    if isinstance(model, Question):
+        check_seed(seed)
+        options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
+        return model.answer(data, method, int(seed), partial(estimate, method=method, seed=seed, **options))
     chosen: Method = SGAIS() if method is None else method
     _check(model, chosen, seed, target_standard_error)
     started = time.perf_counter()

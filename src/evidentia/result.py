@@ -48,6 +48,10 @@ class Evidence:
         diagnostics: further numbers and strings from the method or the caller, by name.
         signs: signs that the log evidence or its standard error is wrong: one sentence each, by a
             short name. `estimate` issues them as DiagnosticWarnings.
+        response: what the evidence is a density of, such as `log(price)`; None if not known.
+        constant: what the prior leaves out, if it is improper: the log evidence then lacks a
+            constant that all models with the same `response` and `constant` share, and only
+            differences mean something.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -68,6 +72,8 @@ class Evidence:
     completed: bool = True
     diagnostics: Mapping[str, float | int | str] = field(default_factory=dict)
     signs: Mapping[str, str] = field(default_factory=dict)
+    response: str | None = None
+    constant: str | None = None
 
     @property
     def num_particles(self) -> int:
@@ -195,6 +201,8 @@ class Evidence:
             "seed",
             "seconds",
             "completed",
+            "response",
+            "constant",
         )
         return {name: getattr(self, name) for name in names}
 

@@ -1,0 +1,94 @@
+"""The `Evidence` of a normal regression under a g prior, without sampling."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from evidentia.errors import DataError, warn
+from evidentia.regression import g_prior
+from evidentia.regression.frame import Frame
+from evidentia.result import Evidence
+from evidentia.trajectory import Trajectory
+
+NUM_DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class GPrior:
+    """The method of an exact result: an integral over g with the Cauchy scale r; g = n if None."""
+
+    scale: float | None
+
+
+def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) -> Evidence:
+    """The log evidence up to the constant of the flat and Jeffreys priors, and posterior draws.
+
+    Raises:
+        DataError: the response is not numeric, or constant.
+    """
+    sums = sums_of(frame)
+    chosen = np.arange(len(frame.names))
+    fit = g_prior.least_squares(sums, chosen)
+    if fit.rank and fit.rank >= sums.degrees_of_freedom:
+        warn(
+            [
+                f"{frame.formula.text}: {frame.num_rows} rows determine {sums.degrees_of_freedom} effects at most, and the formula "
+                f"has {len(chosen)}. Every response is explained fully; the Bayes factor against no effects is 1."
+            ]
+        )
+    log_evidence = g_prior.log_evidence_of_null(sums) + g_prior.log_bayes_factor(sums, fit, scale)
+    draws = g_prior.sample_posterior(sums, fit, chosen, scale, NUM_DRAWS, seed)
+    deviation = sums.deviations[-1]
+    effects = draws.effects * deviation / frame.deviations
+    posterior = dict(zip(frame.names, effects.T, strict=True))
+    if frame.formula.has_intercept:
+        intercept = sums.means[-1] + deviation * draws.intercept - effects @ frame.means
+        posterior = {"Intercept": intercept, **posterior}
+    posterior |= {"scale": deviation * draws.scale, "g": draws.g}
+    shared = (
+        "a flat intercept and a Jeffreys variance"
+        if frame.formula.has_intercept
+        else "a Jeffreys variance, no intercept"
+    )
+    seconds = time.perf_counter() - started
+    return Evidence(
+        log_evidence=log_evidence,
+        standard_error=0.0,
+        num_observations=frame.num_rows,
+        trajectory=Trajectory(
+            *(np.array([value]) for value in (frame.num_rows, log_evidence, 0.0, 0, seconds))
+        ),
+        posterior=posterior,
+        log_weights=np.full(NUM_DRAWS, -np.log(NUM_DRAWS)),
+        method=GPrior(scale),
+        model_name=frame.formula.text,
+        seed=seed,
+        seconds=seconds,
+        diagnostics={"r_squared": 1 - fit.unexplained},
+        response=frame.formula.response,
+        constant=f"{shared}",
+    )
+
+
+def sums_of(frame: Frame) -> g_prior.Sums:
+    """The sums of a frame with a numeric response.
+
+    Raises:
+        DataError: the response is not numeric.
+    """
+    from pandas.api import types
+
+    response = frame.response
+    if not types.is_numeric_dtype(response) or types.is_bool_dtype(response):
+        seen = ", ".join(map(repr, response.unique()[:3].tolist()))
+        raise DataError(
+            f"the response {frame.formula.response} must hold numbers for the family gaussian; it has {seen}. For two "
+            "categories use family='bernoulli', for more 'categorical' or 'ordinal'."
+        )
+    values = response.to_numpy(np.float64)
+    if frame.offset is not None:
+        values = values - frame.offset
+    return g_prior.sums_of(frame.columns, values, frame.formula.has_intercept)

@@ -1,0 +1,199 @@
+"""Families: the law of a response given its linear predictor η, in nats and for float32.
+
+A likelihood near its peak is a small difference of large terms. The log-gamma functions are
+therefore written as Stirling's formula plus its remainder, so that the large terms cancel on paper
+(Loader, Fast and accurate computation of binomial probabilities, 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln, log_ndtr
+
+from evidentia.errors import ConfigurationError
+
+HALF_LOG_2PI = 0.9189385332046727
+SERIES_FROM = 8.0  # Stirling's series has an error below 1e-8 above
+
+
+class Family(NamedTuple):
+    """The law of a response.
+
+    Attributes:
+        log_density: `(predictor, batch, extra) -> (rows,)`: one number per row in nats; `batch`
+            has the response `y` and what else `response.py` computes of it, `extra` the parameters
+            that are not coefficients.
+        kind: what the response must be: "real", "positive", "share", "count", "trials", "binary",
+            "category" or "ordered".
+        link: of the mean, or of what stands for it.
+        extra: names of the parameters besides the coefficients.
+    """
+
+    log_density: Callable[[jax.Array, Mapping[str, jax.Array], Mapping[str, Any]], jax.Array]
+    kind: str
+    link: str
+    extra: tuple[str, ...] = ()
+
+
+def family(name: str, link: str | None = None) -> Family:
+    """The family of a name, with its usual link if none is given.
+
+    Raises:
+        ConfigurationError: an unknown name, or a link that the family does not have.
+    """
+    if name not in FAMILIES:
+        raise ConfigurationError(f"family must be one of {', '.join(FAMILIES)}; got {name!r}.")
+    links = FAMILIES[name]
+    if link is not None and link not in links:
+        raise ConfigurationError(
+            f"link of the family {name} must be one of {', '.join(links)}; got {link!r}."
+        )
+    return links[link or next(iter(links))]
+
+
+def gaussian(predictor, batch, extra):
+    """log N(y; η, σ²)."""
+    return -0.5 * ((batch["y"] - predictor) / extra["scale"]) ** 2 - jnp.log(extra["scale"]) - HALF_LOG_2PI
+
+
+def student_t(predictor, batch, extra):
+    """Log density of Student's t with ν degrees of freedom, location η and scale σ."""
+    nu, scale = extra["degrees_of_freedom"], extra["scale"]
+    half = nu / 2
+    # log Γ((ν+1)/2) - log Γ(ν/2) - ½ log ν, with both functions by Stirling's formula
+    constant = (
+        half * jnp.log1p(0.5 / half) + _remainder(half + 0.5) - _remainder(half) - 0.5 - 0.5 * jnp.log(2.0)
+    )
+    squares = ((batch["y"] - predictor) / scale) ** 2
+    return constant - 0.5 * jnp.log(jnp.pi) - jnp.log(scale) - (half + 0.5) * jnp.log1p(squares / nu)
+
+
+def bernoulli_logit(predictor, batch, extra):
+    """y η - log(1 + e^η)."""
+    return batch["y"] * predictor - jax.nn.softplus(predictor)
+
+
+def bernoulli_probit(predictor, batch, extra):
+    """log Φ(η) where y is 1, log Φ(-η) where it is 0."""
+    return log_ndtr((2 * batch["y"] - 1) * predictor)
+
+
+def binomial(predictor, batch, extra):
+    """log (n choose y) + y η - n log(1 + e^η)."""
+    return batch["constant"] + batch["y"] * predictor - batch["trials"] * jax.nn.softplus(predictor)
+
+
+def poisson(predictor, batch, extra):
+    """y η - e^η - log y!, with the constant so that no large terms are left to cancel.
+
+    With m = max(y, 1), `batch["constant"]` is y log m - y - log y!, and the rest
+    y (η - log m) + y - e^η, which is zero where e^η = y.
+    """
+    y = batch["y"]
+    return batch["constant"] + y * (predictor - jnp.log(jnp.maximum(y, 1))) + y - jnp.exp(predictor)
+
+
+def negative_binomial(predictor, batch, extra):
+    """Negative binomial with mean μ = e^η and variance μ + δ μ², where δ is the dispersion.
+
+    With φ = 1/δ, the log density is, for y > 0 and with r(z) the remainder of Stirling's formula,
+    r(φ+y) - r(φ) - r(y) + ½ log(φ / (2π y (φ+y))) - (φ+y) log((φ+μ)/(φ+y)) - y log(y/μ);
+    for y = 0 it is -φ log(1 + μ/φ).
+    """
+    y, size = batch["y"], 1 / extra["dispersion"]
+    mean, positive = jnp.exp(predictor), jnp.maximum(batch["y"], 1)
+    total = size + positive
+    some = (
+        _remainder(total)
+        - _remainder(size)
+        - _remainder(positive)
+        + 0.5 * (jnp.log(size) - jnp.log(positive) - jnp.log(total))
+        - HALF_LOG_2PI
+        - total * jnp.log1p((mean - positive) / total)
+        - positive * (jnp.log(positive) - predictor)
+    )
+    return jnp.where(y > 0, some, -size * jnp.log1p(mean / size))
+
+
+def gamma(predictor, batch, extra):
+    """Gamma with mean μ = e^η and variance δ μ², where δ is the dispersion.
+
+    With shape k = 1/δ: -k (y/μ - 1 - log(y/μ)) - log y + ½ log k - ½ log 2π - r(k).
+    """
+    shape, ratio = 1 / extra["dispersion"], batch["log_y"] - predictor
+    constant = 0.5 * jnp.log(shape) - HALF_LOG_2PI - _remainder(shape)
+    return constant - batch["log_y"] - shape * (jnp.expm1(ratio) - ratio)
+
+
+def beta(predictor, batch, extra):
+    """Beta with mean μ = 1/(1 + e^-η) and precision φ = 1/δ: shapes a = μφ and b = (1-μ)φ.
+
+    -φ KL(μ, y) + ½ log(a b / (2π φ)) + r(φ) - r(a) - r(b) - log y - log(1-y), where KL is the
+    divergence of two Bernoulli distributions.
+    """
+    precision = 1 / extra["dispersion"]
+    log_mean, log_rest = jax.nn.log_sigmoid(predictor), jax.nn.log_sigmoid(-predictor)
+    mean, log_y, log_1y = jnp.exp(log_mean), batch["log_y"], batch["log_1y"]
+    divergence = mean * (log_mean - log_y) + jnp.exp(log_rest) * (log_rest - log_1y)
+    a, b = precision * mean, precision * jnp.exp(log_rest)
+    constant = 0.5 * (log_mean + log_rest + jnp.log(precision)) - HALF_LOG_2PI
+    return (
+        constant
+        - precision * divergence
+        + _remainder(precision)
+        - _remainder(a)
+        - _remainder(b)
+        - log_y
+        - log_1y
+    )
+
+
+def categorical(predictor, batch, extra):
+    """Log softmax of (0, η₁, …) at the category y; the first category is the reference."""
+    logits = jnp.concatenate([jnp.zeros_like(predictor[:, :1]), predictor], axis=1)
+    return jnp.take_along_axis(jax.nn.log_softmax(logits), batch["y"][:, None], axis=1)[:, 0]
+
+
+def ordinal(predictor, batch, extra):
+    """log (σ(c_k - η) - σ(c_{k-1} - η)): cumulative logit with the cutpoints c of the categories.
+
+    The cutpoints are the logits of the cumulated `probabilities` at η = 0. With a > b,
+    σ(a) - σ(b) = σ(a) σ(-b) (1 - e^(b-a)).
+    """
+    shares = extra["probabilities"]
+    below, above = jnp.cumsum(shares)[:-1], jnp.cumsum(shares[::-1])[::-1][1:]
+    ends = jnp.concatenate([jnp.array([-FAR]), jnp.log(below) - jnp.log(above), jnp.array([FAR])])
+    high, low = ends[batch["y"] + 1], ends[batch["y"]]
+    above_low, below_high = jax.nn.log_sigmoid(predictor - low), jax.nn.log_sigmoid(high - predictor)
+    return below_high + above_low + jnp.log(-jnp.expm1(low - high))
+
+
+FAR = 1e4  # a cutpoint that no predictor reaches
+
+FAMILIES: dict[str, dict[str, Family]] = {
+    "gaussian": {"identity": Family(gaussian, "real", "identity", ("scale",))},
+    "student-t": {"identity": Family(student_t, "real", "identity", ("scale", "degrees_of_freedom"))},
+    "bernoulli": {
+        "logit": Family(bernoulli_logit, "binary", "logit"),
+        "probit": Family(bernoulli_probit, "binary", "probit"),
+    },
+    "binomial": {"logit": Family(binomial, "trials", "logit")},
+    "poisson": {"log": Family(poisson, "count", "log")},
+    "negative-binomial": {"log": Family(negative_binomial, "count", "log", ("dispersion",))},
+    "gamma": {"log": Family(gamma, "positive", "log", ("dispersion",))},
+    "beta": {"logit": Family(beta, "share", "logit", ("dispersion",))},
+    "categorical": {"softmax": Family(categorical, "category", "softmax")},
+    "ordinal": {"logit": Family(ordinal, "ordered", "logit", ("probabilities",))},
+}
+
+
+def _remainder(z: jax.Array) -> jax.Array:
+    """r(z) = log Γ(z) - (z - ½) log z + z - ½ log 2π, by its series (DLMF 5.11.1) for large z."""
+    large, small = jnp.maximum(z, SERIES_FROM), jnp.minimum(z, SERIES_FROM)
+    series = (1 / 12 - (1 / 360 - 1 / 1260 / large**2) / large**2) / large
+    direct = gammaln(small) - (small - 0.5) * jnp.log(small) + small - HALF_LOG_2PI
+    return jnp.where(z >= SERIES_FROM, series, direct)

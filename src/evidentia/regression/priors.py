@@ -1,0 +1,107 @@
+"""Prior distributions of a regression, in the units of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
+from numpy import ndarray
+from numpyro.distributions.transforms import AffineTransform
+
+from evidentia.errors import ConfigurationError
+from evidentia.regression.families import Family
+from evidentia.regression.frame import Frame
+from evidentia.regression.response import Response
+
+WIDTH = 2.5  # of the normal prior of an effect, for one standard deviation of its column
+EXTRA: dict[str, dist.Distribution] = {  # of standardised responses
+    "scale": dist.Exponential(1.0),
+    "degrees_of_freedom": dist.Gamma(2.0, 0.1),
+    "dispersion": dist.Exponential(1.0),
+}
+
+
+def priors_of(
+    family: Family,
+    response: Response,
+    frame: Frame,
+    replaced: Mapping[str, dist.Distribution],
+    choice: str,
+    width: float,
+) -> dict[str, dist.Distribution]:
+    """NumPyro distributions by the names of the model's parameters, in its units.
+
+    Args:
+        family: the law of the response.
+        response: in units of the model.
+        frame: the columns.
+        replaced: priors of the user by name, in the units of the table.
+        choice: of the effects: "normal" or "unit-information".
+        width: the deviation of the normal prior.
+
+    Raises:
+        ConfigurationError: a replaced prior for a name that does not exist, or not of one number;
+            the unit-information prior for a family without one.
+    """
+    names, deviations = frame.names, frame.deviations
+    sizes = (len(response.levels) - 1,) if family.kind == "category" else ()
+    has_location = frame.formula.has_intercept and family.kind != "ordered"  # whose cutpoints stand for it
+    known = [*(["Intercept"] if has_location else []), *names, *family.extra]
+    for name, given in replaced.items():
+        _check_replaced(name, given, known, is_vector=bool(sizes))
+    priors: dict[str, dist.Distribution] = {}
+    if has_location:
+        default = dist.Normal(response.centre, WIDTH).expand(sizes).to_event(len(sizes))
+        priors["Intercept"] = _scaled(
+            replaced, "Intercept", 1 / response.scale, -response.location / response.scale, default
+        )
+    free = [place for place, name in enumerate(names) if name not in replaced]
+    if free:
+        priors["effects"] = _effects(frame.columns[:, free], response, choice, width, sizes)
+    for name, deviation in zip(names, deviations, strict=True):
+        if name in replaced:
+            priors[name] = _scaled(replaced, name, float(deviation) / response.scale)
+    for name in family.extra:
+        default = dist.Dirichlet(np.ones(len(response.levels))) if name == "probabilities" else EXTRA[name]
+        factor = 1 / response.scale if name == "scale" else 1.0
+        priors[name] = _scaled(replaced, name, factor, default=default)
+    return priors
+
+
+def _effects(columns: ndarray, response: Response, choice: str, width: float, sizes: tuple[int, ...]) -> Any:
+    count = columns.shape[1]
+    if choice == "normal":
+        return dist.Normal(0.0, width).expand((*sizes, count)).to_event(1 + len(sizes))
+    if response.information is None:
+        raise ConfigurationError("prior='unit-information' is not known for this family; use prior='normal'.")
+    precision = columns.T @ columns / len(columns) * response.information
+    return dist.MultivariateNormal(np.zeros(count, np.float32), precision_matrix=precision.astype(np.float32))
+
+
+def _scaled(
+    replaced: Mapping[str, Any], name: str, factor: float, shift: float = 0.0, default: Any = None
+) -> Any:
+    """The law of shift + factor · parameter, for a prior in the units of the table."""
+    if name not in replaced:
+        return default
+    if factor == 1 and shift == 0:
+        return replaced[name]
+    given = replaced[name]
+    return dist.TransformedDistribution(given, AffineTransform(shift, factor, domain=given.support))
+
+
+def _check_replaced(name: str, given: Any, known: list[str], *, is_vector: bool) -> None:
+    if name not in known:
+        raise ConfigurationError(
+            f"priors names {name!r}, which is not a parameter; there are {', '.join(known)}."
+        )
+    if not isinstance(given, dist.Distribution) or given.event_shape or given.batch_shape:
+        wanted = "a NumPyro distribution of one number, such as dist.Normal(0, 1)"
+        if not (name == "probabilities" and isinstance(given, dist.Distribution)):
+            raise ConfigurationError(f"priors[{name!r}] must be {wanted}; got {given!r}.")
+    if is_vector:
+        raise ConfigurationError(
+            f"priors cannot be replaced for the family categorical; got one for {name!r}."
+        )

@@ -1,0 +1,169 @@
+"""`Regression`: a formula in place of a model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from evidentia.errors import ConfigurationError, check_positive
+from evidentia.model.model import Model
+from evidentia.model.program import LogLikelihood
+from evidentia.regression.exact import evidence_of
+from evidentia.regression.families import Family, family
+from evidentia.regression.formula import parse
+from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.priors import WIDTH, priors_of
+from evidentia.regression.response import respond
+from evidentia.regression.table import as_table
+from evidentia.regression.units import in_table_units
+from evidentia.result import Evidence
+
+JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
+PRIORS = "jzs", "unit-information", "normal"
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A regression by a formula, which `estimate` takes with a table in place of a model and data.
+
+    Args:
+        formula: as in R: `"log(price) ~ log(carat) + cut"`. Text columns and pandas Categoricals
+            are coded against their first category; `a:b` and `a * b` are interactions, `bs(x,
+            df=4)` a spline, `C(x)` a category written as numbers, `offset(x)` a term whose effect
+            is one, `- 1` leaves the intercept out. A binomial response is `successes | trials`.
+            Formulas may call Python's functions of numbers: do not run those of strangers.
+        family: the law of the response: gaussian, student-t, bernoulli, binomial, poisson,
+            negative-binomial, gamma, beta, categorical or ordinal.
+        link: of the mean; `"probit"` in place of bernoulli's logit.
+        prior: of the effects. `"jzs"`, the default for gaussian: a Cauchy on standardised effects,
+            flat on the intercept and Jeffreys on the variance, both shared by all models of the
+            response; its evidence is exact up to the constant of these two. `"unit-information"`:
+            as much information as one row has. `"normal"`, the default for the others: normal with
+            deviation `prior_scale` for one standard deviation of a column (and of the response,
+            for gaussian and student-t).
+        prior_scale: √2/4 for `"jzs"`, 2.5 for `"normal"` if not given.
+        priors: NumPyro distributions that replace priors by the name of a parameter, such as
+            `{"carat": dist.Normal(1.7, 0.1)}`, in the units of the table. That of `Intercept` is
+            of the predictor at the means of the columns.
+        missing: `"drop"` leaves rows with missing values out, with a warning; `"error"` refuses
+            them.
+
+    Raises:
+        ConfigurationError: an argument that is not among these; a formula that does not parse,
+            with the place.
+
+    Example:
+        >>> Regression("rating ~ complaints + learning")
+        Regression('rating ~ complaints + learning', gaussian)
+    """
+
+    formula: str
+    family: str = "gaussian"
+    link: str | None = None
+    prior: str | None = None
+    prior_scale: float | None = None
+    priors: Mapping[str, dist.Distribution] = field(default_factory=dict)
+    missing: str = "drop"
+
+    def __post_init__(self):
+        parsed, _ = parse(self.formula), family(self.family, self.link)
+        if self.prior not in (None, *PRIORS):
+            raise ConfigurationError(f"prior must be one of {', '.join(PRIORS)}; got {self.prior!r}.")
+        if self.prior == "jzs" and self.family != "gaussian":
+            raise ConfigurationError(
+                f"prior='jzs' is for the family gaussian; got {self.family}. Use 'normal' or 'unit-information'."
+            )
+        if self.prior == "jzs" and self.priors:
+            raise ConfigurationError(
+                "priors cannot be replaced under prior='jzs'; use prior='normal' with them."
+            )
+        if self.prior_scale is not None:
+            check_positive("prior_scale", self.prior_scale)
+            if self.prior == "unit-information":
+                raise ConfigurationError("prior='unit-information' has no prior_scale.")
+        if (parsed.trials is not None) != (self.family == "binomial"):
+            raise ConfigurationError(
+                "a response 'successes | trials' and the family binomial need each other; got the formula "
+                f"{self.formula!r} and the family {self.family}."
+            )
+
+    def __repr__(self) -> str:
+        return f"Regression({self.formula!r}, {self.family})"
+
+    @property
+    def variables(self) -> list[str]:
+        """The columns of a table that are used."""
+        return parse(self.formula).variables
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the evidence is an integral that is computed without sampling."""
+        return (
+            self.family == "gaussian" and not self.priors and self.prior in (None, "jzs", "unit-information")
+        )
+
+    def answer(self, data: Any, method: Any, seed: int, run: Callable[[Model, Any], Evidence]) -> Evidence:
+        """The evidence of a table; `run` estimates that of a model and arrays, with `method`.
+
+        Raises:
+            DataError, ConfigurationError: a table or terms that cannot be used; a method for an
+                exact result.
+        """
+        started = time.perf_counter()
+        parsed = parse(self.formula)
+        frame = frame_of(parsed, as_table(data, parsed.variables, self.missing))
+        if not self.is_exact:
+            return self._estimated(frame, run)
+        if method is not None:
+            raise ConfigurationError(
+                f"method must be left out for {self.formula!r}: under prior={self.prior or 'jzs'!r} its evidence is an "
+                "exact integral. With prior='normal' any method can be used."
+            )
+        scale = None if self.prior == "unit-information" else self.prior_scale or JZS_SCALE
+        return evidence_of(frame, scale, seed, started)
+
+    def _estimated(self, frame: Frame, run: Callable[[Model, Any], Evidence]) -> Evidence:
+        law = family(self.family, self.link)
+        response = respond(frame.response, frame.trials, law, frame.formula.response)
+        priors = priors_of(
+            law, response, frame, self.priors, self.prior or "normal", self.prior_scale or WIDTH
+        )
+        arrays = {"x": frame.columns.astype(np.float32), **response.arrays}
+        if frame.offset is not None:
+            arrays["offset"] = (frame.offset / response.scale).astype(np.float32)
+        model = Model(priors, log_likelihood_of(law, frame.names, self.priors), name=self.formula)
+        return in_table_units(run(model, arrays), frame, response, law)
+
+
+def log_likelihood_of(law: Family, names: tuple[str, ...], replaced: Mapping[str, Any]) -> LogLikelihood:
+    """The pointwise log-likelihood; effects with replaced priors are parameters of their own."""
+    free = np.array([place for place, name in enumerate(names) if name not in replaced], int)
+    own = {name: place for place, name in enumerate(names) if name in replaced}
+
+    def log_likelihood(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
+        x = batch["x"]
+        several = (
+            ()
+            if law.kind != "category"
+            else params["Intercept" if "Intercept" in params else "effects"].shape[:1]
+        )
+        predictor = jnp.zeros((x.shape[0], *several))
+        if "Intercept" in params:
+            predictor += params["Intercept"]
+        if len(free):
+            predictor += (x[:, free] if own else x) @ params["effects"].T
+        for name, place in own.items():
+            predictor += x[:, place] * params[name]
+        if "offset" in batch:
+            predictor += batch["offset"] if not several else batch["offset"][:, None]
+        return law.log_density(predictor, batch, {name: params[name] for name in law.extra})
+
+    return log_likelihood

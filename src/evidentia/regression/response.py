@@ -1,0 +1,158 @@
+"""The response: checked against what its family needs, and scaled so that float32 holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from scipy.special import gammaln
+
+from evidentia.errors import DataError
+from evidentia.regression.families import Family
+
+if TYPE_CHECKING:
+    from pandas import Series
+
+MOST_LEVELS = 1000
+
+
+class Response(NamedTuple):
+    """A response in the units of the model.
+
+    Attributes:
+        arrays: `y`, and what else the family's log density takes, float32 or int32.
+        centre: what the intercept's prior is centred at, in units of the model.
+        location, scale: y in the table is location + scale · y in the model.
+        log_jacobian: of a row; added to the model's log evidence it gives that of the table's
+            values.
+        levels: the categories, in the order of `y`.
+        information: of one row about the predictor, where all effects are zero; None if unknown.
+    """
+
+    arrays: dict[str, ndarray]
+    centre: float = 0.0
+    location: float = 0.0
+    scale: float = 1.0
+    log_jacobian: float = 0.0
+    levels: tuple[Any, ...] = ()
+    information: float | None = None
+
+
+def respond(column: Series, trials: ndarray | None, family: Family, name: str) -> Response:
+    """Check a response for a family and prepare it.
+
+    Raises:
+        DataError: values that the family cannot have, or a response that is constant where the
+            family needs variation; the message has the values seen.
+    """
+    if family.kind in ("binary", "category", "ordered"):
+        return _categories(column, family, name)
+    values = column.to_numpy()
+    if values.dtype.kind not in "fiub":
+        seen = ", ".join(map(repr, list(dict.fromkeys(values.tolist()))[:3]))
+        raise DataError(f"the response {name} must hold numbers for this family; it has {seen}.")
+    numbers = values.astype(np.float64)
+    return {
+        "real": _real,
+        "positive": _positive,
+        "share": _share,
+        "count": _count,
+        "trials": lambda y, name: _successes(y, trials, name),
+    }[family.kind](numbers, name)
+
+
+def _real(y: ndarray, name: str) -> Response:
+    location, scale = float(y.mean()), float(y.std())
+    if not scale > 1e-12 * abs(location):
+        raise DataError(
+            f"the response {name} is {y[0]:g} in all {len(y):,} rows: there is nothing to explain."
+        )
+    arrays = {"y": ((y - location) / scale).astype(np.float32)}
+    return Response(arrays, 0.0, location, scale, -float(np.log(scale)), information=1.0)
+
+
+def _positive(y: ndarray, name: str) -> Response:
+    _check(y > 0, y, name, "positive numbers")
+    scale = float(y.mean())
+    log_y = np.log(y / scale).astype(np.float32)
+    return Response({"log_y": log_y}, 0.0, float(np.log(scale)), 1.0, -float(np.log(scale)))
+
+
+def _share(y: ndarray, name: str) -> Response:
+    _check((y > 0) & (y < 1), y, name, "numbers between 0 and 1, without these two")
+    return Response({"log_y": np.log(y).astype(np.float32), "log_1y": np.log1p(-y).astype(np.float32)})
+
+
+def _count(y: ndarray, name: str) -> Response:
+    _check((y >= 0) & (y % 1 == 0) & (y < 2**24), y, name, "counts: whole numbers from 0 to 16,777,215")
+    constant = y * np.log(np.maximum(y, 1)) - y - gammaln(y + 1)
+    mean = max(float(y.mean()), 0.5 / len(y))
+    arrays = {"y": y.astype(np.float32), "constant": constant.astype(np.float32)}
+    return Response(arrays, float(np.log(mean)), information=mean)
+
+
+def _successes(y: ndarray, trials: ndarray | None, name: str) -> Response:
+    if trials is None:
+        raise DataError("the family binomial needs the number of trials: write 'successes | trials ~ terms'.")
+    if trials.dtype.kind not in "fiub":
+        raise DataError(f"the trials of {name} must be whole numbers; got {trials[0]!r}.")
+    n = trials.astype(np.float64)
+    _check((n >= 1) & (n % 1 == 0) & (n < 2**24), n, f"of trials (of {name})", "whole numbers of at least 1")
+    _check((y >= 0) & (y % 1 == 0) & (y <= n), y, name, "whole numbers from 0 to the number of trials")
+    constant = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
+    mean = (y.sum() + 0.5) / (n.sum() + 1)
+    arrays = {
+        name: values.astype(np.float32) for name, values in (("y", y), ("trials", n), ("constant", constant))
+    }
+    return Response(arrays, information=float(n.mean() * mean * (1 - mean)))
+
+
+def _categories(column: Series, family: Family, name: str) -> Response:
+    levels, codes = _levels_of(column, family, name)
+    if family.kind == "binary":
+        if len(levels) != 2:
+            raise DataError(
+                f"the response {name} must have two values for this family; it has {len(levels)}: {_listed(levels)}."
+            )
+        mean = float(codes.mean())
+        return Response({"y": codes.astype(np.float32)}, levels=levels, information=mean * (1 - mean))
+    if not 2 <= len(levels) <= MOST_LEVELS:
+        raise DataError(
+            f"the response {name} must have 2 to {MOST_LEVELS:,} categories; it has {len(levels):,}: {_listed(levels)}."
+        )
+    return Response({"y": codes.astype(np.int32)}, levels=levels)
+
+
+def _levels_of(column: Series, family: Family, name: str) -> tuple[tuple[Any, ...], ndarray]:
+    """Levels in their order, and the place of each value; 0 and 1 are levels if one is absent."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        used = column.cat.remove_unused_categories()
+        is_ordered = bool(used.cat.ordered)
+        levels, codes = tuple(used.cat.categories), used.cat.codes.to_numpy()
+    else:
+        distinct, codes = np.unique(column.to_numpy(), return_inverse=True)
+        levels, is_ordered = tuple(distinct.tolist()), distinct.dtype.kind in "fiub"
+        if family.kind == "binary" and set(levels) < {0, 1}:
+            levels, codes = (0, 1), column.to_numpy(np.int64)
+    if family.kind == "ordered" and not is_ordered:
+        raise DataError(
+            f"the response {name} has categories without an order ({_listed(levels)}). Make it an ordered pandas "
+            "Categorical, or numbers."
+        )
+    return levels, codes
+
+
+def _listed(levels: tuple[Any, ...]) -> str:
+    return ", ".join(map(repr, levels[:5])) + (", …" if len(levels) > 5 else "")
+
+
+def _check(valid: ndarray, y: ndarray, name: str, needed: str) -> None:
+    if not valid.all():
+        first = int((~valid).argmax())
+        raise DataError(
+            f"the response {name} must hold {needed} for this family; row {first} has {y[first]:g}, as have or are "
+            f"like it {(~valid).sum():,} of {len(y):,} rows."
+        )

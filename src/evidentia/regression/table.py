@@ -1,0 +1,112 @@
+"""Tables: the columns that formulas use, as a pandas data frame without missing values."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evidentia.errors import ConfigurationError, DataError, warn
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MISSING = "drop", "error"
+
+
+def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
+    """The columns of a table, in its order of rows, without rows that have missing values in them.
+
+    Args:
+        data: a pandas or Polars data frame, an Arrow table, or a mapping from names to columns.
+        columns: the names of those that are used.
+        missing: "drop" leaves rows with missing values out, with an EvidenceWarning that counts
+            them; "error" refuses them.
+
+    Raises:
+        DataError: unknown, duplicated, or unusable columns, missing values, or no rows.
+        ConfigurationError: `missing` is neither.
+    """
+    import pandas as pd
+
+    if missing not in MISSING:
+        raise ConfigurationError(f"missing must be 'drop' or 'error'; got {missing!r}.")
+    names = _names_of(data)
+    for column in columns:
+        if column not in names:
+            near = difflib.get_close_matches(column, names, n=3, cutoff=0.5)
+            known = near or names[:10]
+            raise DataError(
+                f"the table has no column {column!r}; {'did you mean' if near else 'it has'} {', '.join(map(repr, known))}"
+                f"{'?' if near else ', …' if len(names) > 10 else '.'}"
+            )
+        if names.count(column) > 1:
+            raise DataError(
+                f"the table has {names.count(column)} columns named {column!r}. Rename all but one."
+            )
+    try:
+        table = pd.DataFrame({name: _column(data, name) for name in columns})
+    except ValueError as error:
+        raise DataError(f"the table's columns cannot be put side by side: {error}") from error
+    absent = table.isna().any(axis=1).to_numpy()
+    if absent.any():
+        by_column = ", ".join(f"{name} {count}" for name, count in table.isna().sum().items() if count)
+        counted = f"{absent.sum():,} of {len(table):,} rows have missing values ({by_column})"
+        if missing == "error":
+            raise DataError(
+                f"{counted}; the first is row {absent.argmax()}. Drop or impute them, or pass missing='drop'."
+            )
+        warn([f"{counted} and were left out."])
+        table = pd.DataFrame(table[~absent]).reset_index(drop=True)
+    if not len(table):
+        raise DataError("the table has no rows without missing values in the columns used.")
+    for name in columns:
+        _check_column(name, table[name])
+    return table
+
+
+def _names_of(data: Any) -> list[str]:
+    if isinstance(data, Mapping):
+        return list(map(str, data))
+    for attribute in ("column_names", "columns"):
+        if hasattr(data, attribute):
+            return list(map(str, getattr(data, attribute)))
+    raise DataError(
+        "data of a formula must be a table: a pandas or Polars data frame, an Arrow table, or a mapping from names to "
+        f"columns; got {type(data).__name__}."
+    )
+
+
+def _column(data: Any, name: str) -> Any:
+    column = data[name]
+    return column.to_pandas() if hasattr(column, "to_pandas") else getattr(column, "array", column)
+
+
+def _check_column(name: str, column: Any) -> None:
+    from pandas.api import types
+
+    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
+        raise DataError(
+            f"column {name!r} holds dates or durations. Make numbers of them first, such as days since a start."
+        )
+    if types.is_numeric_dtype(column):
+        infinite = np.isinf(column.to_numpy(np.float64))
+        if infinite.any():
+            raise DataError(
+                f"column {name!r} is infinite in {infinite.sum():,} rows (the first is row {infinite.argmax()})."
+            )
+    elif not isinstance(column.dtype, types.CategoricalDtype) and _looks_numeric(column):
+        raise DataError(
+            f"column {name!r} holds text that looks like numbers, such as {column.iloc[0]!r}. Convert it to numbers; or, if "
+            "these are names of categories, to a pandas Categorical."
+        )
+
+
+def _looks_numeric(column: Any) -> bool:
+    try:
+        column.iloc[:1000].astype(float)
+    except (ValueError, TypeError):
+        return False
+    return True
