@@ -1,4 +1,4 @@
-"""R's data set `attitude` (Chatterjee and Price, 1977): 30 departments, favourable answers in percent."""
+"""R's data set `attitude` (Chatterjee and Price 1977): answers in 30 departments, in percent."""
 
 import numpy as np
 

@@ -28,12 +28,14 @@ def evidence(formula, table, **arguments):
     ],
 )
 def test_bayes_factors_are_those_of_r(terms, factor):
-    found = evidence(f"rating ~ {terms}", ATTITUDE).log_evidence - evidence("rating ~ 1", ATTITUDE).log_evidence
+    found = (
+        evidence(f"rating ~ {terms}", ATTITUDE).log_evidence - evidence("rating ~ 1", ATTITUDE).log_evidence
+    )
     assert math.exp(found) == pytest.approx(factor, rel=1e-5)
 
 
 def log_evidence_given(g, y, x):
-    """log ∫∫ N(y; α, σ² (I + g P)) dα dσ²/σ², P the projection on the columns, with n × n matrices."""
+    """log ∫∫ N(y; α, σ² (I + g P)) dα dσ²/σ², where P projects on the columns."""
     rows, basis = len(y), np.linalg.qr(x)[0]
     covariance = np.eye(rows) + g * basis @ basis.T
     inverse = np.eye(rows) - g / (1 + g) * basis @ basis.T
@@ -42,12 +44,15 @@ def log_evidence_given(g, y, x):
     squares = y @ inverse @ y - (ones @ inverse @ y) ** 2 / flat
     half = (rows - 1) / 2
     return float(
-        -0.5 * np.linalg.slogdet(covariance)[1] - 0.5 * np.log(flat) + gammaln(half) - half * np.log(np.pi * squares)
+        -0.5 * np.linalg.slogdet(covariance)[1]
+        - 0.5 * np.log(flat)
+        + gammaln(half)
+        - half * np.log(np.pi * squares)
     )
 
 
 def by_quadrature(y, x, scale):
-    """The integral over t = log g of the evidence given g and the InverseGamma(1/2, n r²/2) density."""
+    """The integral over t = log g of the evidence given g and InverseGamma(1/2, n r²/2)."""
     rate = len(y) * scale**2 / 2
 
     def log_integrand(t):
@@ -63,7 +68,9 @@ def test_the_evidence_equals_quadrature(seed):
     generator = np.random.default_rng(seed)
     rows, count = int(generator.integers(5, 40)), int(generator.integers(1, 4))
     x = generator.standard_normal((rows, count)) * 10.0 ** generator.integers(-3, 4, count)
-    y = generator.standard_normal(rows) + x @ (generator.standard_normal(count) / x.std(0)) * generator.integers(0, 3)
+    y = generator.standard_normal(rows) + x @ (
+        generator.standard_normal(count) / x.std(0)
+    ) * generator.integers(0, 3)
     table = {"y": y, **{f"x{place}": column for place, column in enumerate(x.T)}}
     scale = float(generator.choice([0.1, math.sqrt(2) / 4, 1.0]))
     found = evidence(f"y ~ {' + '.join(list(table)[1:])}", table, prior_scale=scale)
@@ -84,7 +91,11 @@ def test_bayes_factors_do_not_depend_on_the_units():
             evidence("rating ~ complaints", table).log_evidence - evidence("rating ~ 1", table).log_evidence
         )
 
-    scaled = {**ATTITUDE, "complaints": 1000 * ATTITUDE["complaints"], "rating": 1e6 + 1000 * ATTITUDE["rating"]}
+    scaled = {
+        **ATTITUDE,
+        "complaints": 1000 * ATTITUDE["complaints"],
+        "rating": 1e6 + 1000 * ATTITUDE["rating"],
+    }
     assert factor(scaled) == pytest.approx(factor(ATTITUDE), abs=1e-6)
 
 

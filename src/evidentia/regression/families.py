@@ -88,35 +88,41 @@ def binomial(predictor, batch, extra):
 
 
 def poisson(predictor, batch, extra):
-    """y η - e^η - log y!, with the constant so that no large terms are left to cancel.
+    """y η - e^η - log y!, as a distance from its peak.
 
-    With m = max(y, 1), `batch["constant"]` is y log m - y - log y!, and the rest
-    y (η - log m) + y - e^η, which is zero where e^η = y.
+    With d = η - log y, it is y log y - y - log y! - y (e^d - 1 - d), and -e^η for y = 0. The
+    constant and log y (0 for y = 0) come with the batch.
     """
-    y = batch["y"]
-    return batch["constant"] + y * (predictor - jnp.log(jnp.maximum(y, 1))) + y - jnp.exp(predictor)
+    y, distance = batch["y"], predictor - batch["log_y"]
+    return batch["constant"] + jnp.where(y > 0, -y * (jnp.expm1(distance) - distance), -jnp.exp(distance))
 
 
 def negative_binomial(predictor, batch, extra):
     """Negative binomial with mean μ = e^η and variance μ + δ μ², where δ is the dispersion.
 
-    With φ = 1/δ, the log density is, for y > 0 and with r(z) the remainder of Stirling's formula,
-    r(φ+y) - r(φ) - r(y) + ½ log(φ / (2π y (φ+y))) - (φ+y) log((φ+μ)/(φ+y)) - y log(y/μ);
-    for y = 0 it is -φ log(1 + μ/φ).
+    With φ = 1/δ, d = η - log y and r(z) the remainder of Stirling's formula, the log density is
+    for y > 0 r(φ+y) - r(φ) - r(y) + ½ log(φ / (2π y (φ+y))) - (φ+y) log((φ+μ)/(φ+y)) + y d; for y
+    = 0 it is -φ log(1 + μ/φ).
     """
-    y, size = batch["y"], 1 / extra["dispersion"]
-    mean, positive = jnp.exp(predictor), jnp.maximum(batch["y"], 1)
+    y, size, distance = batch["y"], 1 / extra["dispersion"], predictor - batch["log_y"]
+    positive = jnp.maximum(y, 1)  # μ = positive e^d
     total = size + positive
+    change = positive * jnp.expm1(distance) / total  # of φ + y to φ + μ; log1p loses digits near -1
+    log_ratio = jnp.where(
+        jnp.abs(change) < 0.5,
+        jnp.log1p(jnp.clip(change, -0.5, 0.5)),
+        jnp.log((size + positive * jnp.exp(distance)) / total),
+    )
     some = (
         _remainder(total)
         - _remainder(size)
         - _remainder(positive)
         + 0.5 * (jnp.log(size) - jnp.log(positive) - jnp.log(total))
         - HALF_LOG_2PI
-        - total * jnp.log1p((mean - positive) / total)
-        - positive * (jnp.log(positive) - predictor)
+        - total * log_ratio
+        + positive * distance
     )
-    return jnp.where(y > 0, some, -size * jnp.log1p(mean / size))
+    return jnp.where(y > 0, some, -size * jnp.log1p(jnp.exp(distance) / size))
 
 
 def gamma(predictor, batch, extra):

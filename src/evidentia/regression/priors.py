@@ -53,7 +53,7 @@ def priors_of(
         _check_replaced(name, given, known, is_vector=bool(sizes))
     priors: dict[str, dist.Distribution] = {}
     if has_location:
-        default = dist.Normal(response.centre, WIDTH).expand(sizes).to_event(len(sizes))
+        default = dist.Normal(0.0, WIDTH).expand(sizes).to_event(len(sizes))
         priors["Intercept"] = _scaled(
             replaced, "Intercept", 1 / response.scale, -response.location / response.scale, default
         )

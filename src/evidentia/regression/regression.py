@@ -132,13 +132,14 @@ class Regression:
 
     def _estimated(self, frame: Frame, run: Callable[[Model, Any], Evidence]) -> Evidence:
         law = family(self.family, self.link)
-        response = respond(frame.response, frame.trials, law, frame.formula.response)
+        offset = 0.0 if frame.offset is None else frame.offset
+        response = respond(frame.response, frame.trials, offset, law, frame.formula.response)
         priors = priors_of(
             law, response, frame, self.priors, self.prior or "normal", self.prior_scale or WIDTH
         )
         arrays = {"x": frame.columns.astype(np.float32), **response.arrays}
         if frame.offset is not None:
-            arrays["offset"] = (frame.offset / response.scale).astype(np.float32)
+            arrays["offset"] = (offset / response.scale).astype(np.float32)
         model = Model(priors, log_likelihood_of(law, frame.names, self.priors), name=self.formula)
         return in_table_units(run(model, arrays), frame, response, law)
 

@@ -22,8 +22,8 @@ class Response(NamedTuple):
 
     Attributes:
         arrays: `y`, and what else the family's log density takes, float32 or int32.
-        centre: what the intercept's prior is centred at, in units of the model.
-        location, scale: y in the table is location + scale · y in the model.
+        location, scale: the predictor in units of the table is location + scale · that of the
+            model; the intercept's prior is centred at the location.
         log_jacobian: of a row; added to the model's log evidence it gives that of the table's
             values.
         levels: the categories, in the order of `y`.
@@ -31,7 +31,6 @@ class Response(NamedTuple):
     """
 
     arrays: dict[str, ndarray]
-    centre: float = 0.0
     location: float = 0.0
     scale: float = 1.0
     log_jacobian: float = 0.0
@@ -39,8 +38,10 @@ class Response(NamedTuple):
     information: float | None = None
 
 
-def respond(column: Series, trials: ndarray | None, family: Family, name: str) -> Response:
-    """Check a response for a family and prepare it.
+def respond(
+    column: Series, trials: ndarray | None, offset: ndarray | float, family: Family, name: str
+) -> Response:
+    """Check a response for a family and prepare it; `offset` is a known part of the predictor.
 
     Raises:
         DataError: values that the family cannot have, or a response that is constant where the
@@ -54,29 +55,30 @@ def respond(column: Series, trials: ndarray | None, family: Family, name: str) -
         raise DataError(f"the response {name} must hold numbers for this family; it has {seen}.")
     numbers = values.astype(np.float64)
     return {
-        "real": _real,
-        "positive": _positive,
-        "share": _share,
-        "count": _count,
-        "trials": lambda y, name: _successes(y, trials, name),
-    }[family.kind](numbers, name)
+        "real": lambda: _real(numbers, offset, name),
+        "positive": lambda: _positive(numbers, offset, name),
+        "share": lambda: _share(numbers, name),
+        "count": lambda: _count(numbers, offset, name),
+        "trials": lambda: _successes(numbers, trials, name),
+    }[family.kind]()
 
 
-def _real(y: ndarray, name: str) -> Response:
-    location, scale = float(y.mean()), float(y.std())
+def _real(y: ndarray, offset: ndarray | float, name: str) -> Response:
+    location, scale = float((y - offset).mean()), float((y - offset).std())
     if not scale > 1e-12 * abs(location):
         raise DataError(
             f"the response {name} is {y[0]:g} in all {len(y):,} rows: there is nothing to explain."
         )
     arrays = {"y": ((y - location) / scale).astype(np.float32)}
-    return Response(arrays, 0.0, location, scale, -float(np.log(scale)), information=1.0)
+    return Response(arrays, location, scale, -float(np.log(scale)), information=1.0)
 
 
-def _positive(y: ndarray, name: str) -> Response:
+def _positive(y: ndarray, offset: ndarray | float, name: str) -> Response:
     _check(y > 0, y, name, "positive numbers")
-    scale = float(y.mean())
+    scale = float(y.mean() / np.mean(np.exp(offset)))
     log_y = np.log(y / scale).astype(np.float32)
-    return Response({"log_y": log_y}, 0.0, float(np.log(scale)), 1.0, -float(np.log(scale)))
+    location = float(np.log(scale))
+    return Response({"log_y": log_y}, location, log_jacobian=-location)
 
 
 def _share(y: ndarray, name: str) -> Response:
@@ -84,12 +86,13 @@ def _share(y: ndarray, name: str) -> Response:
     return Response({"log_y": np.log(y).astype(np.float32), "log_1y": np.log1p(-y).astype(np.float32)})
 
 
-def _count(y: ndarray, name: str) -> Response:
+def _count(y: ndarray, offset: ndarray | float, name: str) -> Response:
     _check((y >= 0) & (y % 1 == 0) & (y < 2**24), y, name, "counts: whole numbers from 0 to 16,777,215")
     constant = y * np.log(np.maximum(y, 1)) - y - gammaln(y + 1)
     mean = max(float(y.mean()), 0.5 / len(y))
-    arrays = {"y": y.astype(np.float32), "constant": constant.astype(np.float32)}
-    return Response(arrays, float(np.log(mean)), information=mean)
+    location = float(np.log(mean / np.mean(np.exp(offset))))
+    log_y = np.log(np.maximum(y, 1)) - location
+    return Response(_float32(y=y, log_y=log_y, constant=constant), location, information=mean)
 
 
 def _successes(y: ndarray, trials: ndarray | None, name: str) -> Response:
@@ -102,10 +105,12 @@ def _successes(y: ndarray, trials: ndarray | None, name: str) -> Response:
     _check((y >= 0) & (y % 1 == 0) & (y <= n), y, name, "whole numbers from 0 to the number of trials")
     constant = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
     mean = (y.sum() + 0.5) / (n.sum() + 1)
-    arrays = {
-        name: values.astype(np.float32) for name, values in (("y", y), ("trials", n), ("constant", constant))
-    }
+    arrays = _float32(y=y, trials=n, constant=constant)
     return Response(arrays, information=float(n.mean() * mean * (1 - mean)))
+
+
+def _float32(**arrays: ndarray) -> dict[str, ndarray]:
+    return {name: values.astype(np.float32) for name, values in arrays.items()}
 
 
 def _categories(column: Series, family: Family, name: str) -> Response:
