@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from evidentia.estimation import Question
 from evidentia.model import built_in as models
 from evidentia.model.model import Model
 
@@ -13,16 +14,16 @@ NUM_FEATURES, NUM_CLASSES, NUM_MISSING, NUM_NOISE = 10, 4, 2, 5
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model of the demo and its data.
+    """A model and its data.
 
     Attributes:
-        name: description for the table.
-        model: a softmax regression.
-        data: `{"x": (rows, features), "y": (rows,)}`.
+        name: description for the table of results.
+        model: a model, or a regression by formula.
+        data: what the model takes.
     """
 
     name: str
-    model: Model
+    model: Model | Question
     data: Any
 
 

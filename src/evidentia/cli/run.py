@@ -20,7 +20,7 @@ from evidentia.result import Evidence
 def estimate_each(
     candidates: Sequence[Candidate],
     *,
-    method: Method,
+    method: Method | None,
     seed: int,
     quiet: bool,
     plain: bool = False,
@@ -30,7 +30,7 @@ def estimate_each(
 
     Args:
         candidates: models with their data and names.
-        method: the estimator's configuration.
+        method: the estimator's configuration; None for the default, or an exact result.
         seed: the seed of every estimate.
         quiet: show no progress.
         in_order: use rows in the order of the tables.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +47,9 @@ class Formula:
     @property
     def variables(self) -> list[str]:
         """The columns of a table that the formula uses."""
-        given = [self.response, *([self.trials] if self.trials else []), *self.terms, *self.offsets]
-        names: dict[str, None] = {}
-        for expression in given:
-            names |= dict.fromkeys(sorted(map(str, _formulaic(f"0 + {expression}").required_variables)))
-        return list(names)
+        given = [self.response, *([self.trials] if self.trials else []), *self.terms]
+        expressions = [f"0 + {one}" for one in given] + [f"0 + I({one})" for one in self.offsets]
+        return list(dict.fromkeys(name for one in expressions for name in _columns_in(_formulaic(one))))
 
     def right_hand_side(self, terms: tuple[str, ...]) -> str:
         """The part right of "~" with some of the terms, without offsets."""
@@ -88,6 +88,26 @@ def parse(text: str) -> Formula:
     others = [term for term in terms if term not in offsets and term != "1"]
     inner = tuple(term.removeprefix("offset(")[:-1] for term in offsets)
     return Formula(text, response, trials[0] if trials else None, tuple(others), inner, "1" in terms)
+
+
+def _columns_in(terms: Any) -> Iterator[str]:
+    """The columns that terms use: in expressions, all names but those of called functions."""
+    from formulaic.transforms import TRANSFORMS
+
+    for factor in (factor for term in terms for factor in term.factors):
+        if factor.eval_method.value == "lookup":
+            yield str(factor.expr)
+        elif factor.eval_method.value == "python":
+            text = str(factor.expr)
+            quoted = re.findall(r"`([^`]+)`", text)
+            tree = ast.parse(re.sub(r"`[^`]+`", "0", text), mode="eval")
+            called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+            modules = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            yield from quoted
+            for node in (node for node in ast.walk(tree) if isinstance(node, ast.Name)):
+                is_module = id(node) in modules and node.id in TRANSFORMS  # such as np, contr
+                if id(node) not in called and not is_module:
+                    yield node.id
 
 
 def _formulaic(expression: str) -> Any:

@@ -68,7 +68,7 @@ def frame_of(formula: Formula, table: DataFrame) -> Frame:
     deviations = np.where(flat, 1.0, deviations)
     columns /= deviations
     _check_collinear(columns, design.names, formula.has_intercept)
-    offsets = [evaluate(one, table, formula).to_numpy(np.float64) for one in formula.offsets]
+    offsets = [evaluate(f"I({one})", table, formula).to_numpy(np.float64) for one in formula.offsets]
     offset = np.sum(offsets, axis=0) if offsets else None
     trials = None if formula.trials is None else evaluate(formula.trials, table, formula).to_numpy()
     response = evaluate(formula.response, table, formula)

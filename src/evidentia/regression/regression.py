@@ -89,6 +89,10 @@ class Regression:
             check_positive("prior_scale", self.prior_scale)
             if self.prior == "unit-information":
                 raise ConfigurationError("prior='unit-information' has no prior_scale.")
+        if self.family == "categorical" and (parsed.offsets or not (parsed.has_intercept or parsed.terms)):
+            raise ConfigurationError(
+                f"a formula of the family categorical must have terms and no offset; got {self.formula!r}."
+            )
         if (parsed.trials is not None) != (self.family == "binomial"):
             raise ConfigurationError(
                 "a response 'successes | trials' and the family binomial need each other; got the formula "
@@ -132,12 +136,14 @@ class Regression:
 
     def _estimated(self, frame: Frame, run: Callable[[Model, Any], Evidence]) -> Evidence:
         law = family(self.family, self.link)
-        offset = 0.0 if frame.offset is None else frame.offset
+        offset = np.zeros(()) if frame.offset is None else frame.offset
         response = respond(frame.response, frame.trials, offset, law, frame.formula.response)
         priors = priors_of(
             law, response, frame, self.priors, self.prior or "normal", self.prior_scale or WIDTH
         )
-        arrays = {"x": frame.columns.astype(np.float32), **response.arrays}
+        arrays = dict(response.arrays)
+        if frame.names:
+            arrays["x"] = frame.columns.astype(np.float32)
         if frame.offset is not None:
             arrays["offset"] = (offset / response.scale).astype(np.float32)
         model = Model(priors, log_likelihood_of(law, frame.names, self.priors), name=self.formula)
@@ -150,21 +156,16 @@ def log_likelihood_of(law: Family, names: tuple[str, ...], replaced: Mapping[str
     own = {name: place for place, name in enumerate(names) if name in replaced}
 
     def log_likelihood(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
-        x = batch["x"]
-        several = (
-            ()
-            if law.kind != "category"
-            else params["Intercept" if "Intercept" in params else "effects"].shape[:1]
-        )
-        predictor = jnp.zeros((x.shape[0], *several))
-        if "Intercept" in params:
-            predictor += params["Intercept"]
+        predictor = params.get("Intercept", jnp.zeros(()))[None]  # (1,), or (1, categories - 1)
         if len(free):
-            predictor += (x[:, free] if own else x) @ params["effects"].T
+            x = batch["x"][:, free] if own else batch["x"]
+            predictor = predictor + x @ params["effects"].T
         for name, place in own.items():
-            predictor += x[:, place] * params[name]
+            predictor = predictor + batch["x"][:, place] * params[name]
         if "offset" in batch:
-            predictor += batch["offset"] if not several else batch["offset"][:, None]
+            predictor = predictor + batch["offset"]
+        rows = next(iter(batch.values())).shape[:1]
+        predictor = jnp.broadcast_to(predictor, (*rows, *predictor.shape[1:]))
         return law.log_density(predictor, batch, {name: params[name] for name in law.extra})
 
     return log_likelihood

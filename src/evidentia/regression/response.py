@@ -38,9 +38,7 @@ class Response(NamedTuple):
     information: float | None = None
 
 
-def respond(
-    column: Series, trials: ndarray | None, offset: ndarray | float, family: Family, name: str
-) -> Response:
+def respond(column: Series, trials: ndarray | None, offset: ndarray, family: Family, name: str) -> Response:
     """Check a response for a family and prepare it; `offset` is a known part of the predictor.
 
     Raises:
@@ -63,7 +61,7 @@ def respond(
     }[family.kind]()
 
 
-def _real(y: ndarray, offset: ndarray | float, name: str) -> Response:
+def _real(y: ndarray, offset: ndarray, name: str) -> Response:
     location, scale = float((y - offset).mean()), float((y - offset).std())
     if not scale > 1e-12 * abs(location):
         raise DataError(
@@ -73,7 +71,7 @@ def _real(y: ndarray, offset: ndarray | float, name: str) -> Response:
     return Response(arrays, location, scale, -float(np.log(scale)), information=1.0)
 
 
-def _positive(y: ndarray, offset: ndarray | float, name: str) -> Response:
+def _positive(y: ndarray, offset: ndarray, name: str) -> Response:
     _check(y > 0, y, name, "positive numbers")
     scale = float(y.mean() / np.mean(np.exp(offset)))
     log_y = np.log(y / scale).astype(np.float32)
@@ -86,7 +84,7 @@ def _share(y: ndarray, name: str) -> Response:
     return Response({"log_y": np.log(y).astype(np.float32), "log_1y": np.log1p(-y).astype(np.float32)})
 
 
-def _count(y: ndarray, offset: ndarray | float, name: str) -> Response:
+def _count(y: ndarray, offset: ndarray, name: str) -> Response:
     _check((y >= 0) & (y % 1 == 0) & (y < 2**24), y, name, "counts: whole numbers from 0 to 16,777,215")
     constant = y * np.log(np.maximum(y, 1)) - y - gammaln(y + 1)
     mean = max(float(y.mean()), 0.5 / len(y))

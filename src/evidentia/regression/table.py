@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evidentia.data.files import near_columns
 from evidentia.errors import ConfigurationError, DataError, warn
 
 if TYPE_CHECKING:
@@ -36,12 +36,7 @@ def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
     names = _names_of(data)
     for column in columns:
         if column not in names:
-            near = difflib.get_close_matches(column, names, n=3, cutoff=0.5)
-            known = near or names[:10]
-            raise DataError(
-                f"the table has no column {column!r}; {'did you mean' if near else 'it has'} {', '.join(map(repr, known))}"
-                f"{'?' if near else ', …' if len(names) > 10 else '.'}"
-            )
+            raise DataError(f"the table has no column {column!r}. {near_columns(column, names)}")
         if names.count(column) > 1:
             raise DataError(
                 f"the table has {names.count(column)} columns named {column!r}. Rename all but one."

@@ -1,0 +1,174 @@
+"""`evidentia regress`: the evidence of regressions by formula on a table."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from evidentia.cli import options, output
+from evidentia.errors import ConfigurationError, check_seed
+
+EXAMPLES = """[bold]Examples[/bold]
+
+  evidentia regress diamonds.csv "log(price) ~ log(carat) + cut" "log(price) ~ log(carat)"
+
+  evidentia regress penguins.csv "species ~ bill_length_mm + sex" --family categorical
+
+  evidentia regress visits.csv "visits ~ age + offset(log(years))" --family negative-binomial --out results"""
+
+
+class FamilyName(StrEnum):
+    """Values of `--family`."""
+
+    GAUSSIAN = "gaussian"
+    STUDENT_T = "student-t"
+    BERNOULLI = "bernoulli"
+    BINOMIAL = "binomial"
+    POISSON = "poisson"
+    NEGATIVE_BINOMIAL = "negative-binomial"
+    GAMMA = "gamma"
+    BETA = "beta"
+    CATEGORICAL = "categorical"
+    ORDINAL = "ordinal"
+
+
+class PriorName(StrEnum):
+    """Values of `--prior`."""
+
+    JZS = "jzs"
+    UNIT_INFORMATION = "unit-information"
+    NORMAL = "normal"
+
+
+def command(
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="CSV with a header line, Parquet, or a pattern such as 'parts/*.csv'."
+        ),
+    ],
+    formulas: Annotated[
+        list[str], typer.Argument(metavar="FORMULA...", help="As in R: 'log(price) ~ log(carat) + cut'.")
+    ],
+    family: Annotated[
+        FamilyName, typer.Option(metavar="FAMILY", help="gaussian, or another listed above.")
+    ] = FamilyName.GAUSSIAN,
+    link: Annotated[
+        str | None, typer.Option(metavar="LINK", help="bernoulli: probit in place of logit.")
+    ] = None,
+    prior: Annotated[
+        PriorName | None,
+        typer.Option(
+            metavar="PRIOR", help="jzs, unit-information or normal. Default: jzs for gaussian, else normal."
+        ),
+    ] = None,
+    prior_scale: Annotated[
+        float | None,
+        typer.Option(metavar="SCALE", help="Width of the prior. Default: 0.354 for jzs, 2.5 for normal."),
+    ] = None,
+    missing: options.Missing = "drop",
+    encoding: options.Encoding = "utf-8",
+    seed: options.Seed = 0,
+    out: options.Out = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    compilation_cache: options.CompilationCache = None,
+) -> None:
+    """Compare regressions by formula on a table, CSV or Parquet.
+
+    Text columns are coded against their first category; a:b and a*b are
+    interactions, bs(x, df=4) is a spline, offset(x) has the effect one, - 1
+    leaves the intercept out. Rows with missing values in the columns of any
+    formula are left out. With one formula, it is compared with the intercept
+    alone. Formulas may call Python's functions: run only those you trust.
+
+    FAMILY is gaussian, student-t, bernoulli, binomial ("successes | trials ~ x"),
+    poisson, negative-binomial, gamma, beta, categorical or ordinal.
+    """
+    from evidentia.cli.candidates import Candidate
+    from evidentia.cli.results import Results, make_folder
+    from evidentia.cli.run import estimate_each, keep_compiled_programs
+    from evidentia.data.tables import read_columns
+    from evidentia.regression import Regression
+    from evidentia.regression.table import as_table
+
+    check_seed(seed, "--seed")
+    chosen = prior and prior.value
+    regressions = {
+        formula: Regression(formula, family.value, link, chosen, prior_scale)
+        for formula in _compared(formulas)
+    }
+    variables = list(dict.fromkeys(name for one in regressions.values() for name in one.variables))
+    if out is not None:
+        make_folder(out)
+    keep_compiled_programs(compilation_cache)
+    with output.warnings_as_notes():
+        data = as_table(read_columns(table, variables, encoding), variables, missing)
+    candidates = [Candidate(formula, one, data) for formula, one in regressions.items()]
+    evidences, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
+    if evidences:
+        about = About(
+            table, tuple(variables), family.value, len(data), next(iter(evidences.values())).constant
+        )
+        results = Results(f"{family.value} regression: {table}", evidences, about.notes(), about.to_dict())
+        if out is not None:
+            results.write(out)
+        if as_json:
+            output.print_json(results.to_dict())
+        else:
+            results.show()
+            if out is not None:
+                output.show_written(out)
+    if stopped is not None:
+        raise stopped
+
+
+def _compared(formulas: list[str]) -> list[str]:
+    """The formulas, each once; with one, also that of the intercept alone."""
+    from evidentia.regression.formula import parse
+
+    parsed = [parse(formula) for formula in formulas]
+    responses = {(one.response, one.trials) for one in parsed}
+    if len(responses) > 1:
+        listed = ", ".join(
+            sorted(f"{response} | {trials}" if trials else response for response, trials in responses)
+        )
+        raise ConfigurationError(f"the formulas must have the same response; they have {listed}.")
+    if len(parsed) == 1 and parsed[0].terms and parsed[0].has_intercept:
+        left = formulas[0].split("~")[0].strip()
+        offsets = "".join(f" + offset({one})" for one in parsed[0].offsets)
+        return [formulas[0], f"{left} ~ 1{offsets}"]
+    return list(dict.fromkeys(formulas))
+
+
+@dataclass(frozen=True)
+class About:
+    """The table of a command, for its notes and `--json`."""
+
+    name: str
+    variables: tuple[str, ...]
+    family: str
+    num_rows: int
+    constant: str | None
+
+    def notes(self) -> list[str]:
+        """Describe the table and the log evidences in sentences."""
+        notes = [
+            f"{self.name}: {self.num_rows:,} rows, columns {', '.join(self.variables)}; family {self.family}."
+        ]
+        if self.constant is not None:
+            notes.append(
+                f"The priors of {self.constant} are improper and shared by all models: only differences of the log evidences "
+                "mean something."
+            )
+        return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as a dictionary for JSON."""
+        return {
+            "file": self.name,
+            "columns": list(self.variables),
+            "family": self.family,
+            "num_rows": self.num_rows,
+        }

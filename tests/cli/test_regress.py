@@ -1,0 +1,88 @@
+"""`evidentia regress` on files, from formulas to results."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evidentia as ev
+from tests.regression.attitude import ATTITUDE
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "attitude.csv"
+    pd.DataFrame(ATTITUDE).to_csv(path, index=False)
+    return path
+
+
+def test_formulas_are_compared_as_in_python(run, table):
+    formulas = "rating ~ complaints", "rating ~ complaints + learning"
+    code, out, err = run("regress", table, *formulas, "--json", "--quiet")
+    assert code == 0, err
+    found = json.loads(out)
+    by_name = {model["name"]: model["log_evidence"] for model in found["models"]}
+    for formula in formulas:
+        assert by_name[formula] == ev.estimate(ev.Regression(formula), ATTITUDE).log_evidence
+    assert found["data"]["columns"] == ["rating", "complaints", "learning"]
+    assert "improper and shared by all models" in " ".join(found["notes"])
+
+
+def test_one_formula_is_compared_with_the_intercept_alone(run, table, tmp_path):
+    code, out, err = run("regress", table, "rating ~ complaints", "--out", tmp_path / "results")
+    assert code == 0, err
+    assert "rating ~ 1" in out and "12.94" in out
+    assert (tmp_path / "results" / "index.html").exists()
+
+
+def test_text_and_missing_values_of_a_file(run, tmp_path):
+    path = tmp_path / "few.csv"
+    path.write_text("y,k,z\n1.5,a,1\n2,b,NA\n2.5,a,3\nNA,b,2\n4,b,2\n3,,1\n5,b,0\n")
+    code, out, err = run("regress", path, "y ~ k", "y ~ k + z")
+    assert code == 0, err
+    assert "3 of 7 rows have missing values (y 1, k 1, z 1) and were left out" in err
+    assert "4 rows, columns y, k, z" in out
+    code, out, err = run("regress", path, "y ~ k", "--missing", "error")
+    assert (code, out) == (2, "") and "2 of 7 rows have missing values" in err
+
+
+def test_text_in_another_encoding(run, tmp_path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes("y,größe\n1,groß\n2,klein\n3,groß\n5,klein\n4,groß\n".encode("latin-1"))
+    code, out, err = run("regress", path, "y ~ größe")
+    assert (code, out) == (2, "") and "--encoding latin-1" in err
+    code, out, err = run("regress", path, "y ~ größe", "--encoding", "latin-1")
+    assert code == 0 and "y ~ größe" in out, err
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("rating ~ complaint",), "Did you mean 'complaints'?"),
+        (("rating ~ (learning",), "cannot be read"),
+        (
+            ("rating ~ raises", "raises ~ rating"),
+            "the formulas must have the same response; they have raises, rating",
+        ),
+        (("rating ~ raises", "--family", "bernoulli"), "must have two values for this family"),
+        (
+            ("rating ~ raises", "--prior", "jzs", "--family", "poisson"),
+            "prior='jzs' is for the family gaussian",
+        ),
+        (("rating ~ raises", "--prior-scale", "-1"), "prior_scale must be positive"),
+    ],
+)
+def test_mistakes_get_one_message(run, table, arguments, message):
+    code, out, err = run("regress", table, *arguments)
+    assert (code, out) == (2, "") and message in err and "Traceback" not in err
+
+
+def test_a_parquet_file_of_another_family(run, tmp_path):
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal(200)
+    frame = pd.DataFrame({"x": x, "visits": generator.poisson(np.exp(0.5 + 0.7 * x))})
+    frame.to_parquet(tmp_path / "visits.parquet")
+    code, out, err = run("regress", tmp_path / "visits.parquet", "visits ~ x", "--family", "poisson")
+    assert code == 0, err
+    assert "visits ~ x has the highest log evidence" in " ".join(out.split())

@@ -1,0 +1,191 @@
+"""`Regression` with tables of all kinds, and the messages for what cannot be used."""
+
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import evidentia as ev
+from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
+from evidentia.regression.formula import parse
+from tests.regression.attitude import ATTITUDE
+
+LETTERS = list("aabbcabcca")
+TABLE = {
+    "y": np.arange(10.0) ** 2,
+    "x": np.arange(10.0),
+    "z": np.array([3.0, 1, 4, 1, 5, 9, 2, 6, 5, 3]),
+    "k": LETTERS,
+}
+
+
+def estimate(formula, table=TABLE, **arguments):
+    return ev.estimate(ev.Regression(formula, **arguments), table)
+
+
+def test_every_kind_of_table_gives_the_same():
+    frame = pd.DataFrame(TABLE)
+    tables = TABLE, frame, pl.DataFrame(TABLE), pa.table(TABLE), frame.sample(frac=1, random_state=1)
+    found = [estimate("y ~ x + k", table) for table in tables]
+    assert {round(one.log_evidence, 9) for one in found} == {round(found[0].log_evidence, 9)}
+    assert list(found[0].posterior) == ["Intercept", "x", "k[T.b]", "k[T.c]", "scale", "g"]
+
+
+@pytest.mark.parametrize(
+    "formula, names",
+    [
+        ("y ~ x * z", ["Intercept", "x", "z", "x:z"]),
+        ("log(y + 1) ~ I(x ** 2)", ["Intercept", "I(x ** 2)"]),
+        ("y ~ bs(x, df=4)", ["Intercept", *(f"bs(x, df=4)[{place}]" for place in range(1, 5))]),
+        ("y ~ k - 1", ["k[a]", "k[b]", "k[c]"]),
+        ("y ~ z + offset(x)", ["Intercept", "z"]),
+        ("y ~ 1", ["Intercept"]),
+    ],
+)
+def test_terms_are_named_as_in_r(formula, names):
+    assert list(estimate(formula).posterior)[:-2] == names
+
+
+def test_a_formula_has_parts():
+    parsed = parse("successes | trials ~ log(x) * k + offset(log(z)) - 1")
+    assert (parsed.response, parsed.trials) == ("successes", "trials")
+    assert parsed.terms == ("log(x)", "k", "log(x):k") and parsed.offsets == ("log(z)",)
+    assert not parsed.has_intercept
+    assert parsed.variables == ["successes", "trials", "x", "k", "z"]
+
+
+def test_an_offset_is_a_part_of_the_predictor_that_is_known():
+    shifted = {**TABLE, "y": TABLE["y"] - 3 * TABLE["x"]}
+    assert estimate("y ~ z + offset(3 * x)").log_evidence == pytest.approx(
+        estimate("y ~ z", shifted).log_evidence
+    )
+
+
+def test_rows_with_missing_values_are_left_out_and_counted():
+    frame = pd.DataFrame(TABLE)
+    frame.loc[[2, 5], "x"] = np.nan
+    frame.loc[5, "k"] = None
+    with pytest.warns(
+        EvidenceWarning, match=r"2 of 10 rows have missing values \(x 2, k 1\) and were left out"
+    ):
+        found = estimate("y ~ x + k", frame)
+    assert found.num_observations == 8
+    assert found.log_evidence == pytest.approx(estimate("y ~ x + k", frame.dropna()).log_evidence)
+    assert estimate("y ~ z", frame).num_observations == 10  # missing values elsewhere are irrelevant
+    with pytest.raises(DataError, match="2 of 10 rows have missing values.*first is row 2"):
+        estimate("y ~ x", frame, missing="error")
+
+
+@pytest.mark.parametrize(
+    "formula, message",
+    [
+        ("y", "must read 'response ~ terms'"),
+        (" ~ x", "must read 'response ~ terms'"),
+        ("y ~ x ~ z", "must read 'response ~ terms'"),
+        ("y ~ x +", r"formula 'y ~ x \+' cannot be read: Operator `\+`"),
+        ("y ~ (x", "cannot be read: Could not find matching context marker"),
+        ("y + x ~ z", "must have one response"),
+        ("y ~ x + (1 | k)", "random effects such as .* are not supported yet"),
+        ("y | z | x ~ k", r"at most one \| left of ~"),
+    ],
+)
+def test_a_formula_that_cannot_be_read_is_explained(formula, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ev.Regression(formula)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"family": "normal"}, "family must be one of gaussian, student-t"),
+        ({"link": "log"}, "link of the family gaussian must be one of identity; got 'log'"),
+        ({"prior": "flat"}, "prior must be one of jzs, unit-information, normal; got 'flat'"),
+        ({"prior": "jzs", "family": "poisson"}, "prior='jzs' is for the family gaussian; got poisson"),
+        ({"prior": "jzs", "priors": {"x": dist.Normal()}}, "priors cannot be replaced under prior='jzs'"),
+        ({"prior_scale": -1}, "prior_scale must be positive"),
+        ({"prior": "unit-information", "prior_scale": 2.0}, "has no prior_scale"),
+        ({"family": "binomial"}, "need each other"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ev.Regression("y ~ x", **arguments)
+
+
+@pytest.mark.parametrize(
+    "formula, arguments, message",
+    [
+        ("y ~ cc", {}, r"the table has no column 'cc'"),
+        ("y ~ foo(x)", {}, r"cannot be computed: .*name 'foo' is not defined"),
+        ("y ~ log(x)", {}, r"log\(x\) is not finite in 1 of 10 rows \(the first is row 0\)"),
+        ("y ~ one", {}, "'one' has the same value in all 10 rows"),
+        ("y ~ x + z + I(x + z)", {}, r"the columns 'x', 'z', 'I\(x \+ z\)' are collinear"),
+        ("one ~ x", {}, "the response is constant"),
+        ("k ~ x", {}, "the response k must hold numbers for the family gaussian; it has 'a', 'b', 'c'"),
+        ("one ~ x", {"family": "student-t"}, "the response one is 1 in all 10 rows"),
+        ("k ~ x", {"family": "poisson"}, "the response k must hold numbers for this family; it has 'a'"),
+        ("half ~ x", {"family": "poisson"}, "must hold counts.*row 1 has 0.5"),
+        ("y ~ x", {"family": "gamma"}, "must hold positive numbers for this family; row 0 has 0"),
+        ("y ~ x", {"family": "beta"}, "must hold numbers between 0 and 1"),
+        ("k ~ x", {"family": "bernoulli"}, "must have two values for this family; it has 3: 'a', 'b', 'c'"),
+        ("k ~ x", {"family": "ordinal"}, "has categories without an order"),
+        ("one ~ x", {"family": "categorical"}, "must have 2 to 1,000 categories; it has 1"),
+        ("y | x ~ z", {"family": "binomial"}, "must hold whole numbers of at least 1"),
+        ("x | many ~ z", {"family": "binomial"}, "must hold whole numbers from 0 to the number of trials"),
+        ("y ~ digits", {}, "holds text that looks like numbers, such as '7'"),
+        ("y ~ when", {}, "holds dates or durations"),
+        ("y ~ endless", {}, "is infinite in 1 rows"),
+        ("y ~ x", {"prior": "normal", "priors": {"q": dist.Normal()}}, "names 'q', which is not a parameter"),
+        ("y ~ x", {"prior": "normal", "priors": {"x": 3.0}}, "must be a NumPyro distribution of one number"),
+        ("half ~ x", {"family": "student-t", "prior": "normal", "missing": "never"}, "missing must be"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_explained(formula, arguments, message):
+    table = {
+        **TABLE,
+        "one": np.ones(10),
+        "half": np.arange(10) / 2,
+        "many": np.r_[np.full(9, 9), 1],
+        "digits": ["7"] * 10,
+        "when": pd.date_range("2026-01-01", periods=10),
+        "endless": np.r_[np.inf, np.arange(9)],
+    }
+    with pytest.raises((DataError, ConfigurationError), match=message):
+        estimate(formula, table, **arguments)
+
+
+def test_what_is_not_a_table_is_named():
+    with pytest.raises(DataError, match="data of a formula must be a table: .* got ndarray"):
+        estimate("y ~ x", np.zeros((3, 2)))
+    doubled = pd.DataFrame(np.zeros((3, 3)), columns=["y", "x", "x"])
+    with pytest.raises(DataError, match="2 columns named 'x'"):
+        estimate("y ~ x", doubled)
+    with pytest.raises(DataError, match="no rows without missing values"), pytest.warns(EvidenceWarning):
+        estimate("y ~ x", {"y": [1.0, 2.0], "x": [np.nan, np.nan]})
+
+
+def test_results_of_different_responses_are_not_compared():
+    with pytest.raises(ConfigurationError, match=r"same response; 'a' is of y, 'b' is of log\(y \+ 1\)"):
+        ev.compare({"a": estimate("y ~ x"), "b": estimate("log(y + 1) ~ x")})
+
+
+def test_a_separated_response_is_held_by_the_prior():
+    table = {"y": [False] * 10 + [True] * 10, "x": np.arange(20.0)}
+    found = estimate("y ~ x", table, family="bernoulli")
+    assert np.isfinite(found.log_evidence) and found.posterior["x"].mean() > 0.3
+
+
+def test_one_row_says_nothing_about_effects():
+    found = estimate("y ~ x", {"y": [3.0], "x": [2.0]}, family="poisson")
+    null = estimate("y ~ 1", {"y": [3.0]}, family="poisson")
+    assert found.log_evidence == pytest.approx(null.log_evidence, abs=4 * found.standard_error + 0.02)
+
+
+def test_units_of_columns_do_not_matter_to_other_families():
+    table = {"y": np.round(ATTITUDE["rating"]), "x": ATTITUDE["complaints"]}
+    scaled = {**table, "x": 1000 * table["x"]}
+    one, other = (estimate("y ~ x", each, family="poisson") for each in (table, scaled))
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-3)
+    np.testing.assert_allclose(one.posterior["x"], 1000 * other.posterior["x"], rtol=1e-3)
