@@ -22,18 +22,6 @@ from evidentia.cli import main
 from evidentia.cli.estimate import CONFIGURATIONS
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Run a command and return its exit code, standard output and standard error."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words):
-        code = main([str(word) for word in words])
-        return code, *capsys.readouterr()
-
-    return run
-
-
 @pytest.fixture(scope="session")
 def linear(tmp_path_factory):
     """A Parquet file of a linear regression with unscaled features, and its columns."""

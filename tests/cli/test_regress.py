@@ -22,9 +22,11 @@ def test_formulas_are_compared_as_in_python(run, table):
     code, out, err = run("regress", table, *formulas, "--json", "--quiet")
     assert code == 0, err
     found = json.loads(out)
-    by_name = {model["name"]: model["log_evidence"] for model in found["models"]}
     for formula in formulas:
-        assert by_name[formula] == ev.estimate(ev.Regression(formula), ATTITUDE).log_evidence
+        assert (
+            found["evidences"][formula]["log_evidence"]
+            == ev.estimate(ev.Regression(formula), ATTITUDE).log_evidence
+        )
     assert found["data"]["columns"] == ["rating", "complaints", "learning"]
     assert "improper and shared by all models" in " ".join(found["notes"])
 
@@ -34,6 +36,21 @@ def test_one_formula_is_compared_with_the_intercept_alone(run, table, tmp_path):
     assert code == 0, err
     assert "rating ~ 1" in out and "12.94" in out
     assert (tmp_path / "results" / "index.html").exists()
+
+
+def test_results_of_other_rows_or_priors_are_not_compared(run, table, tmp_path):
+    few = tmp_path / "few.csv"
+    pd.DataFrame(ATTITUDE).iloc[::-1].replace(81, 80).to_csv(few, index=False)
+    for name, file, more in (
+        ("one", table, ()),
+        ("other", few, ()),
+        ("unit", table, ("--prior", "unit-information")),
+    ):
+        assert run("regress", file, "rating ~ complaints", "--out", tmp_path / name, "-q", *more)[0] == 0
+    code, _, err = run("compare", tmp_path / "one", tmp_path / "other")
+    assert code == 2 and "different observations" in err
+    code, out, err = run("compare", tmp_path / "one", tmp_path / "unit")
+    assert code == 0 and "rating ~ complaints" in out, err
 
 
 def test_text_and_missing_values_of_a_file(run, tmp_path):

@@ -128,7 +128,7 @@ def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
     unknown = [str(path) for path, about in data.items() if not about.get("observations")]
     if unknown and len(data) > 1:
         output.show_note(
-            f"Whether all results are of the same observations cannot be told: {', '.join(unknown)} has no fingerprint of them."
+            f"Whether all results are of the same observations cannot be told: no fingerprint of them is in {', '.join(unknown)}."
         )
     if len({about.get("observations") for about in data.values()} - {None}) > 1:
         listed = "; ".join(

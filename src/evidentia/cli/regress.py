@@ -91,7 +91,8 @@ def command(
     from evidentia.cli.run import estimate_each, keep_compiled_programs
     from evidentia.data.tables import read_columns
     from evidentia.regression import Regression
-    from evidentia.regression.table import as_table
+    from evidentia.regression.formula import parse
+    from evidentia.regression.table import as_table, fingerprint
 
     check_seed(seed, "--seed")
     chosen = prior and prior.value
@@ -108,8 +109,10 @@ def command(
     candidates = [Candidate(formula, one, data) for formula, one in regressions.items()]
     evidences, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
     if evidences:
+        constant = next(iter(evidences.values())).constant
+        response = parse(next(iter(regressions))).response_variables
         about = About(
-            table, tuple(variables), family.value, len(data), next(iter(evidences.values())).constant
+            table, tuple(variables), family.value, len(data), constant, fingerprint(data.loc[:, response])
         )
         results = Results(f"{family.value} regression: {table}", evidences, about.notes(), about.to_dict())
         if out is not None:
@@ -151,6 +154,7 @@ class About:
     family: str
     num_rows: int
     constant: str | None
+    observations: str
 
     def notes(self) -> list[str]:
         """Describe the table and the log evidences in sentences."""
@@ -171,4 +175,5 @@ class About:
             "columns": list(self.variables),
             "family": self.family,
             "num_rows": self.num_rows,
+            "observations": self.observations,
         }

@@ -45,11 +45,17 @@ class Formula:
     has_intercept: bool
 
     @property
+    def response_variables(self) -> list[str]:
+        """The columns of a table that are left of "~"."""
+        given = [self.response, *([self.trials] if self.trials else [])]
+        return list(dict.fromkeys(name for one in given for name in _columns_in(_formulaic(f"0 + {one}"))))
+
+    @property
     def variables(self) -> list[str]:
         """The columns of a table that the formula uses."""
-        given = [self.response, *([self.trials] if self.trials else []), *self.terms]
-        expressions = [f"0 + {one}" for one in given] + [f"0 + I({one})" for one in self.offsets]
-        return list(dict.fromkeys(name for one in expressions for name in _columns_in(_formulaic(one))))
+        expressions = [f"0 + {one}" for one in self.terms] + [f"0 + I({one})" for one in self.offsets]
+        others = [name for one in expressions for name in _columns_in(_formulaic(one))]
+        return list(dict.fromkeys([*self.response_variables, *others]))
 
     def right_hand_side(self, terms: tuple[str, ...]) -> str:
         """The part right of "~" with some of the terms, without offsets."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evidentia.data.files import near_columns
+from evidentia.data.fingerprint import as_text, sum_of_hashes
 from evidentia.errors import ConfigurationError, DataError, warn
 
 if TYPE_CHECKING:
@@ -60,6 +61,18 @@ def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
     for name in columns:
         _check_column(name, table[name])
     return table
+
+
+def fingerprint(table: DataFrame) -> str:
+    """Of the rows in any order; categories count by their place in sorted order."""
+    from pandas import factorize
+    from pandas.api import types
+
+    columns = [
+        column.to_numpy(np.float64) if types.is_numeric_dtype(column) else factorize(column, sort=True)[0]
+        for _, column in table.items()
+    ]
+    return as_text(sum_of_hashes(np.column_stack(columns)))
 
 
 def _names_of(data: Any) -> list[str]:

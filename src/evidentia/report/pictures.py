@@ -85,7 +85,10 @@ def file_name(name: str) -> str:
     Example:
         >>> file_name("all 10 features")
         'all_10_features'
+        >>> file_name("y ~ a * b"), file_name("y ~ a + b")  # formulas stay apart
+        ('y_a_x_b', 'y_a_b')
     """
+    name = name.replace("*", " x ").replace(":", " by ")
     return re.sub(r"[^\w.-]+", "_", name).strip("_") or "model"
 
 
