@@ -21,7 +21,7 @@ LAYERS = (
     {"posterior"},
     {"evidence", "display"},
     {"result"},
-    {"online", "comparison"},
+    {"online", "comparison", "regression"},
     {"estimation", "bounds", "monitor", "latent", "report"},
     {"__init__"},
     {"cli"},

@@ -84,9 +84,6 @@ def test_wheel_runs_without_the_source_tree(wheel, tmp_path):
     assert list((tmp_path / "wheel").glob("evidentia/report/*.j2"))
 
 
-OPTIONAL = {"pandas"}  # for `to_pandas`, by a user who has it
-
-
 def test_every_import_is_a_declared_dependency(wheel):
     """The wheel requires exactly what its modules import, without extras."""
     imported = set()
@@ -96,7 +93,7 @@ def test_every_import_is_a_declared_dependency(wheel):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add((node.module or "").partition(".")[0])
-    imported -= {*sys.stdlib_module_names, *OPTIONAL, "evidentia"}
+    imported -= {*sys.stdlib_module_names, "evidentia"}
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(name))

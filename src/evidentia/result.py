@@ -156,8 +156,8 @@ class Evidence:
             "inference_library_version": version("evidentia"),
             "draws": "particles resampled systematically to equal weights",
             "ess_of_particles": self.ess,
-            **self._scalars(),
-            "completed": int(self.completed),  # netCDF has no booleans
+            **{name: value for name, value in self._scalars().items() if value is not None},
+            "completed": int(self.completed),  # netCDF has neither booleans nor None
             "method": repr(self.method),
         }
         return arviz.from_dict(
@@ -219,7 +219,7 @@ def make_evidence(
     seconds: float,
     completed: bool,
 ) -> Evidence:
-    """Make the `Evidence` of a run; nothing else makes one.
+    """Make the `Evidence` of a run.
 
     `particles` are unconstrained positions and log weights.
     """
