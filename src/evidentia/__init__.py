@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.monitor.prediction import Prediction
     from evidentia.online.online import Online, OnlineUpdate
     from evidentia.posterior import gradients
-    from evidentia.regression import Regression
+    from evidentia.regression import Regression, TermSelection, select_terms
     from evidentia.result import Evidence
     from evidentia.trajectory import Trajectory
 
@@ -86,7 +86,7 @@ _NAMES = {  # where the others are defined
     "monitor.e_detector": ("EDetector",),
     "monitor.prediction": ("Prediction",),
     "online.online": ("Online", "OnlineUpdate"),
-    "regression": ("Regression",),
+    "regression": ("Regression", "TermSelection", "select_terms"),
     "result": ("Evidence",),
     "trajectory": ("Trajectory",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from evidentia.regression.frame import Frame
 from evidentia.result import Evidence
 from evidentia.trajectory import Trajectory
 
+JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 NUM_DRAWS = 1000
 
 

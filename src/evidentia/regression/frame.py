@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.errors import DataError
-from evidentia.regression.formula import Formula, evaluate, learn
+from evidentia.regression.formula import Design, Formula, evaluate, learn
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -22,7 +22,8 @@ class Frame(NamedTuple):
     """What a formula takes from a table.
 
     Attributes:
-        formula: with `names` of its columns and the `terms` they belong to.
+        formula: as it was parsed.
+        design: makes the columns of any table; it has their names and terms.
         columns: standardised, without the intercept's.
         means, deviations: of the columns in the table; means are 0 and deviations about 0 if there
             is no intercept.
@@ -32,14 +33,23 @@ class Frame(NamedTuple):
     """
 
     formula: Formula
-    names: tuple[str, ...]
-    terms: dict[str, slice]
+    design: Design
     columns: Float[ndarray, "rows columns"]
     means: Float[ndarray, " columns"]
     deviations: Float[ndarray, " columns"]
     response: Series
     trials: ndarray | None
     offset: Float[ndarray, " rows"] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return self.design.names
+
+    @property
+    def terms(self) -> dict[str, slice]:
+        """The places of the columns of each term."""
+        return self.design.terms
 
     @property
     def num_rows(self) -> int:
@@ -72,7 +82,7 @@ def frame_of(formula: Formula, table: DataFrame) -> Frame:
     offset = np.sum(offsets, axis=0) if offsets else None
     trials = None if formula.trials is None else evaluate(formula.trials, table, formula).to_numpy()
     response = evaluate(formula.response, table, formula)
-    return Frame(formula, design.names, design.terms, columns, means, deviations, response, trials, offset)
+    return Frame(formula, design, columns, means, deviations, response, trials, offset)
 
 
 def _check_collinear(

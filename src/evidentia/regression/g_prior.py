@@ -112,6 +112,15 @@ def log_evidence_of_null(sums: Sums) -> float:
     return float(constant - (0.5 * np.log(sums.num_rows) if sums.has_intercept else 0.0))
 
 
+def mean_shrinkage(sums: Sums, fit: Fit, scale: float | None) -> float:
+    """The posterior mean of g/(1+g), by which least squares are multiplied."""
+    if scale is None or fit.rank == 0:
+        return sums.num_rows / (1 + sums.num_rows)
+    terms = _log_terms(sums, fit, scale)
+    g = np.exp(LOG_G)
+    return float(np.exp(terms - logsumexp(terms)) @ (g / (1 + g)))
+
+
 class Draws(NamedTuple):
     """Independent posterior draws, in units of the columns' and the response's deviations."""
 

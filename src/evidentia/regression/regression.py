@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import numpyro.distributions as dist
 from evidentia.errors import ConfigurationError, check_positive
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
-from evidentia.regression.exact import evidence_of
+from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
@@ -26,7 +25,6 @@ from evidentia.regression.table import as_table
 from evidentia.regression.units import in_table_units
 from evidentia.result import Evidence
 
-JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 PRIORS = "jzs", "unit-information", "normal"
 
 
