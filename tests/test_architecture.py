@@ -21,7 +21,7 @@ LAYERS = (
     {"posterior"},
     {"evidence", "display"},
     {"result"},
-    {"online", "comparison", "regression"},
+    {"online", "comparison", "regression", "sensitivity"},
     {"estimation", "bounds", "monitor", "latent", "report"},
     {"__init__"},
     {"cli"},

@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.posterior import gradients
     from evidentia.regression import Regression, TermSelection, select_terms
     from evidentia.result import Evidence
+    from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
     from evidentia.trajectory import Trajectory
 
     __version__: str
@@ -88,6 +89,7 @@ _NAMES = {  # where the others are defined
     "online.online": ("Online", "OnlineUpdate"),
     "regression": ("Regression", "TermSelection", "select_terms"),
     "result": ("Evidence",),
+    "sensitivity": ("PriorSensitivity", "prior_sensitivity"),
     "trajectory": ("Trajectory",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -36,7 +36,9 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
+from evidentia.model.width import Change, with_width
 from evidentia.online.online import Online
+from evidentia.posterior.reweighting import ModelWidths
 from evidentia.posterior.rows import Window
 from evidentia.result import Evidence, make_evidence
 from evidentia.trajectory import trajectory_of
@@ -136,7 +138,27 @@ def estimate(
         )
     warn(messages)
     warn(evidence.signs.values(), DiagnosticWarning)
-    return evidence
+    again = partial(
+        estimate,
+        data=data,
+        method=chosen,
+        seed=seed,
+        target_standard_error=target_standard_error,
+        in_order=in_order,
+    )
+    return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
+
+
+def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], Evidence]) -> Evidence:
+    """The result with the means to run its model anew with wider priors."""
+
+    def change(factor: float, parameters: tuple[str, ...]) -> Change:
+        other = run(factor, parameters)
+        error = math.hypot(other.standard_error, evidence.standard_error)
+        return Change(other.log_evidence - evidence.log_evidence, error, is_new_run=True)
+
+    assert isinstance(evidence.widths, ModelWidths)
+    return replace(evidence, widths=replace(evidence.widths, new_run=change))
 
 
 def _runs(

@@ -19,6 +19,8 @@ from evidentia.display import text
 from evidentia.errors import ConfigurationError
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.model.bound import BoundModel
+from evidentia.model.width import Widths
+from evidentia.posterior.reweighting import ModelWidths
 from evidentia.posterior.summary import summarise
 from evidentia.posterior.symmetry import log_num_copies
 from evidentia.trajectory import Trajectory
@@ -52,6 +54,8 @@ class Evidence:
         constant: what the prior leaves out, if it is improper: the log evidence then lacks a
             constant that all models with the same `response` and `constant` share, and only
             differences mean something.
+        widths: of the priors, with the means to change them (`prior_sensitivity`); None for a
+            loaded result.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -74,6 +78,7 @@ class Evidence:
     signs: Mapping[str, str] = field(default_factory=dict)
     response: str | None = None
     constant: str | None = None
+    widths: Widths | None = None
 
     @property
     def num_particles(self) -> int:
@@ -228,13 +233,14 @@ def make_evidence(
     measured = {**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)}
     if model.symmetry:
         measured["log_copies"] = log_num_copies(model)
+    normalised = weights.normalise(log_weights)
     return Evidence(
         log_evidence=float(estimate.log_evidence),
         standard_error=float(estimate.standard_error),
         num_observations=int(trajectory.num_observations[-1]),
         trajectory=trajectory,
         posterior=posterior,
-        log_weights=weights.normalise(log_weights),
+        log_weights=normalised,
         method=method,
         model_name=model.name,
         seed=seed,
@@ -242,6 +248,7 @@ def make_evidence(
         completed=completed,
         diagnostics=measured,
         signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
+        widths=ModelWidths(model, posterior, normalised),
     )
 
 

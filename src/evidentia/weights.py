@@ -15,6 +15,8 @@ from numpy import ndarray
 
 LogWeights = Float[ndarray, " particles"]
 
+MAX_PARETO_SHAPE = 0.7  # of the largest weights; above it, their mean is unstable (`pareto_shape`)
+
 
 def log_sum_exp(log_weights: LogWeights) -> float:
     """log Σ exp(log_weights), without overflow; -inf if every weight is zero."""

@@ -94,6 +94,26 @@ def draw_comparison(
     return upper, lower
 
 
+def draw_sensitivity(sensitivities: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Plot the change of the log evidence, with two standard errors, against the priors' width.
+
+    Args:
+        sensitivities: `evidentia.PriorSensitivity` by the name of the model.
+        ax: axes to draw into; a new pyplot figure if not given.
+    """
+    ax = _new_axes(7, 4.2) if ax is None else ax
+    for (name, found), style in zip(sensitivities.items(), _styles(), strict=False):
+        _line_with_band(ax, found.factor, found.change, found.change_error, label=verbatim(name), **style)
+    factors = np.unique(np.concatenate([found.factor for found in sensitivities.values()]))
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(factors, [f"{factor:.3g}" for factor in factors])
+    ax.set_xlabel("width of the priors, relative to the model's own")
+    ax.set_ylabel("change of log evidence (nats)")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    _tidy(ax)
+    return ax
+
+
 def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: Axes | None = None) -> Axes:
     """Plot the median, 50% and 90% interval of every scalar parameter.
 

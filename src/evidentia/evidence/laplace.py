@@ -13,7 +13,6 @@ from evidentia import weights
 from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
 from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import at_modes
 from evidentia.evidence.path.redrawing import MIN_ESS, log_ratio
@@ -131,7 +130,7 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagn
     problem = None
     if ess < MIN_ESS * count:
         problem = f"the {count:,} weighted draws at the posterior modes are worth {ess:.1f} independent draws"
-    elif shape > MAX_PARETO_SHAPE and ess < NEARLY_EVEN * count:
+    elif shape > weights.MAX_PARETO_SHAPE and ess < NEARLY_EVEN * count:
         problem = (
             f"the largest weights of the draws at the posterior modes have a Pareto shape of {shape:.2f}"
         )

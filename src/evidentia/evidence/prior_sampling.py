@@ -12,7 +12,6 @@ from evidentia.errors import check_count
 from evidentia.evidence.draws.independent import Draws, in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.checks import check_possible
-from evidentia.evidence.path.diagnostics import MAX_PARETO_SHAPE
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
@@ -107,7 +106,9 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     problem = None
     if ess < MIN_ESS:
         problem = f"the estimate rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
-    elif MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, e.g. if all likelihoods are equal
+    elif (
+        weights.MAX_PARETO_SHAPE < shape < math.inf
+    ):  # infinite: nothing to fit, e.g. if all likelihoods are equal
         problem = f"the largest likelihoods of the prior draws have a Pareto shape of {shape:.2f}"
     signs = {} if problem is None else {
         "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by a lot, and the "

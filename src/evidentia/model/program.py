@@ -167,11 +167,11 @@ class Densities(NamedTuple):
 
     def unplace(self, params: Params) -> Position:
         """The unconstrained vector of constrained parameters, ±87 at the edge of a support."""
-        return _flat(_trace_of(self.prior, self.rows, params), self.sites, params)
+        return _flat(trace_of(self.prior, self.rows, params), self.sites, params)
 
     def log_prior_of(self, params: Params) -> Float[Array, ""]:
         """Log prior density of constrained parameters, without a Jacobian."""
-        trace = _trace_of(self.prior, self.rows, params)
+        trace = trace_of(self.prior, self.rows, params)
         return sum((jnp.sum(log_prob(trace[name])) for name in self.sites), start=jnp.zeros(()))
 
     def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
@@ -183,14 +183,14 @@ def pointwise(function: Program) -> LogLikelihood:
     """Log-likelihood of each row: the sum of the log-probabilities of the observed sites."""
 
     def log_likelihood(params, batch):
-        sites = _trace_of(function, batch, params).values()
+        sites = trace_of(function, batch, params).values()
         sampled = [message for message in sites if message["type"] == "sample"]
         return reduce(operator.add, [log_prob(message) for message in sampled if message["is_observed"]])
 
     return log_likelihood
 
 
-def _trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
+def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
     return handlers.trace(handlers.substitute(program, data=params)).get_trace(**rows)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evidentia.errors import DataError, warn
+from evidentia.errors import ConfigurationError, DataError, warn
+from evidentia.model.width import Change
 from evidentia.regression import g_prior
 from evidentia.regression.frame import Frame
 from evidentia.result import Evidence
@@ -16,6 +17,7 @@ from evidentia.trajectory import Trajectory
 
 JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 NUM_DRAWS = 1000
+EFFECTS = "effects"
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,38 @@ class GPrior:
     """The method of an exact result: an integral over g with the Cauchy scale r; g = n if None."""
 
     scale: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class GPriorWidths:
+    """The width of a g prior: the scale r of JZS."""
+
+    sums: g_prior.Sums
+    fit: g_prior.Fit
+    scale: float | None
+    parameters: tuple[str, ...] = (EFFECTS,)
+
+    def change(self, factor: float, parameters: tuple[str, ...]) -> Change:
+        """The exact change of the log evidence.
+
+        Raises:
+            ConfigurationError: other parameters, or the unit-information prior, whose width is
+                fixed.
+        """
+        if parameters != (EFFECTS,):
+            raise ConfigurationError(
+                f"parameters must be ['{EFFECTS}'] for an exact regression, whose other priors have no width; got "
+                f"{list(parameters)}."
+            )
+        if self.scale is None:
+            raise ConfigurationError(
+                "prior='unit-information' has no width to change; use prior='jzs' or 'normal'."
+            )
+        own, other = (
+            g_prior.log_bayes_factor(self.sums, self.fit, scale)
+            for scale in (self.scale, factor * self.scale)
+        )
+        return Change(other - own, 0.0)
 
 
 def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) -> Evidence:
@@ -72,6 +106,7 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
         diagnostics={"r_squared": 1 - fit.unexplained},
         response=frame.formula.response,
         constant=f"{shared}",
+        widths=GPriorWidths(sums, fit, scale),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy import ndarray
 
+from evidentia.posterior.reweighting import ModelWidths
 from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.response import Response
@@ -16,6 +17,8 @@ from evidentia.result import Evidence
 def in_table_units(evidence: Evidence, frame: Frame, response: Response, family: Family) -> Evidence:
     """The same result for the values of the table, its posterior by the names of the columns."""
     per_row, trajectory = response.log_jacobian, evidence.trajectory
+    assert isinstance(evidence.widths, ModelWidths)
+    coefficients = tuple(name for name in evidence.posterior if name in ("effects", *frame.names))
     shifted = trajectory.log_evidence + per_row * trajectory.num_observations
     return replace(
         evidence,
@@ -24,6 +27,7 @@ def in_table_units(evidence: Evidence, frame: Frame, response: Response, family:
         posterior=posterior_of(evidence.posterior, frame, response, family),
         model_name=frame.formula.text,
         response=frame.formula.response,
+        widths=replace(evidence.widths, chosen=coefficients),
     )
 
 

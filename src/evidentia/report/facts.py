@@ -9,6 +9,7 @@ from evidentia.evidence.harmonic_mean import MAX_RHAT
 from evidentia.evidence.nested.run import MAX_STUCK
 from evidentia.evidence.path import diagnostics as path
 from evidentia.result import Evidence
+from evidentia.weights import MAX_PARETO_SHAPE
 
 
 class Fact(NamedTuple):
@@ -62,7 +63,7 @@ KINDS = {
     ),
     "pareto_shape": Kind(
         "Pareto shape of the largest weights",
-        f"above {path.MAX_PARETO_SHAPE:g} the standard error is too small",
+        f"above {MAX_PARETO_SHAPE:g} the standard error is too small",
     ),
     "reservoir_standard_error": Kind(
         "Error of the reservoir",

@@ -15,11 +15,11 @@ from evidentia.evidence.path.moves import StepInfo
 from evidentia.evidence.path.population import Population
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows
+from evidentia.weights import MAX_PARETO_SHAPE
 
 MIN_ESS = 0.15  # fraction of the particles after reweighting; the default path stays above 0.35
 MAX_CORRELATION = 0.8  # of a coordinate before and after a move; about 0.2 for BAOAB on a Gaussian
 MAX_NOISE_SHARE = 0.25  # inflates the variance of the particles by about this fraction
-MAX_PARETO_SHAPE = 0.7  # of the largest weights; above it, their mean is unstable (`weights.pareto_shape`)
 MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
 MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
 MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
