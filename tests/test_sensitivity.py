@@ -97,7 +97,7 @@ def test_exact_regressions_are_exact():
     with pytest.raises(ev.ConfigurationError, match=r"parameters must be \['effects'\]"):
         ev.prior_sensitivity(evidence, parameters=["Intercept"])
     fixed = ev.estimate(ev.Regression("y ~ x", prior="unit-information"), table)
-    with pytest.raises(ev.ConfigurationError, match="no width to change"):
+    with pytest.raises(ev.ConfigurationError, match="no prior has a width"):
         ev.prior_sensitivity(fixed)
 
 

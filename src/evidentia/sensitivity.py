@@ -58,7 +58,8 @@ class PriorSensitivity:
         """
         from evidentia.display.plots import draw_sensitivity
 
-        return draw_sensitivity({self.model_name: self}, ax)
+        curve = {self.model_name: (self.change, self.change_error)}
+        return draw_sensitivity(self.factor, curve, "change of log evidence (nats)", ax)
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         header = ("width of the priors", "log evidence (nats)", "change", "from")

@@ -103,3 +103,22 @@ def test_a_parquet_file_of_another_family(run, tmp_path):
     code, out, err = run("regress", tmp_path / "visits.parquet", "visits ~ x", "--family", "poisson")
     assert code == 0, err
     assert "visits ~ x has the highest log evidence" in " ".join(out.split())
+
+
+def test_the_report_says_which_terms_matter(run, table, tmp_path):
+    out = tmp_path / "results"
+    code, _, err = run("regress", table, "rating ~ complaints + learning", "--out", out, "--quiet")
+    assert code == 0, err
+    page = (out / "index.html").read_text("utf-8")
+    assert "complaints matters: the data are e^" in page and "How much the priors matter" in page
+    assert page.index("Which terms matter") < page.index("Each model")
+    assert {"coefficients.png", "predictions.png", "prior_sensitivity.png"} <= {
+        one.name for one in out.iterdir()
+    }
+    terms = json.loads((out / "results.json").read_text("utf-8"))["terms"]
+    evidence = {
+        formula: ev.estimate(ev.Regression(formula), ATTITUDE).log_evidence
+        for formula in ("rating ~ complaints + learning", "rating ~ learning")
+    }
+    wanted = evidence["rating ~ complaints + learning"] - evidence["rating ~ learning"]
+    assert terms["complaints"]["log_bayes_factor"] == pytest.approx(wanted, abs=1e-9)

@@ -1,13 +1,22 @@
 """`evidentia regress`: the evidence of regressions by formula on a table."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evidentia.cli import options, output
 from evidentia.errors import ConfigurationError, check_seed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from evidentia.cli.results import Results
+    from evidentia.regression import Regression
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -116,6 +125,8 @@ def command(
         )
         results = Results(f"{family.value} regression: {table}", evidences, about.notes(), about.to_dict())
         if out is not None:
+            if stopped is None:
+                results, stopped = _with_sections(results, regressions, data, seed=seed, quiet=quiet)
             results.write(out)
         if as_json:
             output.print_json(results.to_dict())
@@ -125,6 +136,32 @@ def command(
                 output.show_written(out)
     if stopped is not None:
         raise stopped
+
+
+def _with_sections(
+    results: Results, regressions: Mapping[str, Regression], data: DataFrame, *, seed: int, quiet: bool
+) -> tuple[Results, BaseException | None]:
+    """The results with what a regression's report has besides, and what stopped the work on it."""
+    from evidentia.cli.candidates import Candidate
+    from evidentia.cli.run import estimate_each
+    from evidentia.regression.formula import parse
+    from evidentia.report.regression import regression_sections, term_factors
+
+    comparison = results.comparison
+    best = regressions[comparison.best]
+    formulas = parse(best.formula).without_each_term()
+    missing = [formula for formula in formulas.values() if formula not in results.evidences]
+    candidates = [Candidate(formula, replace(best, formula=formula), data) for formula in missing]
+    found, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
+    found = {**results.evidences, **found}
+    without = {term: found[formula] for term, formula in formulas.items() if formula in found}
+    sections = regression_sections(regressions, results.evidences, comparison, without, data)
+    factors = term_factors(results.evidences[comparison.best], without)
+    terms = {
+        term: {"log_bayes_factor": factor, "standard_error": error}
+        for term, (factor, error) in factors.items()
+    }
+    return replace(results, sections=sections, more={"formula": best.formula, "terms": terms}), stopped
 
 
 def _compared(formulas: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from evidentia.display import text
 from evidentia.errors import ConfigurationError
 from evidentia.report import results_dict, write_results
 from evidentia.report.folder import not_ours
+from evidentia.report.section import Section
 from evidentia.result import Evidence
 
 
@@ -26,6 +27,7 @@ class Results:
     notes: Sequence[str]
     data: Mapping[str, Any]
     more: Mapping[str, Any] = field(default_factory=dict)
+    sections: Sequence[Section] = ()
 
     @property
     def comparison(self) -> Comparison:
@@ -39,7 +41,7 @@ class Results:
     def write(self, folder: Path) -> None:
         """Write numbers, pictures and the page. Raises ConfigurationError if that fails."""
         try:
-            write_results(folder, self.evidences, self.comparison, **self._about())
+            write_results(folder, self.evidences, self.comparison, self.sections, **self._about())
         except OSError as error:
             raise _cannot_write(folder, error) from error
         except KeyboardInterrupt:

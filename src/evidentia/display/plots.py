@@ -94,22 +94,71 @@ def draw_comparison(
     return upper, lower
 
 
-def draw_sensitivity(sensitivities: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Plot the change of the log evidence, with two standard errors, against the priors' width.
+def draw_sensitivity(
+    factors: Float[np.ndarray, " widths"],
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    label: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot changes, with two standard errors, against the width of the priors.
 
     Args:
-        sensitivities: `evidentia.PriorSensitivity` by the name of the model.
+        factors: widths, relative to the model's own.
+        curves: changes in nats and their standard errors by name.
+        label: of the changes.
         ax: axes to draw into; a new pyplot figure if not given.
     """
     ax = _new_axes(7, 4.2) if ax is None else ax
-    for (name, found), style in zip(sensitivities.items(), _styles(), strict=False):
-        _line_with_band(ax, found.factor, found.change, found.change_error, label=verbatim(name), **style)
-    factors = np.unique(np.concatenate([found.factor for found in sensitivities.values()]))
+    for (name, (value, error)), style in zip(curves.items(), _styles(), strict=False):
+        _line_with_band(ax, factors, value, error, label=verbatim(name), **style)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(factors, [f"{factor:.3g}" for factor in factors])
+    ax.set_xticks(factors, [f"{factor:.2g}" for factor in factors])
     ax.set_xlabel("width of the priors, relative to the model's own")
-    ax.set_ylabel("change of log evidence (nats)")
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, -1.0), max(high, 1.0))  # less than a nat looks like little
+    ax.set_ylabel(label)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    _tidy(ax)
+    return ax
+
+
+def draw_fit(fitted: Any, ax: Axes | None = None) -> Axes:
+    """Plot mean observations against mean predictions, in up to 20 groups of equal size.
+
+    Bars are two standard errors of the observed means; for categories, those that the predicted
+    probabilities imply.
+
+    Args:
+        fitted: an `evidentia.regression.prediction.Fitted`.
+        ax: axes to draw into; a new pyplot figure if not given.
+    """
+    ax = _new_axes(7, 5) if ax is None else ax
+    num_groups = min(max(20 // len(fitted.labels), 5), max(len(fitted.predicted) // 5, 1))
+    for column, (label, style) in enumerate(zip(fitted.labels, _styles(), strict=False)):
+        order = np.argsort(fitted.predicted[:, column], kind="stable")
+        groups = np.array_split(order, num_groups)
+        predicted = np.array([fitted.predicted[one, column].mean() for one in groups])
+        observed = [fitted.observed[one, column].mean() for one in groups]
+        spread = [fitted.observed[one, column].std() for one in groups]
+        if fitted.are_categories:
+            spread = np.sqrt(predicted * (1 - predicted))
+        bars = 2 * np.array(spread) / np.sqrt([len(one) for one in groups])
+        ax.errorbar(
+            predicted,
+            observed,
+            bars,
+            fmt="o",
+            markersize=4,
+            capsize=2,
+            color=style["color"],
+            label=verbatim(label),
+        )
+    ends = ax.get_xlim()
+    ax.plot(ends, ends, color="black", linewidth=1, linestyle="--", label="equal")
+    ax.set_xlim(*ends)
+    ax.set_xlabel("predicted mean")
+    ax.set_ylabel("observed mean, with two standard errors")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
     _tidy(ax)
     return ax
 

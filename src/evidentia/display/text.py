@@ -7,11 +7,15 @@ from collections.abc import Sequence
 def with_error(value: float, error: float) -> str:
     """An estimate, rounded to two significant digits of its error; '± ?' if that is NaN.
 
+    A value without error, such as an integral, has two decimals.
+
     Example:
         >>> with_error(-1234567.891, 0.1234), with_error(-31.41592, math.nan)
         ('-1,234,567.89 ± 0.12', '-31.42 ± ?')
     """
     digits = decimals(error)
+    if error == 0:
+        return f"{value:,.{digits}f}"
     if math.isnan(error):
         return f"{value:,.{digits}f} ± ?"
     return f"{value:,.{digits}f} ± {error:,.{digits}f}"

@@ -191,6 +191,7 @@ def pointwise(function: Program) -> LogLikelihood:
 
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
+    """NumPyro's trace of a program with sites at constrained values."""
     return handlers.trace(handlers.substitute(program, data=params)).get_trace(**rows)
 
 

@@ -51,14 +51,12 @@ class Change(NamedTuple):
 
 
 class Widths(Protocol):
-    """The widths of an evidence's priors, and how it changes with them.
-
-    Attributes:
-        parameters: names of those with a width that is changed if no others are named.
-    """
+    """The widths of an evidence's priors, and how it changes with them."""
 
     @property
-    def parameters(self) -> tuple[str, ...]: ...
+    def parameters(self) -> tuple[str, ...]:
+        """Names of those that are changed if no others are named."""
+        ...
 
     def change(self, factor: float, parameters: tuple[str, ...]) -> Change:
         """The change of the log evidence with priors that are wider by a factor."""

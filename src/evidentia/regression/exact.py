@@ -34,23 +34,22 @@ class GPriorWidths:
     sums: g_prior.Sums
     fit: g_prior.Fit
     scale: float | None
-    parameters: tuple[str, ...] = (EFFECTS,)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The effects; none under the unit-information prior, whose width is fixed."""
+        return () if self.scale is None else (EFFECTS,)
 
     def change(self, factor: float, parameters: tuple[str, ...]) -> Change:
         """The exact change of the log evidence.
 
         Raises:
-            ConfigurationError: other parameters, or the unit-information prior, whose width is
-                fixed.
+            ConfigurationError: other parameters than the effects under JZS.
         """
-        if parameters != (EFFECTS,):
+        if self.scale is None or parameters != self.parameters:
             raise ConfigurationError(
-                f"parameters must be ['{EFFECTS}'] for an exact regression, whose other priors have no width; got "
+                f"parameters must be {list(self.parameters)} for an exact regression, whose other priors have no width; got "
                 f"{list(parameters)}."
-            )
-        if self.scale is None:
-            raise ConfigurationError(
-                "prior='unit-information' has no width to change; use prior='jzs' or 'normal'."
             )
         own, other = (
             g_prior.log_bayes_factor(self.sums, self.fit, scale)

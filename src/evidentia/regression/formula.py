@@ -57,6 +57,18 @@ class Formula:
         others = [name for one in expressions for name in _columns_in(_formulaic(one))]
         return list(dict.fromkeys([*self.response_variables, *others]))
 
+    def with_terms(self, terms: tuple[str, ...]) -> str:
+        """The formula with some of its terms, as text."""
+        left = self.text.split("~")[0].strip()
+        offsets = tuple(f"offset({one})" for one in self.offsets)
+        return f"{left} ~ {self.right_hand_side((*terms, *offsets))}"
+
+    def without_each_term(self) -> dict[str, str]:
+        """The formulas without one term, for each term that is no part of an interaction."""
+        parts = {term: frozenset(term.split(":")) for term in self.terms}
+        free = [term for term in self.terms if not any(parts[term] < part for part in parts.values())]
+        return {term: self.with_terms(tuple(one for one in self.terms if one != term)) for term in free}
+
     def right_hand_side(self, terms: tuple[str, ...]) -> str:
         """The part right of "~" with some of the terms, without offsets."""
         return " + ".join(["1" if self.has_intercept else "0", *terms])

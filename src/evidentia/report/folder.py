@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from evidentia.comparison import Comparison
 from evidentia.errors import ConfigurationError
 from evidentia.report.page import render_page
 from evidentia.report.pictures import all_pictures, file_name
+from evidentia.report.section import Section
 from evidentia.result import Evidence
 
 
@@ -56,12 +58,14 @@ def write_results(
     folder: Path | str,
     evidences: Mapping[str, Evidence],
     comparison: Comparison,
+    sections: Sequence[Section] = (),
     **about: Any,
 ) -> None:
     """Write `results.json`, trajectories, pictures and the page `index.html` into a folder.
 
     Trajectories are `trajectory_<model>.csv` and `.parquet`. Numbers are written first, so that
-    they exist even if a picture fails. The arguments `about` are those of `results_dict`.
+    they exist even if a picture fails. `sections` come first on the page. The arguments `about`
+    are those of `results_dict`.
 
     Raises:
         OSError: the folder cannot be written to.
@@ -79,11 +83,11 @@ def write_results(
         replace_file(folder / f"{stem}.csv", partial(pyarrow.csv.write_csv, table))
         replace_file(folder / f"{stem}.parquet", partial(pyarrow.parquet.write_table, table))
     together, single = all_pictures(evidences, comparison)
-    for picture in [together, *(picture for pictures in single.values() for picture in pictures)]:
-        if picture is not None:
-            replace_file(folder / f"{picture.name}.png", partial(_write_bytes, picture.png))
+    groups = [[together] if together else [], *single.values(), *(section.pictures for section in sections)]
+    for picture in chain.from_iterable(groups):
+        replace_file(folder / f"{picture.name}.png", partial(_write_bytes, picture.png))
     page = render_page(
-        evidences, comparison, together, single, title=results["title"], notes=results["notes"]
+        evidences, comparison, together, single, sections, title=results["title"], notes=results["notes"]
     )
     replace_file(folder / "index.html", lambda path: path.write_text(page, encoding="utf-8"))
 

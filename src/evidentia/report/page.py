@@ -13,6 +13,7 @@ from evidentia.comparison import Comparison
 from evidentia.display import text
 from evidentia.report.facts import describe
 from evidentia.report.pictures import Picture
+from evidentia.report.section import Section
 from evidentia.result import Evidence
 
 
@@ -21,6 +22,7 @@ def render_page(
     comparison: Comparison,
     together: Picture | None,
     single: Mapping[str, Sequence[Picture]],
+    sections: Sequence[Section] = (),
     *,
     title: str,
     notes: Sequence[str],
@@ -44,6 +46,7 @@ def render_page(
         header=header,
         rows=[list(zip(*pair, strict=True)) for pair in zip(rows, _sort_keys(comparison), strict=True)],
         together=together,
+        sections=sections,
         models=[(name, describe(evidences[name]), single[name]) for name in comparison.names],
         stopped=[name for name in comparison.names if not evidences[name].completed],
         made=_made(),

@@ -36,7 +36,7 @@ def comparison_picture(evidences: Mapping[str, Evidence], comparison: Comparison
         f"the best model, and model probability. {comparison.conclusion}",
         "Top: log Bayes factor of each model against the best. Bottom: probability of each model. "
         "Bands are two standard errors.",
-        _png(figure),
+        png(figure),
     )
 
 
@@ -50,7 +50,7 @@ def evidence_picture(name: str, evidence: Evidence) -> Picture:
         f"Log evidence per observation of {name} against the number of observations, ending at {per_row:.4f} nats.",
         "Log evidence per observation: how well each new observation was predicted from the earlier ones, on average. "
         "It levels off once the parameters are known. The band is two standard errors.",
-        _png(figure),
+        png(figure),
     )
 
 
@@ -63,17 +63,26 @@ def posterior_picture(name: str, evidence: Evidence) -> Picture:
         f"posterior_{file_name(name)}",
         f"Posterior median, 50% and 90% interval of {min(scalars, MOST_SCALARS)} of {scalars} parameters of {name}.",
         f"The posterior after {evidence.num_observations:,} observations.",
-        _png(figure),
+        png(figure),
     )
 
 
 def all_pictures(
     evidences: Mapping[str, Evidence], comparison: Comparison
 ) -> tuple[Picture | None, dict[str, list[Picture]]]:
-    """The picture of a comparison, None for one model, and those of each model in its order."""
-    together = comparison_picture(evidences, comparison) if len(evidences) > 1 else None
+    """The picture of a comparison and those of each model in its order.
+
+    There is none of a path for exact results, which have none.
+    """
+    has_path = {name: len(evidence.trajectory.num_observations) > 1 for name, evidence in evidences.items()}
+    together = (
+        comparison_picture(evidences, comparison) if len(evidences) > 1 and any(has_path.values()) else None
+    )
     single = {
-        name: [evidence_picture(name, evidences[name]), posterior_picture(name, evidences[name])]
+        name: [
+            *([evidence_picture(name, evidences[name])] if has_path[name] else []),
+            posterior_picture(name, evidences[name]),
+        ]
         for name in comparison.names
     }
     return together, single
@@ -92,7 +101,8 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name).strip("_") or "model"
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts that the font lacks

@@ -1,0 +1,102 @@
+"""Predictions of a regression for rows of its table, beside what was observed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.special import expit, ndtr, softmax
+
+from evidentia.regression.families import Family, family
+from evidentia.regression.formula import INTERCEPT, Formula, evaluate, learn, parse
+from evidentia.regression.regression import Regression
+from evidentia.regression.response import respond
+from evidentia.result import Evidence
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_ROWS = 20_000
+NUM_DRAWS = 64
+CATEGORIES = "binary", "category", "ordered"
+MEANS = {"identity": np.asarray, "logit": expit, "probit": ndtr, "log": np.exp}
+
+
+class Fitted(NamedTuple):
+    """Observed and predicted responses: one column, or one per category.
+
+    Attributes:
+        observed: values, shares of successes, or 1 in the column of the observed category.
+        predicted: their posterior means.
+        labels: of the columns: the categories, or the name of the response.
+        are_categories: whether the columns are.
+    """
+
+    observed: Float[ndarray, "rows columns"]
+    predicted: Float[ndarray, "rows columns"]
+    labels: tuple[str, ...]
+    are_categories: bool
+
+
+def fitted(regression: Regression, evidence: Evidence, table: DataFrame) -> Fitted:
+    """The responses of at most about `MOST_ROWS` rows, evenly spread over a table.
+
+    Args:
+        regression: whose evidence was estimated.
+        evidence: of the table, with posterior draws in its units.
+        table: without missing values.
+    """
+    formula, law = parse(regression.formula), family(regression.family, regression.link)
+    rows = slice(None, None, -(-len(table) // MOST_ROWS))
+    predictor, draws = _predictor(formula, evidence, table, rows)
+    observed, labels = _observed(formula, law, table, rows)
+    if law.kind == "category":
+        reference = np.zeros((*predictor.shape[:2], 1))
+        means = softmax(np.concatenate([reference, predictor], axis=2), axis=2)
+    elif law.kind == "ordered":
+        below = expit(evidence.posterior["cutpoints"][draws] - predictor)
+        ends = np.zeros((*below.shape[:2], 1)), np.ones((*below.shape[:2], 1))
+        means = np.diff(np.concatenate([ends[0], below, ends[1]], axis=2), axis=2)
+    else:
+        means = MEANS[law.link](predictor)
+    return Fitted(observed, means.mean(axis=1), labels, law.kind in CATEGORIES)
+
+
+def _predictor(
+    formula: Formula, evidence: Evidence, table: DataFrame, rows: slice
+) -> tuple[Float[ndarray, "rows draws outputs"], ndarray]:
+    """The linear predictor at some posterior draws, and the places of these draws."""
+    few = table.iloc[rows]
+    design = learn(formula, formula.terms, table)
+    generator = np.random.default_rng(evidence.seed)
+    draws = generator.choice(evidence.num_particles, NUM_DRAWS, p=np.exp(evidence.log_weights))
+
+    def values(name: str) -> Float[ndarray, "draws outputs"]:
+        return evidence.posterior[name][draws].reshape(NUM_DRAWS, -1)
+
+    predictor = np.zeros((len(few), NUM_DRAWS, 1))
+    for name, column in zip(design.names, design.columns(few).T, strict=True):
+        predictor = predictor + column[:, None, None] * values(name)
+    if INTERCEPT in evidence.posterior:
+        predictor = predictor + values(INTERCEPT)
+    for one in formula.offsets:
+        predictor = predictor + evaluate(f"I({one})", few, formula).to_numpy(np.float64)[:, None, None]
+    return predictor, draws
+
+
+def _observed(
+    formula: Formula, law: Family, table: DataFrame, rows: slice
+) -> tuple[Float[ndarray, "rows columns"], tuple[str, ...]]:
+    column = evaluate(formula.response, table, formula)
+    if law.kind in CATEGORIES:
+        response = respond(column, None, np.zeros(()), law, formula.response)
+        codes, labels = response.arrays["y"][rows], tuple(map(str, response.levels))
+        if law.kind == "binary":
+            return codes[:, None].astype(np.float64), labels[1:]
+        return np.eye(len(labels))[codes], labels
+    observed = column.to_numpy(np.float64)[rows]
+    if formula.trials is not None:
+        observed = observed / evaluate(formula.trials, table, formula).to_numpy(np.float64)[rows]
+    return observed[:, None], (formula.response,)

@@ -1,0 +1,191 @@
+"""The sections of a regression's report: which terms matter, coefficients, fit, sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from evidentia.comparison import Comparison
+from evidentia.display import text
+from evidentia.display.plots import draw_fit, draw_posterior, draw_sensitivity, posterior_height
+from evidentia.posterior.summary import summarise
+from evidentia.regression.formula import learn, parse
+from evidentia.regression.prediction import Fitted, fitted
+from evidentia.regression.regression import Regression
+from evidentia.report.pictures import MOST_SCALARS, Picture, png
+from evidentia.report.section import Section
+from evidentia.result import Evidence
+from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CLEAR, SOME = 5.0, 1.0  # nats, as "How to read this" on the page explains them
+QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
+
+
+def regression_sections(
+    regressions: Mapping[str, Regression],
+    evidences: Mapping[str, Evidence],
+    comparison: Comparison,
+    without: Mapping[str, Evidence],
+    table: DataFrame,
+) -> list[Section]:
+    """What the page of a comparison of regressions says besides the comparison.
+
+    Args:
+        regressions: by formula.
+        evidences: by formula.
+        comparison: of these evidences.
+        without: for terms of the best formula, the evidence of this formula without the term.
+        table: without missing values.
+    """
+    best = comparison.best
+    found = fitted(regressions[best], evidences[best], table)
+    sections = [terms_section(best, term_factors(evidences[best], without))] if without else []
+    if coefficients := coefficients_section(regressions[best], evidences[best], table, found.labels):
+        sections.append(coefficients)
+    sections.append(fit_section(best, found))
+    if sensitivity := sensitivity_section(evidences, comparison):
+        sections.append(sensitivity)
+    return sections
+
+
+def term_factors(evidence: Evidence, without: Mapping[str, Evidence]) -> dict[str, tuple[float, float]]:
+    """The log Bayes factor of each term and its standard error in nats, the largest first."""
+    factors = {
+        term: (
+            evidence.log_evidence - other.log_evidence,
+            float(np.hypot(evidence.standard_error, other.standard_error)),
+        )
+        for term, other in without.items()
+    }
+    return dict(sorted(factors.items(), key=lambda item: -item[1][0]))
+
+
+def terms_section(formula: str, factors: Mapping[str, tuple[float, float]]) -> Section:
+    """The Bayes factor of each term, in words and as a table."""
+    return Section(
+        "Which terms matter",
+        [verdict(term, factor) for term, (factor, _) in factors.items()],
+        header=("term", "log Bayes factor (nats)"),
+        rows=[(term, text.with_error(*factor)) for term, factor in factors.items()],
+        note=f"Each row compares {formula} with the same formula without the term.",
+    )
+
+
+def verdict(term: str, factor: float) -> str:
+    """One sentence on a log Bayes factor for a term.
+
+    Example:
+        >>> verdict("cut", 412.3)
+        'cut matters: the data are e^412 times as probable with it as without it.'
+    """
+    ratio = f"{np.exp(abs(factor)):,.3g}" if abs(factor) < 7 else f"e^{abs(factor):,.0f}"
+    if abs(factor) < SOME:
+        return f"{term}: the data do not tell whether it matters."
+    if factor > 0:
+        degree = "matters" if factor >= CLEAR else "probably matters"
+        return f"{term} {degree}: the data are {ratio} times as probable with it as without it."
+    degree = "is not needed" if factor <= -CLEAR else "is probably not needed"
+    return f"{term} {degree}: the data are {ratio} times as probable without it as with it."
+
+
+def coefficients_section(
+    regression: Regression, evidence: Evidence, table: DataFrame, labels: tuple[str, ...]
+) -> Section | None:
+    """The effects of the best formula with their intervals; None if it has none.
+
+    `labels` are the categories of a categorical response; the first is the reference.
+    """
+    formula = parse(regression.formula)
+    if not formula.terms:
+        return None
+    names = learn(formula, formula.terms, table).names
+    effects = {name: evidence.posterior[name] for name in names}
+    if regression.family == "categorical":
+        effects = {
+            f"{name}, {label}": draws[:, place]
+            for name, draws in effects.items()
+            for place, label in enumerate(labels[1:])
+        }
+    summaries = summarise(effects, evidence.log_weights, QUANTILES)
+    shown = min(len(summaries), MOST_SCALARS)
+    figure = Figure(figsize=(8, posterior_height(shown)), layout="constrained")
+    axes = figure.subplots()
+    draw_posterior(summaries, MOST_SCALARS, axes)
+    axes.axvline(0.0, color="black", linewidth=1, linestyle="--")
+    picture = Picture(
+        "coefficients",
+        f"Posterior median, 50% and 90% interval of {shown} of {len(summaries)} coefficients of {formula.text}.",
+        f"Coefficients of {formula.text}, in the units of the table.",
+        png(figure),
+    )
+    return Section("Coefficients", pictures=[picture])
+
+
+def fit_section(formula: str, found: Fitted) -> Section:
+    """Predictions of the best formula against the data."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    draw_fit(found, figure.subplots())
+    picture = Picture(
+        "predictions",
+        f"Mean observations against mean predictions of {formula}, with a line where they are equal.",
+        "Rows in groups of similar predictions. Where a group is off the line by more than its bar, the formula "
+        "misses something.",
+        png(figure),
+    )
+    return Section("Predictions against data", pictures=[picture])
+
+
+def sensitivity_section(evidences: Mapping[str, Evidence], comparison: Comparison) -> Section | None:
+    """How log Bayes factors for the best formula move with the priors' width; None if alone."""
+    if len(comparison.names) == 1:
+        return None
+    found = {name: _sensitivity(evidences[name]) for name in comparison.names}
+    if all(one is None for one in found.values()):
+        return None
+    factors = next(one.factor for one in found.values() if one is not None)
+    changes = {name: np.zeros(len(factors)) if one is None else one.change for name, one in found.items()}
+    errors = {
+        name: np.zeros(len(factors)) if one is None else one.change_error for name, one in found.items()
+    }
+    best, *others = comparison.names
+    curves = {
+        f"against {name}": (changes[best] - changes[name], np.hypot(errors[best], errors[name]))
+        for name in others
+    }
+    figure = Figure(figsize=(8, 4.6), layout="constrained")
+    draw_sensitivity(
+        factors, curves, "change of the log Bayes factor\nof the best formula (nats)", figure.subplots()
+    )
+    picture = Picture(
+        "prior_sensitivity",
+        f"Change of the log Bayes factor of {best} against the other formulas for several widths of the priors.",
+        f"Change of the log Bayes factors of {best} with narrower and wider priors of the effects.",
+        png(figure),
+    )
+    leads = changes[best] - changes[others[0]] - comparison.log_bayes_factor[1]
+    return Section("How much the priors matter", [_range(best, others[0], leads)], pictures=[picture])
+
+
+def _range(best: str, second: str, leads: Float[np.ndarray, " widths"]) -> str:
+    """One sentence on the lead of the best formula under all priors."""
+    low, high = f"{leads.min():,.1f}", f"{leads.max():,.1f}"
+    span = f"{low} nats" if low == high else f"{low} to {high} nats"
+    if leads.min() > 0:
+        return f"With priors of the effects from half to twice as wide, {best} leads {second} by {span}."
+    return (
+        f"With priors of the effects from half to twice as wide, the lead of {best} over {second} goes from {low} to "
+        f"{high} nats: the answer depends on the prior."
+    )
+
+
+def _sensitivity(evidence: Evidence) -> PriorSensitivity | None:
+    """None if no prior has a width."""
+    has_width = evidence.widths is not None and evidence.widths.parameters
+    return prior_sensitivity(evidence) if has_width else None

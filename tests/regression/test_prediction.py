@@ -1,0 +1,71 @@
+"""Predictions: for draws at one known point, the mean of each family is its formula."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, ndtr, softmax
+
+import evidentia as ev
+from evidentia.regression.prediction import MOST_ROWS, fitted
+from tests.evidence_factory import make_evidence
+
+X = np.linspace(-1.0, 2.0, 12)
+ETA = 0.3 + 0.5 * X
+CASES = {  # the response, and its mean
+    ("gaussian", None): (ETA + 0.1, ETA),
+    ("student-t", None): (ETA + 0.1, ETA),
+    ("bernoulli", None): (np.tile([0, 1], 6), expit(ETA)),
+    ("bernoulli", "probit"): (np.tile([0, 1], 6), ndtr(ETA)),
+    ("poisson", None): (np.arange(12), np.exp(ETA)),
+    ("negative-binomial", None): (np.arange(12), np.exp(ETA)),
+    ("gamma", None): (np.arange(1.0, 13.0), np.exp(ETA)),
+    ("beta", None): (np.linspace(0.1, 0.9, 12), expit(ETA)),
+}
+
+
+def at_a_point(**values):
+    draws = {name: np.full((64, *np.shape(value)), value, float) for name, value in values.items()}
+    return make_evidence(posterior=draws)
+
+
+@pytest.mark.parametrize("family, link", CASES)
+def test_one_mean(family, link):
+    y, mean = CASES[family, link]
+    table = pd.DataFrame({"y": y, "x": X})
+    found = fitted(ev.Regression("y ~ x", family, link), at_a_point(Intercept=0.3, x=0.5), table)
+    np.testing.assert_allclose(found.predicted[:, 0], mean, rtol=1e-12)
+    np.testing.assert_allclose(found.observed[:, 0], y)
+
+
+def test_shares_of_trials_with_an_offset():
+    table = pd.DataFrame({"y": np.arange(12), "n": np.full(12, 20), "x": X, "known": X**2})
+    regression = ev.Regression("y | n ~ x + offset(known)", "binomial")
+    found = fitted(regression, at_a_point(Intercept=0.3, x=0.5), table)
+    np.testing.assert_allclose(found.predicted[:, 0], expit(ETA + X**2), rtol=1e-12)
+    np.testing.assert_allclose(found.observed[:, 0], np.arange(12) / 20)
+
+
+def test_categories():
+    table = pd.DataFrame({"y": np.tile(["a", "b", "c"], 4), "x": X})
+    evidence = at_a_point(Intercept=[0.3, -0.2], x=[0.5, 1.0])
+    found = fitted(ev.Regression("y ~ x", "categorical"), evidence, table)
+    logits = np.column_stack([np.zeros(12), ETA, -0.2 + X])
+    np.testing.assert_allclose(found.predicted, softmax(logits, axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(found.observed, np.tile(np.eye(3), (4, 1)))
+    assert found.labels == ("a", "b", "c")
+
+
+def test_ordered_categories():
+    table = pd.DataFrame({"y": np.tile([1, 2, 3], 4), "x": X})
+    evidence = at_a_point(cutpoints=[-1.0, 0.5], x=0.5)
+    found = fitted(ev.Regression("y ~ x", "ordinal"), evidence, table)
+    below = expit(np.array([-1.0, 0.5]) - 0.5 * X[:, None])
+    wanted = np.column_stack([below[:, 0], below[:, 1] - below[:, 0], 1 - below[:, 1]])
+    np.testing.assert_allclose(found.predicted, wanted, rtol=1e-12)
+
+
+def test_a_long_table_is_thinned_evenly():
+    count = 2 * MOST_ROWS + 1
+    table = pd.DataFrame({"y": np.arange(count) % 7, "x": np.arange(count)})
+    found = fitted(ev.Regression("y ~ x"), at_a_point(Intercept=0.0, x=1.0), table)
+    np.testing.assert_allclose(found.predicted[:, 0], np.arange(0, count, 3))
