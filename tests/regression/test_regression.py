@@ -6,6 +6,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.stats import norm
 
 import evidentia as ev
 from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
@@ -171,10 +172,19 @@ def test_results_of_different_responses_are_not_compared():
         ev.compare({"a": estimate("y ~ x"), "b": estimate("log(y + 1) ~ x")})
 
 
-def test_a_separated_response_is_held_by_the_prior():
-    table = {"y": [False] * 10 + [True] * 10, "x": np.arange(20.0)}
-    found = estimate("y ~ x", table, family="bernoulli")
-    assert np.isfinite(found.log_evidence) and found.posterior["x"].mean() > 0.3
+def test_separated_categories_are_estimated_with_a_note():
+    """Quadrature over the two effects, beside the note."""
+    x = np.arange(8.0)
+    y = x > 3.4
+    with pytest.warns(EvidenceWarning, match="y ~ x: the columns separate the categories"):
+        evidence = ev.estimate(ev.Regression("y ~ x", family="bernoulli"), {"y": y, "x": x})
+    standard = (x - x.mean()) / x.std()
+    a, b = np.meshgrid(np.linspace(-20, 20, 801), np.linspace(-20, 20, 801), indexing="ij")
+    eta = a[..., None] + b[..., None] * standard
+    log_joint = -np.logaddexp(0, np.where(y, -eta, eta)).sum(axis=2)
+    log_joint += norm.logpdf(a, 0, 2.5) + norm.logpdf(b, 0, 2.5)
+    exact = np.log(np.exp(log_joint).sum() * 0.05**2)
+    assert abs(evidence.log_evidence - exact) <= 4 * evidence.standard_error + 1e-3
 
 
 def test_one_row_says_nothing_about_effects():

@@ -16,6 +16,7 @@ from jax.scipy.special import gammaln, log_ndtr
 
 from evidentia.errors import ConfigurationError
 
+CATEGORIES = "binary", "category", "ordered"  # kinds of response that are not numbers
 HALF_LOG_2PI = 0.9189385332046727
 SERIES_FROM = 8.0  # Stirling's series has an error below 1e-8 above
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import expit, ndtr, softmax
 
-from evidentia.regression.families import Family, family
+from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import INTERCEPT, Formula, evaluate, learn, parse
 from evidentia.regression.regression import Regression
 from evidentia.regression.response import respond
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20_000
 NUM_DRAWS = 64
-CATEGORIES = "binary", "category", "ordered"
 MEANS = {"identity": np.asarray, "logit": expit, "probit": ndtr, "log": np.exp}
 
 

@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, check_positive
+from evidentia.errors import ConfigurationError, check_positive, warn
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
 from evidentia.regression.exact import JZS_SCALE, evidence_of
-from evidentia.regression.families import Family, family
+from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
 from evidentia.regression.priors import WIDTH, priors_of
@@ -26,6 +27,10 @@ from evidentia.regression.units import in_table_units
 from evidentia.result import Evidence
 
 PRIORS = "jzs", "unit-information", "normal"
+SEPARATED = (
+    "{}: the columns separate the categories of the response, so that only the prior bounds the effects. The evidence is "
+    "defined, and depends on the prior's width: see prior_sensitivity."
+)
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,20 @@ class Regression:
         if frame.offset is not None:
             arrays["offset"] = (offset / response.scale).astype(np.float32)
         model = Model(priors, log_likelihood_of(law, frame.names, self.priors), name=self.formula)
-        return in_table_units(run(model, arrays), frame, response, law)
+        evidence = run(model, arrays)
+        if law.kind in CATEGORIES and is_separated(model, evidence, arrays):
+            warn([SEPARATED.format(self.formula)])
+        return in_table_units(evidence, frame, response, law)
+
+
+def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:
+    """Whether the mean effects give every row's own category a probability above one half.
+
+    The likelihood then grows without end along them: the categories are separated.
+    """
+    shares = np.exp(evidence.log_weights)
+    mean = {name: np.tensordot(shares, draws, 1) for name, draws in evidence.posterior.items()}
+    return bool(np.min(model.log_likelihood(mean, dict(arrays))) > np.log(0.5))
 
 
 def log_likelihood_of(law: Family, names: tuple[str, ...], replaced: Mapping[str, Any]) -> LogLikelihood:

@@ -9,7 +9,7 @@ from numpy import ndarray
 from scipy.special import gammaln
 
 from evidentia.errors import DataError
-from evidentia.regression.families import Family
+from evidentia.regression.families import CATEGORIES, Family
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -45,7 +45,7 @@ def respond(column: Series, trials: ndarray | None, offset: ndarray, family: Fam
         DataError: values that the family cannot have, or a response that is constant where the
             family needs variation; the message has the values seen.
     """
-    if family.kind in ("binary", "category", "ordered"):
+    if family.kind in CATEGORIES:
         return _categories(column, family, name)
     values = column.to_numpy()
     if values.dtype.kind not in "fiub":
