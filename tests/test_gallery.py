@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -43,9 +44,9 @@ def page_of(script: Path) -> str:
     return (PAGES / f"{script.stem}.md").read_text(encoding="utf-8")
 
 
-def test_there_are_six_examples_with_a_page_each():
+def test_there_are_eight_examples_with_a_page_each():
     pages = {page.stem for page in PAGES.glob("*.md")} - {"index"}
-    assert len(SCRIPTS) == 6
+    assert len(SCRIPTS) == 8
     assert pages == {script.stem for script in SCRIPTS}
 
 
@@ -199,6 +200,27 @@ def test_breast_cancer_table_is_the_same_from_folder_and_origin(tmp_path, monkey
         assert found["y"].tolist() == [0, 1, 1, 1]
         assert found["x"].shape == (4, 9)
     np.testing.assert_array_equal(local["x"], fetched["x"])
+
+
+@pytest.mark.parametrize("stem, file", [("diamond_prices", "diamonds.parquet"), ("penguins", "penguins.csv")])
+def test_tables_are_the_same_from_folder_and_origin(stem, file, tmp_path, monkeypatch):
+    table = pd.DataFrame({"cut": ["Fair", "Ideal"], "price": [3, 4], "sex": ["male", None]})
+    (tmp_path / "tables").mkdir()
+    table.to_parquet(tmp_path / "tables" / "diamonds.parquet")
+    table.to_csv(tmp_path / "tables" / "penguins.csv", index=False)
+
+    def urlopen(address):
+        assert address.startswith("https://raw.githubusercontent.com/")
+        return BytesIO(table.to_csv(index=False).encode())
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    monkeypatch.setenv("EVIDENTIA_DATA", str(tmp_path))
+    name = file.partition(".")[0]
+    local = first_code_cell(stem)[name]
+    monkeypatch.delenv("EVIDENTIA_DATA")
+    fetched = first_code_cell(stem)[name]
+    assert len(local) == 2
+    pd.testing.assert_frame_equal(local, fetched)
 
 
 @pytest.mark.gallery

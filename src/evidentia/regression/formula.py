@@ -71,7 +71,7 @@ class Formula:
 
     def right_hand_side(self, terms: tuple[str, ...]) -> str:
         """The part right of "~" with some of the terms, without offsets."""
-        return " + ".join(["1" if self.has_intercept else "0", *terms])
+        return " + ".join(terms or ("1",)) if self.has_intercept else " + ".join(["0", *terms])
 
 
 def parse(text: str) -> Formula:
