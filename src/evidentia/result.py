@@ -52,6 +52,9 @@ class Evidence:
         constant: what the prior leaves out, if it is improper: the log evidence then lacks a
             constant that all models with the same `response` and `constant` share, and only
             differences mean something.
+        fingerprints: of the data's arrays, by name: equal for the same rows in any order. For a
+            `Regression`, of the columns of its response. Empty if not known, as for an `Online`
+            and arrays of which a part was used. `compare` refuses results of other data.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -74,6 +77,7 @@ class Evidence:
     signs: Mapping[str, str] = field(default_factory=dict)
     response: str | None = None
     constant: str | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_particles(self) -> int:
@@ -188,6 +192,7 @@ class Evidence:
                 "num_annealing_steps": int(self.trajectory.num_annealing_steps.sum()),
                 "method": configuration(self.method),
                 "diagnostics": dict(self.diagnostics),
+                "fingerprints": dict(self.fingerprints),
                 "parameters": parameters,
             }
         )
@@ -218,6 +223,7 @@ def make_evidence(
     *,
     seconds: float,
     completed: bool,
+    fingerprints: Mapping[str, str],
 ) -> Evidence:
     """Make the `Evidence` of a run.
 
@@ -242,6 +248,7 @@ def make_evidence(
         completed=completed,
         diagnostics=measured,
         signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
+        fingerprints=fingerprints,
     )
 
 

@@ -280,6 +280,8 @@ def test_compare_says_that_it_cannot_tell(run, results):
     file = results / "one" / "results.json"
     known = json.loads(file.read_text())
     del known["data"]["observations"]
+    for evidence in known["evidences"].values():
+        del evidence["fingerprints"]
     file.write_text(json.dumps(known))
     code, _, err = run("compare", results / "both", results / "one")
     assert code == 0

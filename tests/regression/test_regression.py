@@ -12,6 +12,7 @@ from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
 from evidentia.regression.formula import parse
 from tests.regression.attitude import ATTITUDE
 
+QUICK = ev.Laplace(num_particles=64)
 LETTERS = list("aabbcabcca")
 TABLE = {
     "y": np.arange(10.0) ** 2,
@@ -169,6 +170,24 @@ def test_what_is_not_a_table_is_named():
 def test_results_of_different_responses_are_not_compared():
     with pytest.raises(ConfigurationError, match=r"same response; 'a' is of y, 'b' is of log\(y \+ 1\)"):
         ev.compare({"a": estimate("y ~ x"), "b": estimate("log(y + 1) ~ x")})
+
+
+def test_results_know_their_response():
+    table = {**TABLE, "price": np.exp(TABLE["z"] / 3)}
+    exact = estimate("log(price) ~ x", table)
+    sampled = ev.estimate(ev.Regression("log(price) ~ 1", prior="normal"), table, method=QUICK)
+    assert exact.fingerprints == sampled.fingerprints and list(exact.fingerprints) == ["price", "log(price)"]
+    assert estimate("price ~ k", table).fingerprints["price"] == exact.fingerprints["price"]
+    with pytest.raises(DataError, match="must be given the same data"):
+        ev.compare({"one": estimate("y ~ x"), "other": estimate("y ~ x", {**TABLE, "y": TABLE["z"]})})
+
+
+def test_a_model_of_the_same_response_can_be_compared():
+    values = np.asarray(TABLE["y"], np.float32)
+    model = ev.models.linear_regression(num_features=1)
+    own = ev.estimate(model, {"x": np.asarray(TABLE["x"])[:, None], "y": values}, method=QUICK)
+    formula = ev.estimate(ev.Regression("y ~ x", prior="normal"), TABLE, method=QUICK)
+    assert ev.compare({"own": own, "formula": formula}).num_observations == 10
 
 
 def test_a_separated_response_is_held_by_the_prior():
