@@ -619,6 +619,11 @@ def test_files_of_others_are_not_replaced(run, linear, tmp_path):
     code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path))
     assert (code, out) == (2, "") and "results.json there was not written by evidentia" in err
     assert (tmp_path / "results.json").read_text() == '{"mine": 1}'
+    other = tmp_path / "out" / "evidence_linear"
+    other.mkdir(parents=True)
+    (other / "notes.txt").touch()
+    code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path / "out"))
+    assert (code, out) == (2, "") and "evidence_linear/notes.txt there was not written by evidentia" in err
 
 
 def test_a_header_in_another_encoding_is_named(run, tmp_path):
