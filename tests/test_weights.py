@@ -1,5 +1,7 @@
 """Log weights: limits of the effective sample size, temperatures, increments, resampling."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
