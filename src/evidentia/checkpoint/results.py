@@ -202,7 +202,7 @@ def _replace(path: Path, data: bytes) -> None:
 def _remove_unused(folder: Path) -> None:
     """Remove our files that the index does not name, of an older result or a failed attempt."""
     used = {INDEX}
-    with suppress(Exception):  # a file that cannot be removed is harmless; so nothing is without doubt
+    with suppress(Exception):  # an index that cannot be read may still need them; leftovers do no harm
         if (folder / INDEX).exists():
             used |= {about["file"] for about in _content(folder / INDEX)["tables"].values()}
         for each in folder.iterdir():
