@@ -15,6 +15,7 @@ import evidentia
 
 SOURCE = Path(evidentia.__file__).parent
 LAYERS = (
+    {"arviz_bridge"},
     {"errors", "interruption", "weights"},
     {"compilation", "trajectory"},
     {"model", "kernels", "data", "checkpoint"},

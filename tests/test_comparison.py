@@ -106,6 +106,25 @@ def test_different_numbers_of_observations_are_refused():
         ev.compare({"a": make_evidence(), "b": make_evidence(num_observations=900)})
 
 
+def test_results_of_other_data_are_refused():
+    a, b = (make_evidence(fingerprints={"x": one, "y": two}) for one, two in (("1", "2"), ("3", "4")))
+    for other in (b, json.loads(json.dumps(b.to_dict()))):
+        with pytest.raises(
+            ev.DataError, match=r"the arrays of 'a' \(x, y\) and of 'b' \(x, y\) all have different"
+        ):
+            ev.compare({"a": a, "b": other})
+    assert ev.compare({"a": a, "features": make_evidence(fingerprints={"x": "5", "y": "2"})})
+    assert ev.compare({"a": a, "unknown": make_evidence()})
+
+
+@pytest.mark.parametrize("bad", [["1"], {"x": 1}, None])
+def test_fingerprints_that_are_no_texts_are_refused(bad):
+    with pytest.raises(
+        ev.ConfigurationError, match=r"fingerprints of evidences\['a'\] must map names .* to texts"
+    ):
+        ev.compare({"a": make_evidence().to_dict() | {"fingerprints": bad}})
+
+
 def test_something_else_than_evidence_is_refused():
     with pytest.raises(ev.ConfigurationError, match=r"evidences\['a'\] must be an Evidence.*; got float\."):
         ev.compare({"a": -1234.5})

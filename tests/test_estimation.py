@@ -37,6 +37,25 @@ def test_ctrl_c_returns_what_was_estimated_so_far():
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(same)) < 4.5 * evidence.standard_error
 
 
+def test_results_know_the_rows_of_their_data_in_any_order():
+    given = data(500)
+    other = {name: array[::-1].astype(np.float64) for name, array in given.items()}
+    known = [ev.estimate(MODEL, one, in_order=place > 0) for place, one in enumerate((given, other))]
+    assert known[0].fingerprints == known[1].fingerprints and list(known[0].fingerprints) == ["x", "y"]
+    later = ev.estimate(MODEL, {name: array[500:] for name, array in data(1000).items()})
+    with pytest.raises(ev.DataError, match="must be given the same data"):
+        ev.compare({"first": known[0], "later": later})
+
+
+def test_a_result_of_a_part_of_the_rows_has_no_fingerprint_of_all():
+    def interrupt(update):
+        if update.num_observations >= 500:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ev.EvidenceWarning, match="stopped"):
+        assert ev.estimate(MODEL, data(), progress=interrupt).fingerprints == {}
+
+
 def test_ctrl_c_before_the_first_chunk_is_passed_on(monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
+from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.data.sources import ArraySource, IterableSource
 from evidentia.errors import ConfigurationError, DataError, EstimationError, EvidenceWarning
 
@@ -27,6 +28,7 @@ def test_a_source_has_the_log_evidence_of_its_rows(data):
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(data)) < 3 * evidence.standard_error
     assert evidence.completed and evidence.num_observations == 3000 and evidence.standard_error < 0.2
     assert [(update.num_observations, update.total_observations) for update in updates] == [(3000, None)]
+    assert evidence.fingerprints == fingerprints(sums_by_name(data))
 
 
 def test_rows_with_missing_values_can_be_left_out_and_are_counted(data):

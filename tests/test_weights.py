@@ -1,5 +1,7 @@
 """Log weights: limits of the effective sample size, temperatures, increments, resampling."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
@@ -137,3 +139,8 @@ def test_pareto_shape_of_pareto_weights(shape):
 def test_the_relative_variance_of_equal_weights_is_zero_and_of_none_unknown():
     assert all(weights.relative_variance(np.zeros(count)) < 1e-15 for count in range(2, 100))
     assert np.isnan(weights.relative_variance(np.full(3, -np.inf)))
+
+
+@pytest.mark.parametrize("values", [[0.0], [0.0, 1.0, 2.0], np.zeros(100), [*np.zeros(50), 1e3]])
+def test_tails_that_cannot_be_fitted_have_an_infinite_shape(values):
+    assert weights.pareto_shape(np.array(values)) == math.inf

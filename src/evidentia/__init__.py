@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.online.online import Online, OnlineUpdate
     from evidentia.posterior import gradients
     from evidentia.regression import Regression, TermSelection, select_terms
-    from evidentia.result import Evidence
+    from evidentia.result import Evidence, load
     from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
     from evidentia.trajectory import Trajectory
 
@@ -88,7 +88,7 @@ _NAMES = {  # where the others are defined
     "monitor.prediction": ("Prediction",),
     "online.online": ("Online", "OnlineUpdate"),
     "regression": ("Regression", "TermSelection", "select_terms"),
-    "result": ("Evidence",),
+    "result": ("Evidence", "load"),
     "sensitivity": ("PriorSensitivity", "prior_sensitivity"),
     "trajectory": ("Trajectory",),
 }

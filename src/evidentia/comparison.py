@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from evidentia.data.fingerprint import check_same_data
 from evidentia.display import text
 from evidentia.errors import ConfigurationError, as_number
 from evidentia.result import Evidence, jsonable
@@ -153,8 +154,9 @@ def compare(
             sum to one; equal if not given.
 
     Raises:
-        ConfigurationError: there is nothing to compare, the numbers of observations differ, or
-            the prior probabilities do not match the models.
+        ConfigurationError: there is nothing to compare, the numbers of observations, the responses
+            or the constants differ, or the prior probabilities do not match the models.
+        DataError: two models were given other data, as the `fingerprints` of their arrays tell.
 
     Example:
         >>> ev.compare({"linear": evidence_a, "student-t": evidence_b})  # doctest: +SKIP
@@ -233,7 +235,7 @@ def _columns(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> dict[str,
 
 
 def _check_alike(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> None:
-    """Raise ConfigurationError for different responses, or up to different constants."""
+    """Raise ConfigurationError for other responses or constants, and DataError for other data."""
     kinds = {
         name: tuple(_text(entry, key) for key in ("response", "constant"))
         for name, entry in evidences.items()
@@ -254,6 +256,19 @@ def _check_alike(evidences: Mapping[str, Evidence | Mapping[str, Any]]) -> None:
             f"the log evidences must be up to the same constant; {listed}. Give all models the same kind of prior, for "
             "example ev.Regression(..., prior='normal')."
         )
+    check_same_data({name: _fingerprints(name, entry) for name, entry in evidences.items()})
+
+
+def _fingerprints(name: str, evidence: Evidence | Mapping[str, Any]) -> Mapping[str, str]:
+    """Of the data; none in results of earlier versions."""
+    if isinstance(evidence, Evidence):
+        return evidence.fingerprints
+    known = evidence.get("fingerprints", {})
+    if isinstance(known, Mapping) and all(isinstance(one, str) for one in [*known, *known.values()]):
+        return known
+    raise ConfigurationError(
+        f"the fingerprints of evidences[{name!r}] must map names of arrays to texts; got {reprlib.repr(known)}."
+    )
 
 
 def _text(evidence: Evidence | Mapping[str, Any], key: str) -> str | None:

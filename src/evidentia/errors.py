@@ -55,7 +55,7 @@ class EstimationError(EvidentiaError, RuntimeError):
 
 
 class CheckpointError(EvidentiaError, RuntimeError):
-    """A checkpoint cannot be written or read: damaged, in use, or from another model."""
+    """A checkpoint or saved result cannot be written or read, such as a damaged one."""
 
 
 class EvidenceWarning(UserWarning):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ import jax
 
 from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
 from evidentia.data.batches import recut
+from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Source
 from evidentia.display.progress import Update, reporter
@@ -170,10 +172,11 @@ def _runs(
     arrays = as_arrays(data)
     if model.check_data is not None:
         model.check_data(arrays)
+    known = fingerprints(sums_by_name(arrays))
     if not in_order:
         arrays = shuffled(arrays, seed)
     window = Window(on_device(arrays), 0, num_rows(arrays))
-    return partial(_ArrayRun, model.bind(arrays), window, seed, started)
+    return partial(_ArrayRun, model.bind(arrays), window, known, seed, started)
 
 
 @contextmanager
@@ -227,9 +230,17 @@ def _check_memory(method: Method, bound: BoundModel) -> None:
 class _ArrayRun:
     """A run over arrays in memory."""
 
-    def __init__(self, bound: BoundModel, rows: Window, seed: int, started: float, method: Method):
+    def __init__(
+        self,
+        bound: BoundModel,
+        rows: Window,
+        known: Mapping[str, str],
+        seed: int,
+        started: float,
+        method: Method,
+    ):
         _check_memory(method, bound)
-        self._bound, self._rows, self._seed = bound, rows, seed
+        self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
         self._started, self._method = started, method
         self._history: list[Update] = []
         self._last: Snapshot | None = None  # the latest with an estimate
@@ -270,6 +281,7 @@ class _ArrayRun:
             self._last.diagnose(),
             seconds=self._history[-1].seconds,
             completed=completed,
+            fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
         )
 
     def stopped(self) -> str:
@@ -287,6 +299,7 @@ class _SourceRun:
         self._source, self._started = source, started
         self._online = Online(model, method, seed=seed)  # type: ignore[arg-type]
         self._num_dropped = 0
+        self._sums: Counter[str] = Counter()  # of the hashes of the rows so far
 
     def updates(self) -> Iterator[Update]:
         """Yield an update after each batch, and redraw the particles at the end."""
@@ -296,6 +309,7 @@ class _SourceRun:
             if not batch.num_rows:
                 continue
             update = online.update(batch.arrays)
+            self._sums.update(sums_by_name(batch.arrays))
             num_steps += update.num_annealing_steps
             yield Update(
                 update.num_observations,
@@ -320,6 +334,7 @@ class _SourceRun:
             seconds=time.perf_counter() - self._started,
             completed=completed,
             diagnostics={**found.diagnostics, "num_dropped": self._num_dropped},
+            fingerprints=fingerprints(self._sums),
         )
 
     def stopped(self) -> str:

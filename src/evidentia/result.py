@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,6 +16,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
+from evidentia.arviz_bridge import inference_data
+from evidentia.checkpoint.results import read_result, write_result
 from evidentia.display import text
 from evidentia.errors import ConfigurationError
 from evidentia.evidence.method import Diagnosis, Estimate
@@ -26,7 +29,6 @@ from evidentia.posterior.symmetry import log_num_copies
 from evidentia.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    import arviz
     from matplotlib.axes import Axes
 
 
@@ -56,6 +58,9 @@ class Evidence:
             differences mean something.
         widths: of the priors, with the means to change them (`prior_sensitivity`); None for a
             loaded result.
+        fingerprints: of the data's arrays, by name: equal for the same rows in any order. For a
+            `Regression`, of the columns of its response. Empty if not known, as for an `Online`
+            and arrays of which a part was used. `compare` refuses results of other data.
 
     Example:
         >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
@@ -79,6 +84,7 @@ class Evidence:
     response: str | None = None
     constant: str | None = None
     widths: Widths | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_particles(self) -> int:
@@ -103,7 +109,7 @@ class Evidence:
             ("per observation (nats)", f"{self.log_evidence / self.num_observations:.5f}"),
             ("observations", f"{self.num_observations:,}" + ("" if self.completed else " (stopped early)")),
             ("particles", f"{self.num_particles:,}, effective {self.ess:,.0f}"),
-            ("method", type(self.method).__name__),
+            ("method", configuration_name(self.method)),
             ("seed", str(self.seed)),
             ("time", text.duration(self.seconds)),
         ]
@@ -144,17 +150,16 @@ class Evidence:
         chosen = {name: self.posterior[name] for name in names}
         return draw_posterior(summarise(chosen, self.log_weights, (0.05, 0.25, 0.5, 0.75, 0.95)), limit, ax)
 
-    def to_arviz(self) -> arviz.InferenceData:
+    def to_arviz(self) -> Any:
         """The posterior for ArviZ, as one chain of equally weighted draws.
 
-        The particles are resampled once (systematically, with the run's seed), so `arviz.summary`
-        and plots are correct: each particle occurs in proportion to its weight, and exactly once
-        if all weights are equal. `sample_stats` has the `particle` of each draw and its
-        `log_weight`; the attributes hold the log evidence, its standard error and the run's
-        settings. The draws are independent particles, not a Markov chain: r-hat is meaningless.
+        It is a DataTree of xarray with ArviZ 1, and an InferenceData before. The particles are
+        resampled once (systematically, with the run's seed), so `arviz.summary` and plots are
+        correct: each particle occurs in proportion to its weight, and exactly once if all weights
+        are equal. `sample_stats` has the `particle` of each draw and its `log_weight`; the
+        attributes hold the log evidence, its standard error and the run's settings. The draws are
+        independent particles, not a Markov chain: r-hat is meaningless.
         """
-        import arviz
-
         particles = np.asarray(weights.resample(jax.random.key(self.seed), self.log_weights))
         attributes = {
             "inference_library": "evidentia",
@@ -163,14 +168,38 @@ class Evidence:
             "ess_of_particles": self.ess,
             **{name: value for name, value in self._scalars().items() if value is not None},
             "completed": int(self.completed),  # netCDF has neither booleans nor None
-            "method": repr(self.method),
+            "method": str(self.method),
         }
-        return arviz.from_dict(
-            posterior={name: values[None, particles] for name, values in self.posterior.items()},
-            sample_stats={"particle": particles[None], "log_weight": self.log_weights[None, particles]},
-            posterior_attrs=attributes,
-            attrs=attributes,
-        )
+        groups = {
+            "posterior": {name: values[None, particles] for name, values in self.posterior.items()},
+            "sample_stats": {
+                "particle": particles[None],
+                "log_weight": self.log_weights[None, particles],
+            },
+        }
+        return inference_data(groups, attributes)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save the result into a folder, from which `load` makes an equal one, bit for bit.
+
+        The folder holds `evidence.json` and Parquet files: the trajectory, the posterior and the
+        log weights. If a result is there, it is replaced as a whole: an interruption leaves the
+        old or the new one.
+
+        Args:
+            path: the folder; it is made if it does not exist.
+
+        Raises:
+            ConfigurationError: `path` is not the name of a folder.
+            CheckpointError: the folder holds other files, or cannot be written to.
+
+        Example:
+            >>> evidence.save("results/linear")  # doctest: +SKIP
+            >>> ev.load("results/linear").log_evidence == evidence.log_evidence  # doctest: +SKIP
+            True
+        """
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name != "widths"]
+        write_result(path, {name: getattr(self, name) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-compatible summary, with mean, deviation and 90% interval of each parameter.
@@ -193,6 +222,7 @@ class Evidence:
                 "num_annealing_steps": int(self.trajectory.num_annealing_steps.sum()),
                 "method": configuration(self.method),
                 "diagnostics": dict(self.diagnostics),
+                "fingerprints": dict(self.fingerprints),
                 "parameters": parameters,
             }
         )
@@ -212,6 +242,26 @@ class Evidence:
         return {name: getattr(self, name) for name in names}
 
 
+def load(path: str | PathLike[str]) -> Evidence:
+    """Load a result that `Evidence.save` wrote, equal to it bit for bit.
+
+    Its `method` is the same configuration; a method with a class or function of one's own is
+    loaded as text, its repr, as files hold no code. No stored code runs.
+
+    Args:
+        path: the folder; that of a model below the one that the command line wrote with `--out`.
+
+    Raises:
+        ConfigurationError: `path` is not the name of a folder.
+        CheckpointError: there is no such folder, or it holds no saved result, a damaged one, or
+            one that a newer version wrote.
+
+    Example:
+        >>> evidence = ev.load("results/linear")  # doctest: +SKIP
+    """
+    return Evidence(**read_result(path))
+
+
 def make_evidence(
     model: BoundModel,
     method: Any,
@@ -223,6 +273,7 @@ def make_evidence(
     *,
     seconds: float,
     completed: bool,
+    fingerprints: Mapping[str, str],
 ) -> Evidence:
     """Make the `Evidence` of a run.
 
@@ -249,7 +300,18 @@ def make_evidence(
         diagnostics=measured,
         signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
         widths=ModelWidths(model, posterior, normalised),
+        fingerprints=fingerprints,
     )
+
+
+def configuration_name(method: Any) -> str:
+    """The name of a method's type, also of one that was loaded as text.
+
+    Example:
+        >>> configuration_name("Mine(num_particles=64)")
+        'Mine'
+    """
+    return method.partition("(")[0] if isinstance(method, str) else type(method).__name__
 
 
 def configuration(method: Any) -> Any:

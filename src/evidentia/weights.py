@@ -13,6 +13,8 @@ from blackjax.smc import resampling
 from jaxtyping import Array, Float, Int
 from numpy import ndarray
 
+from evidentia import arviz_bridge
+
 LogWeights = Float[ndarray, " particles"]
 
 MAX_PARETO_SHAPE = 0.7  # of the largest weights; above it, their mean is unstable (`pareto_shape`)
@@ -129,10 +131,8 @@ def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:
     Source: Vehtari, Simpson, Gelman, Yao, Gabry (2024), Journal of Machine Learning Research
         25(72), sections 2.3 and 3.
     """
-    from arviz import psislw  # slow to import
-
     with np.errstate(over="ignore"):  # in candidates that the fit then gives no weight
-        return float(psislw(log_weights[np.isfinite(log_weights)])[1])
+        return arviz_bridge.pareto_shape(log_weights[np.isfinite(log_weights)])
 
 
 def model_probabilities(

@@ -115,7 +115,7 @@ def test_what_stands_when_a_later_step_fails(folder, monkeypatch, failing, stand
     with CheckpointFolder(folder) as checkpoints:
         with monkeypatch.context() as patched:
             patched.setattr(os, "replace", replace)
-            patched.setattr(checkpoint, "_sync_folder", sync)
+            patched.setattr(checkpoint, "sync_folder", sync)
             with pytest.raises(CheckpointError, match=stands):
                 checkpoints.write({"position": 600}, {"num_observations": 600})
         assert checkpoints.has_checkpoint and read(folder)[0]["position"] == position

@@ -280,6 +280,8 @@ def test_compare_says_that_it_cannot_tell(run, results):
     file = results / "one" / "results.json"
     known = json.loads(file.read_text())
     del known["data"]["observations"]
+    for evidence in known["evidences"].values():
+        del evidence["fingerprints"]
     file.write_text(json.dumps(known))
     code, _, err = run("compare", results / "both", results / "one")
     assert code == 0
@@ -617,6 +619,11 @@ def test_files_of_others_are_not_replaced(run, linear, tmp_path):
     code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path))
     assert (code, out) == (2, "") and "results.json there was not written by evidentia" in err
     assert (tmp_path / "results.json").read_text() == '{"mine": 1}'
+    other = tmp_path / "out" / "evidence_linear"
+    other.mkdir(parents=True)
+    (other / "notes.txt").touch()
+    code, out, err = run(*estimate(linear[0], "-m", "linear", "-t", "y", "--out", tmp_path / "out"))
+    assert (code, out) == (2, "") and "evidence_linear/notes.txt there was not written by evidentia" in err
 
 
 def test_a_header_in_another_encoding_is_named(run, tmp_path):

@@ -36,6 +36,10 @@ def test_one_formula_is_compared_with_the_intercept_alone(run, table, tmp_path):
     assert code == 0, err
     assert "rating ~ 1" in out and "12.94" in out
     assert (tmp_path / "results" / "index.html").exists()
+    exact = ev.estimate(ev.Regression("rating ~ complaints"), ATTITUDE)
+    loaded = ev.load(tmp_path / "results" / "evidence_rating_complaints")
+    assert loaded.log_evidence == exact.log_evidence and loaded.method == exact.method
+    np.testing.assert_array_equal(loaded.posterior["complaints"], exact.posterior["complaints"])
 
 
 def test_results_of_other_rows_or_priors_are_not_compared(run, table, tmp_path):

@@ -13,6 +13,7 @@ from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
 from evidentia.regression.formula import parse
 from tests.regression.attitude import ATTITUDE
 
+QUICK = ev.Laplace(num_particles=64)
 LETTERS = list("aabbcabcca")
 TABLE = {
     "y": np.arange(10.0) ** 2,
@@ -185,6 +186,24 @@ def test_separated_categories_are_estimated_with_a_note():
     log_joint += norm.logpdf(a, 0, 2.5) + norm.logpdf(b, 0, 2.5)
     exact = np.log(np.exp(log_joint).sum() * 0.05**2)
     assert abs(evidence.log_evidence - exact) <= 4 * evidence.standard_error + 1e-3
+
+
+def test_results_know_their_response():
+    table = {**TABLE, "price": np.exp(TABLE["z"] / 3)}
+    exact = estimate("log(price) ~ x", table)
+    sampled = ev.estimate(ev.Regression("log(price) ~ 1", prior="normal"), table, method=QUICK)
+    assert exact.fingerprints == sampled.fingerprints and list(exact.fingerprints) == ["price", "log(price)"]
+    assert estimate("price ~ k", table).fingerprints["price"] == exact.fingerprints["price"]
+    with pytest.raises(DataError, match="must be given the same data"):
+        ev.compare({"one": estimate("y ~ x"), "other": estimate("y ~ x", {**TABLE, "y": TABLE["z"]})})
+
+
+def test_a_model_of_the_same_response_can_be_compared():
+    values = np.asarray(TABLE["y"], np.float32)
+    model = ev.models.linear_regression(num_features=1)
+    own = ev.estimate(model, {"x": np.asarray(TABLE["x"])[:, None], "y": values}, method=QUICK)
+    formula = ev.estimate(ev.Regression("y ~ x", prior="normal"), TABLE, method=QUICK)
+    assert ev.compare({"own": own, "formula": formula}).num_observations == 10
 
 
 def test_one_row_says_nothing_about_effects():

@@ -10,9 +10,10 @@ import pyarrow.parquet
 import pytest
 
 from evidentia.comparison import compare
-from evidentia.errors import ConfigurationError
+from evidentia.errors import CheckpointError, ConfigurationError
 from evidentia.report import folder as folder_module
 from evidentia.report import results_dict, write_results
+from evidentia.result import load
 from tests.evidence_factory import make_evidence
 
 EVIDENCES = {
@@ -70,7 +71,13 @@ def test_the_folder_holds_numbers_trajectories_pictures_and_the_page(folder):
             )
             for ending in endings
         ),
+        *("evidence_all_features", "evidence_two_missing"),
     }
+
+
+def test_evidences_can_be_loaded(folder):
+    loaded = load(folder / "evidence_two_missing")
+    assert loaded.to_dict() == {**EVIDENCES["two/missing"].to_dict(), "method": loaded.method}
 
 
 def test_the_numbers_are_those_of_the_evidences(folder):
@@ -156,11 +163,11 @@ def test_names_that_would_share_a_file_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("fails_at", range(1, 7))
+@pytest.mark.parametrize("fails_at", range(1, 11))
 def test_a_write_that_fails_leaves_each_file_old_or_new(tmp_path, monkeypatch, fails_at):
     old, new = {"one": make_evidence(-1.0)}, {"one": make_evidence(-3.0)}
     write_results(tmp_path, old, compare(old), title="old")
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     whole = tmp_path / "whole"
     write_results(whole, new, compare(new), title="new")
     calls, replace = 0, folder_module.os.replace
@@ -173,8 +180,10 @@ def test_a_write_that_fails_leaves_each_file_old_or_new(tmp_path, monkeypatch, f
         replace(source, target)
 
     monkeypatch.setattr(folder_module.os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises((OSError, CheckpointError), match="No space"):
         write_results(tmp_path, new, compare(new), title="new")
+    monkeypatch.undo()
+    assert load(tmp_path / "evidence_one").log_evidence == (-1.0 if fails_at < 6 else -3.0)
     found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     assert set(found) == set(before)  # nothing half-written is left
     changed = [name for name in found if found[name] != before[name]]
@@ -194,6 +203,15 @@ def test_files_of_others_are_known(tmp_path):
     for content in ('{"mine": 1}', "[]", "not JSON", "[" * 100_000):
         (tmp_path / "results.json").write_text(content)
         assert folder_module.not_ours(tmp_path) == tmp_path / "results.json"
+
+
+def test_a_folder_of_evidence_with_files_of_others_is_known(tmp_path):
+    evidences = {"one": make_evidence(-1.0)}
+    write_results(tmp_path, evidences, compare(evidences), title="one")
+    (tmp_path / "evidence_one" / "notes.txt").write_text("mine")
+    assert folder_module.not_ours(tmp_path) == tmp_path / "evidence_one" / "notes.txt"
+    with pytest.raises(CheckpointError, match=r"notes\.txt was not written by Evidence\.save"):
+        write_results(tmp_path, evidences, compare(evidences), title="one")
 
 
 @pytest.mark.parametrize("name", ["$\\frac{$", "a$b$c", "漢字"])

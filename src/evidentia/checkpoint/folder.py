@@ -65,7 +65,7 @@ class CheckpointFolder:
                 f"the checkpoint folder {self.path} is in use by {self._holder()}. Wait for it to end, or give another folder."
             ) from None
         except OSError as error:
-            raise CheckpointError(f"cannot keep checkpoints in {self.path}: {_reason(error)}.") from error
+            raise CheckpointError(f"cannot keep checkpoints in {self.path}: {reason_of(error)}.") from error
         with suppress(OSError):  # the holder's name is optional
             self._holder_file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
         return self
@@ -100,13 +100,13 @@ class CheckpointFolder:
             with suppress(OSError):
                 new.unlink()
             raise CheckpointError(
-                f"the checkpoint in {self.path} could not be written: {_reason(error)}. {self._what_stands()}"
+                f"the checkpoint in {self.path} could not be written: {reason_of(error)}. {self._what_stands()}"
             ) from error
         try:
-            _sync_folder(self.path)
+            sync_folder(self.path)
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoint in {self.path} was written, but the folder could not be synced to disk: {_reason(error)}. "
+                f"the checkpoint in {self.path} was written, but the folder could not be synced to disk: {reason_of(error)}. "
                 "A power failure could bring back the previous one."
             ) from error
 
@@ -150,7 +150,7 @@ def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple
         raise
     except Exception as error:  # of any kind: the readers of formats raise what they like
         raise CheckpointError(
-            f"{path} is damaged: {_reason(error)}. {_about_previous(folder, path)}"
+            f"{path} is damaged: {reason_of(error)}. {_about_previous(folder, path)}"
         ) from error
 
 
@@ -224,7 +224,8 @@ def _about_previous(folder: Path, damaged: Path) -> str:
     return f"The previous one, {previous} ({said}), is intact: remove the damaged file to continue from it."
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Sync the names of a folder's files to disk, where the system can."""
     if os.name == "posix":  # elsewhere folders cannot be opened
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -233,5 +234,6 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """What an exception says, as a part of a sentence."""
     return str(getattr(error, "strerror", None) or error).rstrip(".")

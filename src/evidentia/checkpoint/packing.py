@@ -5,11 +5,12 @@ NumPy and JAX arrays, JAX random keys, and the named tuples and data classes tha
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +33,12 @@ def pack(value: Any, arrays: list[np.ndarray]) -> Any:
         >>> unpack({'tuple': [1.5, {'array': 0}]}, arrays)
         (1.5, array([0., 0., 0.]))
     """
+    if isinstance(value, np.bool | np.number):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(float(value))}  # JSON has no such numbers
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.bool | np.number):
-        return value.item()
     if isinstance(value, np.ndarray | jax.Array):
         return _pack_array(value, arrays)
     if hasattr(value, "_asdict"):
@@ -58,6 +61,8 @@ def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, ty
     if not isinstance(skeleton, dict):
         return skeleton
     match skeleton:
+        case {"float": text}:
+            return float(text)
         case {"array": index}:
             return arrays[index]
         case {"device_array": index}:
@@ -118,6 +123,8 @@ def _is_a(value: Any, hint: Any) -> bool:
     kind, members = get_origin(hint), get_args(hint)
     if kind in (Union, UnionType):
         return any(_is_a(value, member) for member in members)
+    if kind is Literal:
+        return value in members
     if kind is tuple:
         if not isinstance(value, tuple):
             return False
@@ -125,6 +132,8 @@ def _is_a(value: Any, hint: Any) -> bool:
         return len(members) == len(value) and all(map(_is_a, value, members))
     if kind is dict:
         return isinstance(value, dict) and all(_is_a(entry, members[1]) for entry in value.values())
+    if kind is not None:  # a generic type, such as Sequence[float]
+        return isinstance(value, kind)
     if isinstance(value, bool):  # which Python counts as integers
         return hint is bool
     if isinstance(value, int):

@@ -122,10 +122,16 @@ def _place(path: Path) -> str:
 def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
     """Raise DataError unless all runs have the same observations; their features may differ.
 
-    A run without a fingerprint of its observations may be of any, which a note says.
+    A run without a fingerprint of its observations may be of any, which a note says. Those of its
+    evidences' arrays will do: `compare` checks them.
     """
     data = {path: run.get("data") or {} for path, run in runs}
-    unknown = [str(path) for path, about in data.items() if not about.get("observations")]
+    unknown = [
+        str(path)
+        for path, run in runs
+        if not data[path].get("observations")
+        and not all(evidence.get("fingerprints") for evidence in run["evidences"].values())
+    ]
     if unknown and len(data) > 1:
         output.show_note(
             f"Whether all results are of the same observations cannot be told: no fingerprint of them is in {', '.join(unknown)}."

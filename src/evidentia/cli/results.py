@@ -11,7 +11,7 @@ from rich.table import Table
 from evidentia.cli import output
 from evidentia.comparison import Comparison, compare
 from evidentia.display import text
-from evidentia.errors import ConfigurationError
+from evidentia.errors import CheckpointError, ConfigurationError
 from evidentia.report import results_dict, write_results
 from evidentia.report.folder import not_ours
 from evidentia.report.section import Section
@@ -44,6 +44,8 @@ class Results:
             write_results(folder, self.evidences, self.comparison, self.sections, **self._about())
         except OSError as error:
             raise _cannot_write(folder, error) from error
+        except CheckpointError as error:
+            raise ConfigurationError(f"--out {folder}: {error}") from error
         except KeyboardInterrupt:
             output.show_note(f"Stopped while {folder} was written: some of its files may be missing or old.")
             raise
@@ -111,7 +113,7 @@ def make_folder(folder: Path) -> None:
         raise _cannot_write(folder, error) from error
     if foreign is not None:
         raise ConfigurationError(
-            f"--out {folder}: {foreign.name} there was not written by evidentia and would be replaced. Name another folder, or move "
+            f"--out {folder}: {foreign.relative_to(folder)} there was not written by evidentia and would be replaced. Name another folder, or move "
             "the file."
         )
 

@@ -147,6 +147,7 @@ class Online:
             states.diagnose(bound, state),
             seconds=state.seconds,
             completed=True,
+            fingerprints={},
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.observations import fingerprints_of
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.response import respond
 from evidentia.regression.table import as_table
@@ -126,16 +127,19 @@ class Regression:
         """
         started = time.perf_counter()
         parsed = parse(self.formula)
-        frame = frame_of(parsed, as_table(data, parsed.variables, self.missing))
+        table = as_table(data, parsed.variables, self.missing)
+        frame = frame_of(parsed, table)
+        known = fingerprints_of(parsed, table, frame.response)
         if not self.is_exact:
-            return self._estimated(frame, run)
+            found = self._estimated(frame, run)
+            return replace(found, fingerprints=known if found.completed else {})
         if method is not None:
             raise ConfigurationError(
                 f"method must be left out for {self.formula!r}: under prior={self.prior or 'jzs'!r} its evidence is an "
                 "exact integral. With prior='normal' any method can be used."
             )
         scale = None if self.prior == "unit-information" else self.prior_scale or JZS_SCALE
-        return evidence_of(frame, scale, seed, started)
+        return replace(evidence_of(frame, scale, seed, started), fingerprints=known)
 
     def _estimated(self, frame: Frame, run: Callable[[Model, Any], Evidence]) -> Evidence:
         law = family(self.family, self.link)

@@ -107,7 +107,7 @@ def describe(evidence: Evidence) -> list[Fact]:
         Fact("Time", text.duration(evidence.seconds)),
         Fact("Seed", str(evidence.seed)),
         *_diagnostics(evidence.diagnostics),
-        Fact("Method", repr(evidence.method)),
+        Fact("Method", str(evidence.method)),
     ]
 
 

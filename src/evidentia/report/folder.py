@@ -1,4 +1,4 @@
-"""A folder of results: numbers as JSON, trajectories as CSV and Parquet, pictures, a page."""
+"""A folder of results: numbers as JSON, saved evidences, trajectories, pictures, a page."""
 
 import json
 import os
@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 
+from evidentia.checkpoint.results import foreign_file
 from evidentia.comparison import Comparison
 from evidentia.errors import ConfigurationError
 from evidentia.report.page import render_page
 from evidentia.report.pictures import all_pictures, file_name
 from evidentia.report.section import Section
 from evidentia.result import Evidence
+
+EVIDENCE = "evidence_"  # how the names of folders of evidences begin
 
 
 def results_dict(
@@ -61,14 +64,16 @@ def write_results(
     sections: Sequence[Section] = (),
     **about: Any,
 ) -> None:
-    """Write `results.json`, trajectories, pictures and the page `index.html` into a folder.
+    """Write `results.json`, evidences, trajectories, pictures and `index.html` into a folder.
 
-    Trajectories are `trajectory_<model>.csv` and `.parquet`. Numbers are written first, so that
-    they exist even if a picture fails. `sections` come first on the page. The arguments `about`
-    are those of `results_dict`.
+    Evidences are folders `evidence_<model>` for `evidentia.load`, trajectories are
+    `trajectory_<model>.csv` and `.parquet`. Numbers are written first, so that they exist even if
+    a picture fails. `sections` come first on the page. The arguments `about` are those of
+    `results_dict`.
 
     Raises:
         OSError: the folder cannot be written to.
+        CheckpointError: the folder of an evidence cannot be, or it holds other files.
         ConfigurationError: two names would be the same in file names.
     """
     folder = Path(folder)
@@ -78,6 +83,7 @@ def write_results(
     numbers = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
     replace_file(folder / "results.json", lambda path: path.write_text(numbers + "\n", encoding="utf-8"))
     for name, evidence in evidences.items():
+        evidence.save(folder / f"{EVIDENCE}{file_name(name)}")
         table = evidence.trajectory.to_arrow()
         stem = f"trajectory_{file_name(name)}"
         replace_file(folder / f"{stem}.csv", partial(pyarrow.csv.write_csv, table))
@@ -100,10 +106,12 @@ def not_ours(folder: Path) -> Path | None:
             found = json.loads(results.read_text("utf-8"))
         except (ValueError, RecursionError):
             return results
-        return None if isinstance(found, dict) and {"evidences", "version"} <= set(found) else results
-    if page.exists() and b'content="evidentia"' not in page.read_bytes():
+        if not (isinstance(found, dict) and {"evidences", "version"} <= set(found)):
+            return results
+    elif page.exists() and b'content="evidentia"' not in page.read_bytes():
         return page
-    return None
+    saved = (each for each in sorted(folder.glob(f"{EVIDENCE}*")) if each.is_dir())
+    return next((foreign for each in saved if (foreign := foreign_file(each))), None)
 
 
 def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
