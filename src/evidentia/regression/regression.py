@@ -166,7 +166,7 @@ def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]
     The likelihood then grows without end along them: the categories are separated.
     """
     shares = np.exp(evidence.log_weights)
-    mean = {name: np.tensordot(shares, draws, 1) for name, draws in evidence.posterior.items()}
+    mean = {name: jnp.asarray(np.tensordot(shares, draws, 1)) for name, draws in evidence.posterior.items()}
     return bool(np.min(model.log_likelihood(mean, dict(arrays))) > np.log(0.5))
 
 
