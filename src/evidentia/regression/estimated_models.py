@@ -179,22 +179,31 @@ def _means(models: list[OneModel], probability: Float[ndarray, " models"]) -> di
         )
         for name in models[0].posterior
     }
-    return {name: float(value) if np.ndim(value) == 0 else value for name, value in averaged.items()}
+    return {
+        name: float(value) if np.ndim(value) == 0 else np.asarray(value) for name, value in averaged.items()
+    }
 
 
 def _mixture(
     models: list[OneModel], probability: Float[ndarray, " models"], frame: Frame, seed: int
 ) -> Float[ndarray, "draws coefficients"]:
-    """Draws of intercept and coefficients from the mixture of the models' posteriors."""
+    """Draws of intercept and coefficients from the mixture of the models' posteriors.
+
+    A categorical response, whose coefficients are vectors, has no mean to predict.
+    """
+    if models[0].posterior and next(iter(models[0].posterior.values())).ndim > 1:
+        return np.zeros((0, 1 + len(frame.names)))
     generator = np.random.default_rng(seed)
     counts = np.floor(NUM_DRAWS * np.cumsum(probability) + generator.random()).astype(int)
     drawn = []
     for one, count in zip(models, np.diff(counts, prepend=0), strict=True):
         places = generator.choice(len(one.log_weights), count, p=np.exp(one.log_weights))
-        columns = [
-            one.posterior.get(name, np.zeros(len(one.log_weights))) for name in ("Intercept", *frame.names)
-        ]
-        drawn.append(np.stack(columns, axis=-1)[places] if count else np.zeros((0, len(columns))))
+        none = np.zeros(count)
+        columns = (
+            one.posterior[name][places] if name in one.posterior else none
+            for name in ("Intercept", *frame.names)
+        )
+        drawn.append(np.stack(list(columns), axis=1))
     return np.concatenate(drawn)
 
 
