@@ -35,7 +35,7 @@ from evidentia.regression.units import posterior_of
 from evidentia.weights import model_probabilities, normalise
 
 MOST_ESTIMATED = 256
-SECONDS, SECONDS_PER_VALUE = 0.15, 2e-6  # of a model, and for each value of its columns, on two cores
+SECONDS, SECONDS_PER_VALUE = 0.2, 5e-7  # of a model, and for each value of its columns, on two cores
 NUM_DRAWS = 4000  # from the mixture of all models, for predictions
 
 

@@ -150,7 +150,7 @@ class FactorTable:
         """Log Bayes factors in nats; 0 for models of rank 0, and for those that explain all."""
         freedom = self._sums.degrees_of_freedom
         inside = (ranks > 0) & (ranks < freedom)
-        share = np.where(inside, np.clip(unexplained, LEAST, 1), 1.0)
+        share = np.where(inside, np.minimum(np.maximum(unexplained, LEAST), 1), 1.0)
         if self._series is None or self._scale is None:
             g = float(self._sums.num_rows)
             found = (freedom - ranks) / 2 * np.log1p(g) - freedom / 2 * np.log1p(g * share)

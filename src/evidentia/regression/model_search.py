@@ -28,7 +28,7 @@ from evidentia.weights import log_sum_exp
 
 NUM_CHAINS = 16
 FOCUS = 5.0  # κ
-FIRST_STEPS, MOST_STEPS = 1000, 16_000  # of a chain
+FIRST_STEPS, MOST_STEPS = 500, 16_000  # of a chain
 TARGET = 0.005  # standard error of a probability of inclusion, at which the search ends
 START_SIZE = 20  # terms of a first model, at most on average
 CACHED = 2**27  # bytes of kept neighbourhoods
@@ -153,7 +153,7 @@ class _Leave:
 def jumps_of(neighbours: Neighbours, model: Bool[ndarray, " terms"]) -> Jumps:
     """The rates pᵢ(γ) of a model; zero for changes that leave the well-formed models."""
     around = neighbours.of(model)
-    log_odds = np.clip(around.log_odds, -600, 600)
+    log_odds = np.minimum(np.maximum(around.log_odds, -600), 600)
     inclusion = np.where(around.allowed, expit(np.where(model, -log_odds, log_odds)), model)
     rates = np.where(around.allowed, (inclusion + FOCUS / len(model)) * (1 + np.exp(log_odds)), 0)
     return Jumps(around.log_joint, inclusion, np.cumsum(rates))

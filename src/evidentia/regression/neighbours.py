@@ -67,7 +67,6 @@ class Neighbours:
         swept = self._swept(self.columns_of(model[None])[0])
         unexplained, ranks = swept if swept is not None else self._one_by_one(model)
         sizes = model.sum() + np.append(np.where(model, -1, 1), 0)
-        sizes = np.clip(sizes, 0, len(model))
         log_joints = self._factors(unexplained, ranks) + self._space.log_prior[sizes]
         needs = self._space.needs
         allowed = np.where(model, ~needs[model].any(axis=0), ~(needs & ~model).any(axis=1))
@@ -79,17 +78,18 @@ class Neighbours:
         None if its columns are collinear.
         """
         places, correlations = np.flatnonzero(columns), self._sums.correlations
+        rows = correlations[places]
         try:
-            lower = np.linalg.cholesky(correlations[np.ix_(places, places)])
+            lower = np.linalg.cholesky(rows[:, places])
         except np.linalg.LinAlgError:
             return None
         if len(places) and lower.diagonal().min() ** 2 <= SAME * len(places):
             return None
         root = np.linalg.inv(lower)  # SciPy's solve_triangular waits for threads: 1 ms on a busy machine
-        first = root @ correlations[places]
+        first = root @ rows
         swept = correlations - first.T @ first
         matrix, vector = swept[:-1, :-1], swept[:-1, -1].copy()
-        matrix[np.ix_(places, places)] = root.T @ root
+        matrix[places[:, None], places] = root.T @ root
         vector[places] = root.T @ first[:, -1]
         unexplained = np.full(len(self._space.terms) + 1, swept[-1, -1])
         ranks = np.full(len(unexplained), len(places))
