@@ -62,11 +62,101 @@ def test_categories_are_one_term_and_must_be_known():
         selection.predict({"k": ["a", "d"], "x": [0.0, 1.0]})
 
 
-def test_mistakes_are_named():
-    with pytest.raises(ConfigurationError, match="prior must be 'jzs' or 'unit-information'"):
-        ev.select_terms(FULL, ATTITUDE, prior="normal")
-    with pytest.raises(ConfigurationError, match="model_prior must be one of uniform, beta-binomial"):
-        ev.select_terms(FULL, ATTITUDE, model_prior="flat")
-    many = {f"x{place}": np.random.default_rng(place).standard_normal(40) for place in range(16)}
-    with pytest.raises(ConfigurationError, match="more than 16,384 sub-models"):
-        ev.select_terms("x0 ~ " + " + ".join(list(many)[1:]), many)
+def test_thousands_of_models_have_the_integral_of_each():
+    """Series share the integrals over g; 1e-9 nats is their tolerance."""
+    table = correlated(num_rows=60, num_terms=9)
+    selection = ev.select_terms(right_hand_side(table), table)
+    null = ev.estimate(ev.Regression("y ~ 1"), table).log_evidence
+    for place in range(0, 512, 37):
+        found = ev.estimate(ev.Regression(selection.formulas[place]), table).log_evidence - null
+        assert selection.log_bayes_factor[place] == pytest.approx(found, abs=1e-9)
+    assert selection.num_models == 512 and selection.visited_probability == 1
+    assert set(selection.inclusion_probability_error.values()) == {0.0}
+
+
+def test_a_formula_without_terms_has_one_model():
+    selection = ev.select_terms("rating ~ 1", ATTITUDE)
+    assert selection.formulas == ["rating ~ 1"] and selection.probability.tolist() == [1.0]
+    assert selection.coefficients["Intercept"] == pytest.approx(ATTITUDE["rating"].mean())
+
+
+@pytest.mark.parametrize("family, link", [("poisson", None), ("bernoulli", "probit")])
+def test_other_families_have_the_evidence_of_each_regression(family, link):
+    """Zeroed columns leave the evidence of the sub-model; 4 standard errors."""
+    generator = np.random.default_rng(0)
+    x, z = generator.standard_normal((2, 150))
+    counts = generator.poisson(np.exp(0.2 + 0.4 * x))
+    table = {"y": counts if family == "poisson" else counts > 1, "x": 10 + 3 * x, "z": z}
+    selection = ev.select_terms("y ~ x * z", table, family=family, link=link)
+    assert selection.included.shape == (5, 3)
+    assert selection.inclusion_probability["x"] > 0.9 > selection.inclusion_probability["z"]
+    evidences = {
+        one: ev.estimate(ev.Regression(one, family=family, link=link), table, seed=1)
+        for one in ("y ~ 1", "y ~ 1 + x")
+    }
+    comparison = ev.compare(evidences)
+    place = selection.formulas.index("y ~ 1 + x")
+    error = np.hypot(selection.log_bayes_factor_error[place], comparison.log_bayes_factor_error[1])
+    found = selection.log_bayes_factor[place]
+    assert 0 < error < 0.05 and abs(found + comparison.log_bayes_factor[1]) < 4 * error
+    # At the maximum of the likelihood, the means of the response and of its predictions are equal.
+    assert selection.predict(table).mean() == pytest.approx(np.mean(table["y"]), abs=0.05)
+    assert 0 < selection.inclusion_probability_error["z"] < 0.02
+
+
+def test_the_unit_information_prior_is_that_of_each_sub_model():
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal(120)
+    table = {"y": generator.poisson(np.exp(0.3 * x)), "x": x, "z": x + generator.standard_normal(120)}
+    choice = {"family": "poisson", "prior": "unit-information"}
+    selection = ev.select_terms("y ~ x + z", table, **choice)
+    one, null = (ev.estimate(ev.Regression(f, **choice), table) for f in ("y ~ z", "y ~ 1"))
+    place = selection.formulas.index("y ~ 1 + z")
+    error = np.hypot(
+        np.hypot(one.standard_error, null.standard_error), selection.log_bayes_factor_error[place]
+    )
+    assert abs(selection.log_bayes_factor[place] - one.log_evidence + null.log_evidence) < 4 * error
+
+
+def test_categories_have_no_mean_to_predict():
+    generator = np.random.default_rng(2)
+    table = {"y": generator.choice(["a", "b", "c"], 80), "x": generator.standard_normal(80)}
+    selection = ev.select_terms("y ~ x", table, family="categorical")
+    assert selection.coefficients["x"].shape == (2,)
+    with pytest.raises(ConfigurationError, match="predict is not for the families categorical and ordinal"):
+        selection.predict(table)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"prior": "flat"}, "prior must be one of jzs, unit-information, normal; got 'flat'"),
+        ({"family": "poisson", "prior": "jzs"}, "prior='jzs' is for the family gaussian; got poisson"),
+        ({"family": "normal"}, "family must be one of gaussian"),
+        ({"model_prior": "flat"}, "model_prior must be one of uniform, beta-binomial; got 'flat'"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"prior_scale": 0}, "prior_scale must be positive"),
+    ],
+)
+def test_mistakes_are_named(arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ev.select_terms(FULL, ATTITUDE, **arguments)
+
+
+def test_too_many_models_to_estimate_are_refused_with_their_time():
+    table = correlated(num_rows=40, num_terms=12)
+    with pytest.raises(
+        ConfigurationError, match=r"4,096 sub-models, whose evidences would take about 1\d min"
+    ):
+        ev.select_terms(right_hand_side(table), table, prior="normal")
+
+
+def correlated(num_rows, num_terms):
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal((num_rows, num_terms)) + 1.2 * generator.standard_normal((num_rows, 1))
+    y = x[:, :4] @ [0.5, 0.4, -0.3, 0.2] + 1.5 * generator.standard_normal(num_rows)
+    return {"y": y, **{f"x{place}": column for place, column in enumerate(x.T)}}
+
+
+def right_hand_side(table):
+    return "y ~ " + " + ".join(list(table)[1:])

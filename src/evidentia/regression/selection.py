@@ -1,222 +1,176 @@
-"""`select_terms`: all sub-models of a formula, and how probable each term is."""
+"""`select_terms`: the sub-models of a formula, and how probable each term is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.display import text
-from evidentia.errors import ConfigurationError, check_positive
-from evidentia.regression import g_prior
+from evidentia.errors import DiagnosticWarning, check_seed, warn
+from evidentia.regression.averages import Averages
+from evidentia.regression.estimated_models import estimated
 from evidentia.regression.exact import JZS_SCALE, sums_of
-from evidentia.regression.formula import evaluate, parse
+from evidentia.regression.families import family as family_of
+from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.g_prior import Sums
+from evidentia.regression.g_prior_models import fits_of, log_bayes_factors
+from evidentia.regression.model_search import search
+from evidentia.regression.model_space import MOST_LISTED, ModelSpace, model_space, well_formed
+from evidentia.regression.neighbours import Neighbours
+from evidentia.regression.regression import Regression
 from evidentia.regression.table import as_table
+from evidentia.regression.term_selection import TermSelection
 
-MOST_MODELS = 2**14
-MODEL_PRIORS = "uniform", "beta-binomial"
-SHOWN = 10
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TermSelection:
-    """Sub-models of a formula, the most probable first.
-
-    Attributes:
-        terms: of the formula, without the intercept.
-        included: whether each model has each term.
-        log_bayes_factor: of each model against that without terms, in nats.
-        prior_probability: of each model.
-        probability: of each model, given the data.
-        inclusion_probability: of each term: the sum over the models that have it.
-        prior_inclusion_probability: the same before the data.
-        coefficients: posterior means averaged over the models, by name, in the units of the table;
-            0 counts for models without the term.
-        num_observations: rows of the table that were used.
-
-    Example:
-        >>> selection = ev.select_terms("rating ~ complaints + learning", table)  # doctest: +SKIP
-        >>> selection.inclusion_probability["learning"]  # doctest: +SKIP
-        0.33
-    """
-
-    terms: tuple[str, ...]
-    included: Bool[ndarray, "models terms"]
-    log_bayes_factor: Float[ndarray, " models"]
-    prior_probability: Float[ndarray, " models"]
-    probability: Float[ndarray, " models"]
-    coefficients: dict[str, float]
-    num_observations: int
-    _frame: Frame
-
-    @property
-    def inclusion_probability(self) -> dict[str, float]:
-        """Of each term, given the data."""
-        return dict(zip(self.terms, (self.probability @ self.included).tolist(), strict=True))
-
-    @property
-    def prior_inclusion_probability(self) -> dict[str, float]:
-        """Of each term, before the data."""
-        return dict(zip(self.terms, (self.prior_probability @ self.included).tolist(), strict=True))
-
-    @property
-    def formulas(self) -> list[str]:
-        """Of the models, as `Regression` takes them."""
-        left, own = self._frame.formula.text.split("~")[0].strip(), self._frame.formula
-        offsets = tuple(f"offset({one})" for one in own.offsets)
-        chosen = [
-            tuple(term for term, is_in in zip(self.terms, row, strict=True) if is_in) for row in self.included
-        ]
-        return [f"{left} ~ {own.right_hand_side((*terms, *offsets))}" for terms in chosen]
-
-    def predict(self, table: Any) -> Float[ndarray, " rows"]:
-        """The mean of the response for the rows of a table, averaged over the models.
-
-        Raises:
-            DataError: missing columns or values, or categories that the first table did not have.
-        """
-        formula = self._frame.formula
-        needed = [name for name in formula.variables if name not in formula.response_variables]
-        given = as_table(table, needed, "error")
-        predicted = self._frame.design.columns(given) @ np.array(
-            [self.coefficients[n] for n in self._frame.names]
-        )
-        predicted += self.coefficients.get("Intercept", 0.0)
-        for one in formula.offsets:
-            predicted += evaluate(f"I({one})", given, formula).to_numpy(np.float64)
-        return predicted
-
-    def __repr__(self) -> str:
-        return text.table(*self._cells())
-
-    def _repr_html_(self) -> str:
-        return text.html_table(*self._cells())
-
-    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        header = ("model", "log Bayes factor", "probability")
-        rows = [
-            (formula, f"{factor:.2f}", text.probability(probability))
-            for formula, factor, probability in zip(
-                self.formulas[:SHOWN], self.log_bayes_factor, self.probability, strict=False
-            )
-        ]
-        if more := len(self.included) - SHOWN:
-            rows += [(f"… {more:,} more", "", "")] if more > 0 else []
-        terms = [
-            (f"P({term})", "", text.probability(value)) for term, value in self.inclusion_probability.items()
-        ]
-        return header, rows + terms
+TOO_UNCERTAIN = 0.05  # standard error of a term's probability, above which chains disagree
+BLOCK = 2**22  # numbers in the effects of some models
 
 
 def select_terms(
     formula: str,
     table: Any,
     *,
-    prior: str = "jzs",
+    family: str = "gaussian",
+    link: str | None = None,
+    prior: str | None = None,
     prior_scale: float | None = None,
     model_prior: str = "uniform",
     missing: str = "drop",
+    seed: int = 0,
 ) -> TermSelection:
-    """The probabilities of all sub-models of a normal regression, and of its terms.
+    """The probabilities of the sub-models of a regression, and of its terms.
 
-    A model with an interaction has its parts as well. The sums over the rows are made once, so
-    that a thousand models cost little more than one; each evidence is exact (see `Regression`).
+    A model with an interaction has its parts as well. For the family gaussian under `"jzs"` and
+    `"unit-information"` each evidence is exact. The sums over the rows are made once, so that a
+    thousand models cost little more than one; of more than 16,384 sub-models, those that a
+    weighted tempered Gibbs sampler visits are weighed, and terms have standard errors. Otherwise
+    each evidence is estimated by `SGAIS()`, of at most 256 sub-models.
 
     Args:
         formula: of the largest model; the intercept and offsets are in all.
         table: as for `Regression`.
-        prior: of the effects, `"jzs"` or `"unit-information"`.
-        prior_scale: of JZS; √2/4 if not given.
+        family: as for `Regression`.
+        link: as for `Regression`.
+        prior: as for `Regression`.
+        prior_scale: as for `Regression`.
         model_prior: `"uniform"` over the models, or `"beta-binomial"`: uniform over the number of
             terms, and over the models with this number (Scott and Berger 2010).
         missing: as for `Regression`; all models have the same rows.
+        seed: of a search and of estimates.
 
     Raises:
-        ConfigurationError: an invalid argument, or more than 16,384 models.
+        ConfigurationError: an invalid argument; more than 256 models to estimate.
         DataError: a table that cannot be used.
 
     Example:
         >>> ev.select_terms("rating ~ complaints + learning", table)  # doctest: +SKIP
+
+    Source: Zanella and Roberts (2019), Journal of the Royal Statistical Society B 81, 489.
     """
-    if prior not in ("jzs", "unit-information"):
-        raise ConfigurationError(f"prior must be 'jzs' or 'unit-information'; got {prior!r}.")
-    if model_prior not in MODEL_PRIORS:
-        raise ConfigurationError(
-            f"model_prior must be one of {', '.join(MODEL_PRIORS)}; got {model_prior!r}."
-        )
-    if prior_scale is not None:
-        check_positive("prior_scale", prior_scale)
-    scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
+    regression = Regression(formula, family, link, prior, prior_scale, missing=missing)
+    check_seed(seed)
     parsed = parse(formula)
-    included = well_formed(parsed.terms)
+    space = model_space(parsed.terms, model_prior)
     frame = frame_of(parsed, as_table(table, parsed.variables, missing))
-    sums = sums_of(frame)
-    places = [np.r_[frame.terms[term]] for term in parsed.terms]
-    factors, effects = np.zeros(len(included)), np.zeros((len(included), len(frame.names)))
-    for model, row in enumerate(included):
-        chosen = np.concatenate(
-            [np.zeros(0, int), *(one for one, is_in in zip(places, row, strict=True) if is_in)]
-        )
-        fit = g_prior.least_squares(sums, chosen)
-        factors[model] = g_prior.log_bayes_factor(sums, fit, scale)
-        effects[model, chosen] = fit.effects * g_prior.mean_shrinkage(sums, fit, scale)
-    weights = prior_over_models(included, model_prior)
-    log_joint = factors + np.log(weights)
-    probability = np.exp(log_joint - log_joint.max())
-    probability /= probability.sum()
-    order = np.argsort(-probability, kind="stable")
-    averaged = probability @ effects * sums.deviations[-1] / frame.deviations
-    coefficients = dict(zip(frame.names, averaged.tolist(), strict=True))
-    if parsed.has_intercept:
-        coefficients = {"Intercept": float(sums.means[-1] - averaged @ frame.means), **coefficients}
+    if not regression.is_exact:
+        found = estimated(regression, frame, space, int(seed))
+    else:
+        scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
+        is_listed = space.num_models <= MOST_LISTED
+        found = _listed(frame, space, scale) if is_listed else _searched(frame, space, scale, int(seed))
+    order = np.argsort(-found.probability, kind="stable")
     return TermSelection(
-        parsed.terms,
-        included[order],
-        factors[order],
-        weights[order],
-        probability[order],
-        coefficients,
-        frame.num_rows,
-        frame,
+        terms=space.terms,
+        included=found.included[order],
+        log_bayes_factor=found.log_bayes_factor[order],
+        log_bayes_factor_error=found.log_bayes_factor_error[order],
+        prior_probability=np.exp(space.log_prior[found.included[order].sum(axis=1)]),
+        probability=found.probability[order],
+        probability_error=found.probability_error[order],
+        inclusion_probability=_by_term(space, found.inclusion),
+        inclusion_probability_error=_by_term(space, found.inclusion_error),
+        prior_inclusion_probability=_by_term(space, space.prior_inclusion),
+        coefficients=found.coefficients,
+        num_observations=frame.num_rows,
+        num_models=space.num_models,
+        visited_probability=found.visited_probability,
+        _frame=frame,
+        _family=family_of(family, link),
+        _draws=found.draws,
     )
 
 
-def well_formed(terms: tuple[str, ...]) -> Bool[ndarray, "models terms"]:
-    """All sets of terms that have, with an interaction, those of the terms that are its parts.
-
-    Raises:
-        ConfigurationError: more than `MOST_MODELS`.
-
-    Example:
-        >>> well_formed(("a", "b", "a:b")).sum(axis=0).tolist()  # {}, a, b, a + b, a * b
-        [3, 3, 1]
-    """
-    parts = [frozenset(term.split(":")) for term in terms]
-    within = [[low for low, part in enumerate(parts) if part < whole] for whole in parts]
-    models: list[tuple[bool, ...]] = [()]
-    for lows in (within[term] for term in range(len(terms))):  # parts come before their interaction
-        models = [
-            (*row, choice)
-            for row in models
-            for choice in (False, True)
-            if not choice or all(row[i] for i in lows)
-        ]
-        if len(models) > MOST_MODELS:
-            raise ConfigurationError(
-                f"formula has more than {MOST_MODELS:,} sub-models; give select_terms fewer terms than these "
-                f"{len(terms)}, or compare single models by ev.compare."
-            )
-    return np.array(models, bool).reshape(len(models), len(terms))
+def _listed(frame: Frame, space: ModelSpace, scale: float | None) -> Averages:
+    """All models, each with its exact Bayes factor."""
+    sums = sums_of(frame)
+    included = well_formed(space.needs, MOST_LISTED)
+    assert included is not None
+    fits = fits_of(sums, included[:, _owners(frame)])
+    factors, shrinkages = log_bayes_factors(sums, fits, scale)
+    log_joint = factors + space.log_prior[included.sum(axis=1)]
+    probability = np.exp(log_joint - log_joint.max())
+    probability /= probability.sum()
+    coefficients = _coefficients(frame, sums, (probability * shrinkages) @ fits.effects)
+    none = np.zeros(len(included))
+    inclusion = probability @ included
+    return Averages(included, factors, none, probability, none, inclusion, 0 * inclusion, 1.0, *coefficients)
 
 
-def prior_over_models(included: Bool[ndarray, "models terms"], choice: str) -> Float[ndarray, " models"]:
-    """Prior probabilities of the models."""
-    if choice == "uniform":
-        return np.full(len(included), 1 / len(included))
-    sizes = included.sum(axis=1)
-    counts = np.bincount(sizes)
-    return 1 / counts[sizes] / np.count_nonzero(counts)
+def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -> Averages:
+    """The models that a search visits, with their exact Bayes factors."""
+    sums, owners = sums_of(frame), _owners(frame)
+    found = search(Neighbours(sums, scale, space, owners), space.needs, seed)
+    factors, effects = np.zeros(len(found.models)), np.zeros(len(owners))
+    size = max(BLOCK // max(len(owners), 1), 1)
+    for block in np.array_split(np.arange(len(factors)), -(-len(factors) // size)):
+        fits = fits_of(sums, found.models[block][:, owners])
+        factors[block], shrinkages = log_bayes_factors(sums, fits, scale)
+        effects += (found.weights[block] * shrinkages) @ fits.effects
+    log_joint = factors + space.log_prior[found.models.sum(axis=1)]
+    if found.inclusion_error.max() > TOO_UNCERTAIN:
+        worst = int(found.inclusion_error.argmax())
+        warn(
+            [
+                f"the chains of the search disagree: the probability of {space.terms[worst]} is "
+                f"{found.inclusion[worst]:.2f} with a standard error of {found.inclusion_error[worst]:.2f}. Give "
+                "select_terms fewer terms, or compare its results for several seeds."
+            ],
+            DiagnosticWarning,
+        )
+    return Averages(
+        found.models,
+        factors,
+        np.zeros(len(factors)),
+        np.exp(log_joint - found.log_normaliser),
+        np.full(len(factors), np.nan),
+        found.inclusion,
+        found.inclusion_error,
+        found.visited_probability,
+        *_coefficients(frame, sums, effects),
+    )
+
+
+def _owners(frame: Frame) -> ndarray:
+    """The place of the term of each column."""
+    owners = np.zeros(len(frame.names), int)
+    for place, term in enumerate(frame.formula.terms):
+        owners[frame.terms[term]] = place
+    return owners
+
+
+def _coefficients(
+    frame: Frame, sums: Sums, effects: Float[ndarray, " columns"]
+) -> tuple[dict[str, Any], Float[ndarray, "1 coefficients"]]:
+    """Averaged effects in the units of the table, by name and with the intercept as one row."""
+    averaged = effects * sums.deviations[-1] / frame.deviations
+    intercept = float(sums.means[-1] - averaged @ frame.means) if frame.formula.has_intercept else 0.0
+    coefficients = dict(zip(frame.names, averaged.tolist(), strict=True))
+    if frame.formula.has_intercept:
+        coefficients = {"Intercept": intercept, **coefficients}
+    return coefficients, np.append(intercept, averaged)[None]
+
+
+def _by_term(space: ModelSpace, values: ndarray) -> dict[str, float]:
+    return dict(zip(space.terms, values.tolist(), strict=True))
