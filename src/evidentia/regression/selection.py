@@ -80,7 +80,7 @@ def select_terms(
         scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
         is_listed = space.num_models <= MOST_LISTED
         found = _listed(frame, space, scale) if is_listed else _searched(frame, space, scale, int(seed))
-    order = np.argsort(-found.probability, kind="stable")
+    order = np.lexsort((-found.log_bayes_factor, -found.probability))  # of equal ones, the better first
     return TermSelection(
         terms=space.terms,
         included=found.included[order],

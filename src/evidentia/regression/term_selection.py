@@ -127,7 +127,7 @@ class TermSelection:
         rows = [
             (
                 formula,
-                text.with_error(factor, error) if error else f"{factor:.2f}",
+                text.with_error(factor, error),
                 text.probability(probability, spread or None),
             )
             for formula, factor, error, probability, spread in zip(
