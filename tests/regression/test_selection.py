@@ -163,8 +163,8 @@ def right_hand_side(table):
 
 
 def test_models_of_no_probability_are_in_the_order_of_their_evidence():
-    x = np.arange(200.0)
-    table = {"y": 3 * x + np.tile([-1, 1], 100), "x": x, "z": np.sqrt(x), "w": np.tile([1, -1, -1, 1], 50)}
+    x = np.arange(800.0)
+    table = {"y": 3 * x + np.tile([-1, 1], 400), "x": x, "z": np.sqrt(x), "w": np.tile([1, -1, -1, 1], 200)}
     selection = ev.select_terms("y ~ x + z + w", table)
     assert (np.diff(selection.log_bayes_factor[selection.probability == 0]) <= 0).all()
     assert (selection.probability == 0).sum() > 2
