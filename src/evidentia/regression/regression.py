@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,15 +15,19 @@ import numpyro.distributions as dist
 from evidentia.errors import ConfigurationError, check_positive
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
+from evidentia.regression.compact import Layout, arrays_of, layout_of
 from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.response import respond
-from evidentia.regression.table import as_table
+from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.units import in_table_units
 from evidentia.result import Evidence
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PRIORS = "jzs", "unit-information", "normal"
 
@@ -121,45 +125,60 @@ class Regression:
         """
         started = time.perf_counter()
         parsed = parse(self.formula)
-        frame = frame_of(parsed, as_table(data, parsed.variables, self.missing))
+        table = rows_of(data, parsed.variables, self.missing)
         if not self.is_exact:
-            return self._estimated(frame, run)
+            table = table.in_memory() if isinstance(table, Streamed) else table
+            return self._estimated(frame_of(parsed, table), table, run)
         if method is not None:
             raise ConfigurationError(
                 f"method must be left out for {self.formula!r}: under prior={self.prior or 'jzs'!r} its evidence is an "
                 "exact integral. With prior='normal' any method can be used."
             )
         scale = None if self.prior == "unit-information" else self.prior_scale or JZS_SCALE
-        return evidence_of(frame, scale, seed, started)
+        return evidence_of(frame_of(parsed, table), scale, seed, started)
 
-    def _estimated(self, frame: Frame, run: Callable[[Model, Any], Evidence]) -> Evidence:
-        law = family(self.family, self.link)
-        offset = np.zeros(()) if frame.offset is None else frame.offset
-        response = respond(frame.response, frame.trials, offset, law, frame.formula.response)
+    def _estimated(self, frame: Frame, table: DataFrame, run: Callable[[Model, Any], Evidence]) -> Evidence:
+        law, offset = family(self.family, self.link), frame.offset(table)
+        trials = None if frame.trials is None else frame.trials.values(table).to_numpy()
+        response = respond(
+            frame.response.values(table),
+            trials,
+            np.zeros(()) if offset is None else offset,
+            law,
+            frame.formula.response,
+        )
         priors = priors_of(
             law, response, frame, self.priors, self.prior or "normal", self.prior_scale or WIDTH
         )
-        arrays = dict(response.arrays)
-        if frame.names:
-            arrays["x"] = frame.columns.astype(np.float32)
-        if frame.offset is not None:
+        layout = layout_of(frame, table)
+        arrays = {**response.arrays, **arrays_of(layout, frame, table)}
+        if offset is not None:
             arrays["offset"] = (offset / response.scale).astype(np.float32)
-        model = Model(priors, log_likelihood_of(law, frame.names, self.priors), name=self.formula)
+        model = Model(priors, log_likelihood_of(law, frame.names, layout, self.priors), name=self.formula)
         return in_table_units(run(model, arrays), frame, response, law)
 
 
-def log_likelihood_of(law: Family, names: tuple[str, ...], replaced: Mapping[str, Any]) -> LogLikelihood:
+def log_likelihood_of(
+    law: Family, names: tuple[str, ...], layout: Layout, replaced: Mapping[str, Any]
+) -> LogLikelihood:
     """The pointwise log-likelihood; effects with replaced priors are parameters of their own."""
     free = np.array([place for place, name in enumerate(names) if name not in replaced], int)
     own = {name: place for place, name in enumerate(names) if name in replaced}
 
+    def effects_of(params: Mapping[str, Any]) -> jax.Array:
+        if not own:
+            return params["effects"]
+        effects = jnp.zeros(len(names))
+        if len(free):
+            effects = effects.at[free].set(params["effects"])
+        for name, place in own.items():
+            effects = effects.at[place].set(params[name])
+        return effects
+
     def log_likelihood(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
         predictor = params.get("Intercept", jnp.zeros(()))[None]  # (1,), or (1, categories - 1)
-        if len(free):
-            x = batch["x"][:, free] if own else batch["x"]
-            predictor = predictor + x @ params["effects"].T
-        for name, place in own.items():
-            predictor = predictor + batch["x"][:, place] * params[name]
+        if names:
+            predictor = predictor + layout.predictor(effects_of(params), batch)
         if "offset" in batch:
             predictor = predictor + batch["offset"]
         rows = next(iter(batch.values())).shape[:1]

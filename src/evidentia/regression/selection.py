@@ -15,6 +15,7 @@ from evidentia.regression import g_prior
 from evidentia.regression.exact import JZS_SCALE, sums_of
 from evidentia.regression.formula import evaluate, parse
 from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.streamed import rows_of
 from evidentia.regression.table import as_table
 
 MOST_MODELS = 2**14
@@ -153,7 +154,7 @@ def select_terms(
     scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
     parsed = parse(formula)
     included = well_formed(parsed.terms)
-    frame = frame_of(parsed, as_table(table, parsed.variables, missing))
+    frame = frame_of(parsed, rows_of(table, parsed.variables, missing))
     sums = sums_of(frame)
     places = [np.r_[frame.terms[term]] for term in parsed.terms]
     factors, effects = np.zeros(len(included)), np.zeros((len(included), len(frame.names)))
