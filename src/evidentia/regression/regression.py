@@ -162,7 +162,7 @@ def log_likelihood_of(
     law: Family, names: tuple[str, ...], layout: Layout, replaced: Mapping[str, Any]
 ) -> LogLikelihood:
     """The pointwise log-likelihood; effects with replaced priors are parameters of their own."""
-    free = np.array([place for place, name in enumerate(names) if name not in replaced], int)
+    free = np.array([place for place, name in enumerate(names) if name not in replaced], np.int32)
     own = {name: place for place, name in enumerate(names) if name in replaced}
 
     def effects_of(params: Mapping[str, Any]) -> jax.Array:
