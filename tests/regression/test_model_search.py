@@ -9,6 +9,7 @@ from evidentia.regression import g_prior, model_search, selection
 from evidentia.regression.exact import JZS_SCALE
 from evidentia.regression.g_prior_models import fits_of, log_bayes_factors
 from evidentia.regression.model_space import model_space, well_formed
+from evidentia.regression.moments import moments_of
 from evidentia.regression.neighbours import Neighbours
 from tests.regression.test_selection import correlated, right_hand_side
 
@@ -74,7 +75,8 @@ def test_neighbours_have_the_posterior_of_their_own_fits(num_rows, scale):
     """Also with more columns than rows; the table of Bayes factors holds 1e-4 nats."""
     x = np.random.default_rng(0).standard_normal((num_rows, 12))
     y = x[:, 0] + np.random.default_rng(1).standard_normal(num_rows)
-    sums, space = g_prior.sums_of(x, y, True), model_space(tuple("abcdefghij"), "beta-binomial")
+    sums = g_prior.sums_of(moments_of(np.column_stack([x, y])), True)
+    space = model_space(tuple("abcdefghij"), "beta-binomial")
     owners = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 9])
     neighbours = Neighbours(sums, scale, space, owners)
     for seed in range(20):

@@ -9,7 +9,7 @@ the information of a row and XᵀX i / n = L Lᵀ, the columns are X L⁻ᵀ and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,14 +25,18 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.posterior.rows import Window
 from evidentia.regression.averages import Averages
+from evidentia.regression.compact import Layout, arrays_of
 from evidentia.regression.families import Family, family
 from evidentia.regression.frame import Frame
 from evidentia.regression.model_space import ModelSpace, well_formed
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.regression import Regression, log_likelihood_of
-from evidentia.regression.response import Response, respond
+from evidentia.regression.response import Response, response_of
 from evidentia.regression.units import posterior_of
 from evidentia.weights import model_probabilities, normalise
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MOST_ESTIMATED = 256
 SECONDS, SECONDS_PER_VALUE = 0.2, 5e-7  # of a model, and for each value of its columns, on two cores
@@ -49,7 +53,9 @@ class OneModel(NamedTuple):
     signs: Mapping[str, str]
 
 
-def estimated(regression: Regression, frame: Frame, space: ModelSpace, seed: int) -> Averages:
+def estimated(
+    regression: Regression, frame: Frame, table: DataFrame, space: ModelSpace, seed: int
+) -> Averages:
     """The evidences of all sub-models by `SGAIS()`, and averages over them.
 
     Raises:
@@ -58,14 +64,14 @@ def estimated(regression: Regression, frame: Frame, space: ModelSpace, seed: int
     """
     included = well_formed(space.needs, MOST_ESTIMATED)
     if included is None:
-        seconds = space.num_models * (SECONDS + SECONDS_PER_VALUE * frame.columns.size)
+        seconds = space.num_models * (SECONDS + SECONDS_PER_VALUE * frame.num_rows * len(frame.names))
         raise ConfigurationError(
             f"formula has {space.num_models:,.6g} sub-models, whose evidences would take about {text.duration(seconds)} to "
             f"estimate; at most {MOST_ESTIMATED} are estimated. Give select_terms fewer terms; or, for the family "
             "gaussian, prior='jzs', whose evidence is exact."
         )
     law = family(regression.family, regression.link)
-    models = _evidences(regression, law, frame, included, seed)
+    models = _evidences(regression, law, frame, table, included, seed)
     log_evidence = np.array([one.log_evidence for one in models])
     errors = np.array([one.standard_error for one in models])
     _warn(models, regression)
@@ -92,25 +98,31 @@ def estimated(regression: Regression, frame: Frame, space: ModelSpace, seed: int
 
 
 def _evidences(
-    regression: Regression, law: Family, frame: Frame, included: Bool[ndarray, "models terms"], seed: int
+    regression: Regression,
+    law: Family,
+    frame: Frame,
+    table: DataFrame,
+    included: Bool[ndarray, "models terms"],
+    seed: int,
 ) -> list[OneModel]:
     """One bound model, run with the columns of each sub-model."""
-    offset = np.zeros(()) if frame.offset is None else frame.offset
-    response = respond(frame.response, frame.trials, offset, law, frame.formula.response)
+    response, offset = response_of(frame, table, law), frame.offset(table)
     choice, width = regression.prior or "normal", regression.prior_scale or WIDTH
     priors = priors_of(law, response, frame, {}, choice, width)
     if choice == "unit-information" and frame.names:
         priors["effects"] = dist.Normal(0.0, 1.0).expand((len(frame.names),)).to_event(1)
-    model = Model(priors, log_likelihood_of(law, frame.names, {}), name=frame.formula.text)
-    arrays = dict(response.arrays)
-    if frame.offset is not None:
-        arrays["offset"] = (frame.offset / response.scale).astype(np.float32)
+    layout = Layout(tuple(range(len(frame.names))), ())  # zeros need columns of their own
+    model = Model(priors, log_likelihood_of(law, frame.names, layout, {}), name=frame.formula.text)
+    arrays = {**response.arrays, **arrays_of(layout, frame, table)}
+    columns = arrays.get("x")
+    if offset is not None:
+        arrays["offset"] = (offset / response.scale).astype(np.float32)
     bound: BoundModel | None = None
     found, key = [], jax.random.key(seed)
     for place in np.argsort(-included.sum(axis=1), kind="stable"):  # the largest first: all is checked on it
         root = _root(frame, included[place], choice, response)
-        if frame.names:
-            arrays["x"] = (frame.columns @ root).astype(np.float32)
+        if columns is not None:
+            arrays["x"] = columns @ root.astype(np.float32)
         rows = shuffled(as_arrays(arrays), seed)
         bound = bound or model.bind(rows)
         found.append(_run(bound, rows, jax.random.fold_in(key, int(place)), frame, response, law, root))
@@ -129,10 +141,9 @@ def _root(
     root = np.zeros((len(frame.names), len(frame.names)))
     root[places, places] = 1.0
     if choice == "unit-information" and len(places):
-        own = frame.columns[:, places]
         assert response.information is not None  # `priors_of` refuses others
         try:
-            lower = np.linalg.cholesky(own.T @ own / len(own) * response.information)
+            lower = np.linalg.cholesky(frame.correlations[np.ix_(places, places)] * response.information)
         except np.linalg.LinAlgError:
             raise DataError(
                 f"prior='unit-information' needs more rows than columns; {frame.num_rows} rows are used, and the formula "

@@ -115,16 +115,10 @@ def sums_of(frame: Frame) -> g_prior.Sums:
     Raises:
         DataError: the response is not numeric.
     """
-    from pandas.api import types
-
-    response = frame.response
-    if not types.is_numeric_dtype(response) or types.is_bool_dtype(response):
-        seen = ", ".join(map(repr, response.unique()[:3].tolist()))
+    if len(frame.moments.means) == len(frame.names):
         raise DataError(
-            f"the response {frame.formula.response} must hold numbers for the family gaussian; it has {seen}. For two "
-            "categories use family='bernoulli', for more 'categorical' or 'ordinal'."
+            f"the response {frame.formula.response} must hold numbers for the family gaussian; it has "
+            f"{', '.join(map(repr, frame.seen))}. For two categories use family='bernoulli', for more 'categorical' or "
+            "'ordinal'."
         )
-    values = response.to_numpy(np.float64)
-    if frame.offset is not None:
-        values = values - frame.offset
-    return g_prior.sums_of(frame.columns, values, frame.formula.has_intercept)
+    return g_prior.sums_of(frame.moments, frame.formula.has_intercept)

@@ -22,6 +22,7 @@ from numpy import ndarray
 from scipy.special import gammaln, logsumexp
 
 from evidentia.errors import DataError
+from evidentia.regression.moments import Moments
 
 LOG_G = np.linspace(
     -30.0, 80.0, 11_001
@@ -60,23 +61,16 @@ class Fit(NamedTuple):
     rank: int
 
 
-def sums_of(
-    columns: Float[ndarray, "rows p"], response: Float[ndarray, " rows"], has_intercept: bool
-) -> Sums:
-    """Accumulate the sums in float64.
+def sums_of(moments: Moments, has_intercept: bool) -> Sums:
+    """The sums, of the moments of the columns and, last, the response.
 
     Raises:
         DataError: the response is constant.
     """
-    rows = np.column_stack([columns, response])
-    means = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
-    rows -= means
-    deviations = np.sqrt(np.einsum("ij,ij->j", rows, rows) / len(rows))
-    deviations[deviations <= 1e-12 * np.abs(means)] = 0
-    if not deviations[-1] > 0:
+    used = moments if has_intercept else moments.about_zero
+    if used.deviations[-1] <= 1e-12 * abs(used.means[-1]):
         raise DataError("the response is constant: there is nothing to explain.")
-    rows /= np.where(deviations > 0, deviations, 1)
-    return Sums(len(rows), rows.T @ rows / len(rows), means, deviations, has_intercept)
+    return Sums(used.num_rows, used.correlations, used.means, used.deviations, has_intercept)
 
 
 def least_squares(sums: Sums, chosen: ndarray) -> Fit:

@@ -36,7 +36,7 @@ def priors_of(
     Args:
         family: the law of the response.
         response: in units of the model.
-        frame: the columns.
+        frame: the columns' names, deviations and correlations.
         replaced: priors of the user by name, in the units of the table.
         choice: of the effects: "normal" or "unit-information".
         width: the deviation of the normal prior.
@@ -59,7 +59,7 @@ def priors_of(
         )
     free = [place for place, name in enumerate(names) if name not in replaced]
     if free:
-        priors["effects"] = _effects(frame.columns[:, free], response, choice, width, sizes)
+        priors["effects"] = _effects(frame.correlations[np.ix_(free, free)], response, choice, width, sizes)
     for name, deviation in zip(names, deviations, strict=True):
         if name in replaced:
             priors[name] = _scaled(replaced, name, float(deviation) / response.scale)
@@ -70,13 +70,15 @@ def priors_of(
     return priors
 
 
-def _effects(columns: ndarray, response: Response, choice: str, width: float, sizes: tuple[int, ...]) -> Any:
-    count = columns.shape[1]
+def _effects(
+    correlations: ndarray, response: Response, choice: str, width: float, sizes: tuple[int, ...]
+) -> Any:
+    count = len(correlations)
     if choice == "normal":
         return dist.Normal(0.0, width).expand((*sizes, count)).to_event(1 + len(sizes))
     if response.information is None:
         raise ConfigurationError("prior='unit-information' is not known for this family; use prior='normal'.")
-    precision = columns.T @ columns / len(columns) * response.information
+    precision = correlations * response.information
     return dist.MultivariateNormal(np.zeros(count, np.float32), precision_matrix=precision.astype(np.float32))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,16 +16,19 @@ from numpy import ndarray
 from evidentia.errors import ConfigurationError, check_positive, warn
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
+from evidentia.regression.compact import Layout, arrays_of, layout_of
 from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
-from evidentia.regression.observations import fingerprints_of
 from evidentia.regression.priors import WIDTH, priors_of
-from evidentia.regression.response import respond
-from evidentia.regression.table import as_table
+from evidentia.regression.response import response_of
+from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.units import in_table_units
 from evidentia.result import Evidence
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PRIORS = "jzs", "unit-information", "normal"
 SEPARATED = (
@@ -127,33 +130,32 @@ class Regression:
         """
         started = time.perf_counter()
         parsed = parse(self.formula)
-        table = as_table(data, parsed.variables, self.missing)
-        frame = frame_of(parsed, table)
-        known = fingerprints_of(parsed, table, frame.response)
+        table = rows_of(data, parsed.variables, self.missing)
         if not self.is_exact:
-            found = self._estimated(frame, run)
-            return replace(found, fingerprints=known if found.completed else {})
+            table = table.in_memory() if isinstance(table, Streamed) else table
+            frame = frame_of(parsed, table)
+            found = self._estimated(frame, table, run)
+            return replace(found, fingerprints=frame.fingerprints if found.completed else {})
         if method is not None:
             raise ConfigurationError(
                 f"method must be left out for {self.formula!r}: under prior={self.prior or 'jzs'!r} its evidence is an "
                 "exact integral. With prior='normal' any method can be used."
             )
         scale = None if self.prior == "unit-information" else self.prior_scale or JZS_SCALE
-        return replace(evidence_of(frame, scale, seed, started), fingerprints=known)
+        frame = frame_of(parsed, table)
+        return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
 
-    def _estimated(self, frame: Frame, run: Callable[[Model, Any], Evidence]) -> Evidence:
-        law = family(self.family, self.link)
-        offset = np.zeros(()) if frame.offset is None else frame.offset
-        response = respond(frame.response, frame.trials, offset, law, frame.formula.response)
+    def _estimated(self, frame: Frame, table: DataFrame, run: Callable[[Model, Any], Evidence]) -> Evidence:
+        law, offset = family(self.family, self.link), frame.offset(table)
+        response = response_of(frame, table, law)
         priors = priors_of(
             law, response, frame, self.priors, self.prior or "normal", self.prior_scale or WIDTH
         )
-        arrays = dict(response.arrays)
-        if frame.names:
-            arrays["x"] = frame.columns.astype(np.float32)
-        if frame.offset is not None:
+        layout = layout_of(frame, table)
+        arrays = {**response.arrays, **arrays_of(layout, frame, table)}
+        if offset is not None:
             arrays["offset"] = (offset / response.scale).astype(np.float32)
-        model = Model(priors, log_likelihood_of(law, frame.names, self.priors), name=self.formula)
+        model = Model(priors, log_likelihood_of(law, frame.names, layout, self.priors), name=self.formula)
         evidence = run(model, arrays)
         if law.kind in CATEGORIES and is_separated(model, evidence, arrays):
             warn([SEPARATED.format(self.formula)])
@@ -170,18 +172,27 @@ def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]
     return bool(np.min(model.log_likelihood(mean, dict(arrays))) > np.log(0.5))
 
 
-def log_likelihood_of(law: Family, names: tuple[str, ...], replaced: Mapping[str, Any]) -> LogLikelihood:
+def log_likelihood_of(
+    law: Family, names: tuple[str, ...], layout: Layout, replaced: Mapping[str, Any]
+) -> LogLikelihood:
     """The pointwise log-likelihood; effects with replaced priors are parameters of their own."""
-    free = np.array([place for place, name in enumerate(names) if name not in replaced], int)
+    free = np.array([place for place, name in enumerate(names) if name not in replaced], np.int32)
     own = {name: place for place, name in enumerate(names) if name in replaced}
+
+    def effects_of(params: Mapping[str, Any]) -> jax.Array:
+        if not own:
+            return params["effects"]
+        effects = jnp.zeros(len(names))
+        if len(free):
+            effects = effects.at[free].set(params["effects"])
+        for name, place in own.items():
+            effects = effects.at[place].set(params[name])
+        return effects
 
     def log_likelihood(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
         predictor = params.get("Intercept", jnp.zeros(()))[None]  # (1,), or (1, categories - 1)
-        if len(free):
-            x = batch["x"][:, free] if own else batch["x"]
-            predictor = predictor + x @ params["effects"].T
-        for name, place in own.items():
-            predictor = predictor + batch["x"][:, place] * params[name]
+        if names:
+            predictor = predictor + layout.predictor(effects_of(params), batch)
         if "offset" in batch:
             predictor = predictor + batch["offset"]
         rows = next(iter(batch.values())).shape[:1]

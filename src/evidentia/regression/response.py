@@ -12,7 +12,9 @@ from evidentia.errors import DataError
 from evidentia.regression.families import CATEGORIES, Family
 
 if TYPE_CHECKING:
-    from pandas import Series
+    from pandas import DataFrame, Series
+
+    from evidentia.regression.frame import Frame
 
 MOST_LEVELS = 1000
 
@@ -36,6 +38,14 @@ class Response(NamedTuple):
     log_jacobian: float = 0.0
     levels: tuple[Any, ...] = ()
     information: float | None = None
+
+
+def response_of(frame: Frame, table: DataFrame, law: Family) -> Response:
+    """The response of a formula for the rows of a table, as `respond` prepares it."""
+    trials = None if frame.trials is None else frame.trials.values(table).to_numpy()
+    offset = frame.offset(table)
+    values = frame.response.values(table)
+    return respond(values, trials, np.zeros(()) if offset is None else offset, law, frame.formula.response)
 
 
 def respond(column: Series, trials: ndarray | None, offset: ndarray, family: Family, name: str) -> Response:

@@ -21,7 +21,7 @@ from evidentia.regression.model_search import search
 from evidentia.regression.model_space import MOST_LISTED, ModelSpace, model_space, well_formed
 from evidentia.regression.neighbours import Neighbours
 from evidentia.regression.regression import Regression
-from evidentia.regression.table import as_table
+from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.term_selection import TermSelection
 
 TOO_UNCERTAIN = 0.05  # standard error of a term's probability, above which chains disagree
@@ -73,9 +73,11 @@ def select_terms(
     check_seed(seed)
     parsed = parse(formula)
     space = model_space(parsed.terms, model_prior)
-    frame = frame_of(parsed, as_table(table, parsed.variables, missing))
+    rows = rows_of(table, parsed.variables, missing)
+    frame = frame_of(parsed, rows)
     if not regression.is_exact:
-        found = estimated(regression, frame, space, int(seed))
+        rows = rows.in_memory() if isinstance(rows, Streamed) else rows
+        found = estimated(regression, frame, rows, space, int(seed))
     else:
         scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
         is_listed = space.num_models <= MOST_LISTED

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from evidentia.data.files import near_columns
 from evidentia.data.fingerprint import as_text, sum_of_hashes
 from evidentia.errors import ConfigurationError, DataError, warn
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 MISSING = "drop", "error"
 
@@ -32,8 +33,7 @@ def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
     """
     import pandas as pd
 
-    if missing not in MISSING:
-        raise ConfigurationError(f"missing must be 'drop' or 'error'; got {missing!r}.")
+    check_missing(missing)
     names = _names_of(data)
     for column in columns:
         if column not in names:
@@ -59,20 +59,32 @@ def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
     if not len(table):
         raise DataError("the table has no rows without missing values in the columns used.")
     for name in columns:
-        _check_column(name, table[name])
+        check_column(name, table[name])
+        table[name] = _as_categories(name, table[name])
     return table
 
 
-def fingerprint(table: DataFrame) -> str:
-    """Of the rows in any order; categories count by their place in sorted order."""
-    from pandas import factorize
-    from pandas.api import types
+def check_missing(missing: Any) -> None:
+    """Raise ConfigurationError unless `missing` is "drop" or "error"."""
+    if missing not in MISSING:
+        raise ConfigurationError(f"missing must be 'drop' or 'error'; got {missing!r}.")
 
-    columns = [
-        column.to_numpy(np.float64) if types.is_numeric_dtype(column) else factorize(column, sort=True)[0]
-        for _, column in table.items()
-    ]
-    return as_text(sum_of_hashes(np.column_stack(columns)))
+
+def fingerprint(table: DataFrame) -> str:
+    """Of the rows in any order; categories count by their place."""
+    return as_text(hash_of(table))
+
+
+def hash_of(table: DataFrame) -> int:
+    """The sum of the rows' hashes, which adds up over parts with the same categories."""
+    return sum_of_hashes(np.column_stack([_numbers(column) for _, column in table.items()]))
+
+
+def _numbers(column: Series) -> ndarray:
+    from pandas import CategoricalDtype
+
+    is_category = isinstance(column.dtype, CategoricalDtype)
+    return (column.cat.codes if is_category else column).to_numpy(np.float64)
 
 
 def _names_of(data: Any) -> list[str]:
@@ -92,7 +104,8 @@ def _column(data: Any, name: str) -> Any:
     return column.to_pandas() if hasattr(column, "to_pandas") else getattr(column, "array", column)
 
 
-def _check_column(name: str, column: Any) -> None:
+def check_column(name: str, column: Any) -> None:
+    """Raise DataError for dates, durations and infinite numbers."""
     from pandas.api import types
 
     if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
@@ -103,16 +116,32 @@ def _check_column(name: str, column: Any) -> None:
         infinite = np.isinf(column.to_numpy(np.float64))
         if infinite.any():
             raise DataError(
-                f"column {name!r} is infinite in {infinite.sum():,} rows (the first is row {infinite.argmax()})."
+                f"column {name!r} is infinite in {infinite.sum():,} rows (the first is row {column.index[infinite.argmax()]})."
             )
-    elif not isinstance(column.dtype, types.CategoricalDtype) and _looks_numeric(column):
+
+
+def check_text(name: str, column: Series) -> None:
+    """Raise DataError for text that looks like numbers."""
+    if _looks_numeric(column):
         raise DataError(
             f"column {name!r} holds text that looks like numbers, such as {column.iloc[0]!r}. Convert it to numbers; or, if "
             "these are names of categories, to a pandas Categorical."
         )
 
 
-def _looks_numeric(column: Any) -> bool:
+def _as_categories(name: str, column: Any) -> Series:
+    """Text as a Categorical, which holds integers; Categoricals without unused categories."""
+    from pandas.api import types
+
+    if isinstance(column.dtype, types.CategoricalDtype):
+        return column.cat.remove_unused_categories()
+    if types.is_numeric_dtype(column):
+        return column
+    check_text(name, column)
+    return column.astype("category") if types.infer_dtype(column, skipna=False) == "string" else column
+
+
+def _looks_numeric(column: Series) -> bool:
     try:
         column.iloc[:1000].astype(float)
     except (ValueError, TypeError):

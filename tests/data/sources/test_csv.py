@@ -186,7 +186,7 @@ def test_a_followed_file_in_another_encoding(tmp_path, grows):
 )
 def test_text_that_is_not_utf_8(tmp_path, content, columns, message):
     with pytest.raises(DataError, match=message):
-        read_csv(text(tmp_path, content), columns)
+        read_csv(text(tmp_path, content), columns).batches()
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -39,10 +39,17 @@ class Selection:
     Attributes:
         arrays: maps each array to its column (a vector) or its columns (a matrix).
         integers: names of the integer columns; all others are real.
+        unusable: why the columns cannot be read as numbers; "" if they can.
     """
 
     arrays: dict[str, str | tuple[str, ...]]
     integers: frozenset[str]
+    unusable: str = ""
+
+    def check(self) -> None:
+        """Raise DataError unless all columns are numeric."""
+        if self.unusable:
+            raise DataError(self.unusable)
 
     @property
     def names(self) -> list[str]:
@@ -106,11 +113,13 @@ def select(
     """Select columns and check them against the schemas of all tables, given with file names.
 
     A column is integer if it is integer or boolean in every table, unless `types` overrides it.
-    Errors quote text from `first_rows`.
+    Errors quote text from `first_rows`. If no columns are named, those without numbers are an
+    error of `Selection.check` only: a regression by formula reads other columns than these.
 
     Raises:
         ConfigurationError: invalid columns or types.
-        DataError: a column that is missing from a table or holds no numbers.
+        DataError: a column that is missing from a table or, if columns are named, holds no
+            numbers.
     """
     first = tables[0][1].names
     arrays = _arrays(columns(list(first)) if callable(columns) else columns, first)
@@ -125,10 +134,15 @@ def select(
         kinds = {name: _value_type(schema.field(name).type) for name in names}
         problems = [problem for name, kind in kinds.items() if (problem := _problem(name, kind, first_rows))]
         if problems:
-            raise DataError(
-                f"{where} has columns that cannot be used: {'; '.join(problems)}. Encode text as numbers, or leave "
-                "these columns out of columns=."
+            selection = Selection(
+                arrays,
+                frozenset(),
+                f"{where} has columns that cannot be used: {'; '.join(problems)}. Encode text as numbers, or leave these "
+                "columns out of columns=.",
             )
+            if columns is not None:
+                selection.check()
+            return selection
         integers -= {
             name
             for name, kind in kinds.items()

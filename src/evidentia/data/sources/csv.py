@@ -5,7 +5,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from evidentia.data.sources.columns import (
     Piece,
     Selection,
     Types,
+    check_unique,
     converted,
     select,
 )
@@ -53,6 +54,7 @@ class CsvSource:
     def batches(self, skip: int = 0) -> Iterator[Batch]:
         """Parse all rows and yield those after the first `skip`. Raises like `Source`."""
         check_count("skip", skip, 0)
+        self.selection.check()
         rows = converted(self.pieces(), self.selection, self.missing, skip, may_stop=self.follow)
         return rows if self.follow else read_ahead(rows)  # a thread could wait for new lines forever
 
@@ -63,6 +65,30 @@ class CsvSource:
         """
         # All numbers are read as real, whatever a block suggests; integers are checked afterwards.
         types = {name: pa.bool_() if name in self.booleans else pa.float64() for name in self.selection.names}
+        return self._pieces_of(types)
+
+    def pieces_of(self, names: Sequence[str]) -> Generator[Piece, None, None]:
+        """Yield these columns of all rows, of text as well as of numbers.
+
+        A column holds text if it does in the first four megabytes of the first file; an empty
+        field or NA is a missing value in it.
+
+        Raises:
+            DataError: a file without one of the columns, or as raised by `pieces`.
+        """
+        path = self.paths[0]
+        schema = _first_rows(path, self.encoding).schema
+        check_unique(path, names, schema.names)
+        check_names(path, names, schema.names)
+        found = {name: schema.field(name).type for name in names}
+        if undecodable := [name for name, kind in found.items() if pa.types.is_binary(kind)]:
+            raise DataError(f"{path} is not UTF-8 text in column {undecodable[0]!r}. {NOT_UTF_8}.")
+        numbers = {
+            name: kind for name, kind in found.items() if pa.types.is_integer(kind) or pa.types.is_null(kind)
+        }
+        return self._pieces_of({**found, **dict.fromkeys(numbers, pa.float64())})
+
+    def _pieces_of(self, types: dict[str, pa.DataType]) -> Generator[Piece, None, None]:
         for path in self.paths:
             row = 0
             with reading(path, ".csv"), path.open("rb") as file:
@@ -153,17 +179,22 @@ def read_csv(
         )
     for path in found:
         check_content(path, ".csv")
-    with reading(found[0], ".csv"), found[0].open("rb") as file:
-        header, block = _header(file), file.read(BLOCK_SIZE)
-    if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
-        block = block[: block.rfind(b"\n") + 1]
-    table = _Lines(found[0], header, encoding).parsed(block)
+    table = _first_rows(found[0], encoding, follow)
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
         with reading(path, ".csv"), path.open("rb") as file:
             check_names(path, selection.names, _Lines(path, _header(file), encoding).parsed().column_names)
     return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, encoding)
+
+
+def _first_rows(path: Path, encoding: str, follow: bool = False) -> pa.Table:
+    """The first four megabytes of lines, with the types that they suggest."""
+    with reading(path, ".csv"), path.open("rb") as file:
+        header, block = _header(file), file.read(BLOCK_SIZE)
+    if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
+        block = block[: block.rfind(b"\n") + 1]
+    return _Lines(path, header, encoding).parsed(block)
 
 
 def _header(file: io.BufferedReader) -> bytes:
@@ -207,7 +238,9 @@ class _Lines:
         text = self._in_utf_8(block)
         # Use one thread, so that errors give the row.
         read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
-        convert = arrow_csv.ConvertOptions(include_columns=list(types or ()), column_types=types)
+        convert = arrow_csv.ConvertOptions(
+            include_columns=list(types or ()), column_types=types, strings_can_be_null=True
+        )
         try:
             table = arrow_csv.read_csv(io.BytesIO(text), read_options=read, convert_options=convert)
             list(table.column_names)  # decodes them

@@ -103,7 +103,9 @@ def read_ipc(
         reader = pa.ipc.open_stream(remembering := _Remembering(stream))
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(name, "at its beginning", error) from error
-    return IpcSource(reader, remembering, name, select(columns, [(name, reader.schema)], types), missing)
+    selection = select(columns, [(name, reader.schema)], types)
+    selection.check()
+    return IpcSource(reader, remembering, name, selection, missing)
 
 
 def _unreadable(name: str, where: str, error: Exception) -> DataError:

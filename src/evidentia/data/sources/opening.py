@@ -66,9 +66,11 @@ def open_source(
         names = ", ".join(map(str, found[:5]))
         raise DataError(f"the names of data files must all end in .csv, or all in .parquet; got {names}.")
     if kinds == {".csv"}:
-        return read_csv(
+        source = read_csv(
             found, columns, missing=missing, types=types, follow=follow, stop=stop, encoding=encoding
         )
+        source.selection.check()
+        return source
     if follow:
         raise ConfigurationError("only a CSV file can be followed; Parquet files do not grow.")
     if recodes:
@@ -81,4 +83,6 @@ def open_source(
             raise DataError(
                 f"{shown}: a Parquet file needs a name that is UTF-8 text. Rename the file or its folder."
             )
-    return read_parquet(found, columns, missing=missing, types=types)
+    source = read_parquet(found, columns, missing=missing, types=types)
+    source.selection.check()
+    return source

@@ -1,6 +1,6 @@
 """Parquet files and partitioned datasets, read by row group on a thread."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +9,18 @@ import pyarrow.dataset as arrow_dataset
 import pyarrow.parquet as arrow_parquet
 
 from evidentia.data.batches import Batch
-from evidentia.data.files import check_content, reading
+from evidentia.data.files import check_content, check_names, reading
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing, too_short
-from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
+from evidentia.data.sources.columns import (
+    Columns,
+    Piece,
+    Selection,
+    Types,
+    check_unique,
+    converted,
+    select,
+)
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import DataError, check_count
 
@@ -48,34 +56,46 @@ class ParquetSource:
         Raises like `Source`.
         """
         check_count("skip", skip, 0)
+        self.selection.check()
         if skip > self.num_rows:
             raise too_short(skip, self.num_rows)
         return read_ahead(converted(self.pieces(skip), self.selection, self.missing))
 
     def pieces(self, skip: int = 0) -> Generator[Piece, None, None]:
         """Yield the rows after the first `skip` as Arrow tables."""
+        return self.pieces_of(self.selection.names, skip)
+
+    def pieces_of(self, names: Sequence[str], skip: int = 0) -> Generator[Piece, None, None]:
+        """Yield these columns of the rows after the first `skip`, of text as well as of numbers.
+
+        Raises:
+            DataError: a file without one of the columns, or as raised by `batches`.
+        """
         for part in self.parts:
             if skip < part.num_rows:
                 with reading(part.path, ".parquet"):
-                    yield from self._pieces_of(part, skip)
+                    yield from self._pieces_of(part, names, skip)
             skip = max(0, skip - part.num_rows)
 
-    def _pieces_of(self, part: Part, skip: int) -> Iterator[Piece]:
-        constant = {name: value for name, value in part.folders if name in self.selection.names}
-        names = [name for name in self.selection.names if name not in constant]
+    def _pieces_of(self, part: Part, names: Sequence[str], skip: int) -> Iterator[Piece]:
+        constant = {name: value for name, value in part.folders if name in names}
+        stored = [name for name in names if name not in constant]
         with arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file:
             if file.metadata.num_rows != part.num_rows:
                 raise DataError(
                     f"{part.path} has {file.metadata.num_rows:,} rows but had {part.num_rows:,} when the source was "
                     "created. Create the source again."
                 )
+            known = [*file.schema_arrow.names, *(name for name, _ in part.folders)]
+            check_unique(part.path, names, known)
+            check_names(part.path, names, known)
             group, row = 0, 0
             while row + file.metadata.row_group(group).num_rows <= skip:
                 row += file.metadata.row_group(group).num_rows
                 group += 1
             groups = range(group, file.num_row_groups)
-            size = max(1024, VALUES_AT_ONCE // max(1, len(names)))
-            for table in file.iter_batches(size, row_groups=groups, columns=names, use_threads=False):
+            size = max(1024, VALUES_AT_ONCE // max(1, len(stored)))
+            for table in file.iter_batches(size, row_groups=groups, columns=stored, use_threads=False):
                 first = max(row, skip)
                 if first < row + table.num_rows:
                     yield Piece(_with_constants(table.slice(first - row), constant), str(part.path), first)
@@ -98,7 +118,8 @@ def read_parquet(
         columns: the columns to read. A mapping from the names of the model's arrays to a column
             name, for a vector (rows,), or to a list of names, for a matrix (rows, columns). A
             sequence of names gives one vector each; all columns if not given. Or a function of the
-            list of all names that returns one of these.
+            list of all names that returns one of these. A `Regression` needs none of this: it
+            reads the columns that its formula names, of text as well.
         missing: what to do with rows that have a missing value (null or NaN) in one of these
             columns: "error", or "drop" to drop and count them (`Batch.num_dropped`).
         types: `int` or `float` by name, for columns whose stored type is wrong, such as labels
@@ -111,8 +132,9 @@ def read_parquet(
 
     Raises:
         DataError: a file that is missing or not Parquet, or a column that is missing or not
-            numeric. While reading: missing values (how many, the first row), infinite values,
-            values beyond 32 bits; a file that becomes unreadable.
+            numeric (if no columns are named, when reading begins). While reading: missing values
+            (how many, the first row), infinite values, values beyond 32 bits; a file that becomes
+            unreadable.
         ConfigurationError: an invalid argument.
 
     Example:
