@@ -92,10 +92,10 @@ def test_other_families_have_the_evidence_of_each_regression(family, link):
     assert selection.inclusion_probability["x"] > 0.9 > selection.inclusion_probability["z"]
     evidences = {
         one: ev.estimate(ev.Regression(one, family=family, link=link), table, seed=1)
-        for one in ("y ~ 1", "y ~ 1 + x")
+        for one in ("y ~ 1", "y ~ x")
     }
     comparison = ev.compare(evidences)
-    place = selection.formulas.index("y ~ 1 + x")
+    place = selection.formulas.index("y ~ x")
     error = np.hypot(selection.log_bayes_factor_error[place], comparison.log_bayes_factor_error[1])
     found = selection.log_bayes_factor[place]
     assert 0 < error < 0.05 and abs(found + comparison.log_bayes_factor[1]) < 4 * error
@@ -111,7 +111,7 @@ def test_the_unit_information_prior_is_that_of_each_sub_model():
     choice = {"family": "poisson", "prior": "unit-information"}
     selection = ev.select_terms("y ~ x + z", table, **choice)
     one, null = (ev.estimate(ev.Regression(f, **choice), table) for f in ("y ~ z", "y ~ 1"))
-    place = selection.formulas.index("y ~ 1 + z")
+    place = selection.formulas.index("y ~ z")
     error = np.hypot(
         np.hypot(one.standard_error, null.standard_error), selection.log_bayes_factor_error[place]
     )
