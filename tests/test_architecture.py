@@ -23,6 +23,7 @@ LAYERS = (
     {"result"},
     {"online", "comparison", "regression", "sensitivity"},
     {"estimation", "bounds", "monitor", "latent", "report"},
+    {"fleet"},
     {"__init__"},
     {"cli"},
     {"__main__"},
