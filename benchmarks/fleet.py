@@ -3,9 +3,10 @@
     python benchmarks/fleet.py                  # some minutes
     python benchmarks/fleet.py --series 1000    # fewer
 
-Prints tasks per second of a loop over `evidentia.estimate` (a sample of the series, after a warm-up)
-and of `evidentia.estimate_many`, the ratio, seconds of compilation, the share of tasks that left
-their batch, and the root mean square difference of the two in units of their joint standard errors.
+Prints tasks per second of a loop over `evidentia.estimate` (a sample of the series, after a
+warm-up) and of `evidentia.estimate_many`, the ratio, seconds of compilation, the share of tasks
+that left their batch, and the root mean square difference of the two in units of their joint
+standard errors.
 Wanted: a ratio of at least 20, and a difference of about one.
 """
 
@@ -111,8 +112,8 @@ def main() -> None:
         for name, evidence in record.evidences.items():
             num_tasks += 1
             reasons[evidence.diagnostics.get("reason", "batched")] += 1
-            if record.name < NUM_SAMPLED:
-                other = expected[record.name][name]
+            if int(record.name) < NUM_SAMPLED:
+                other = expected[int(record.name)][name]
                 joint = math.hypot(evidence.standard_error, other.standard_error)
                 differences.append((evidence.log_evidence - other.log_evidence) / joint)
     speed = num_tasks / (time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""The folder of a fleet: what is there is skipped, other models are refused, a kill costs little."""
+"""The folder of a fleet: what is there is skipped, other models are refused."""
 
 import numpy as np
 import pyarrow.parquet as pq

@@ -142,7 +142,7 @@ def _mode(lanes: Lanes, own: ndarray) -> Top | str:
         away = lanes.position[lane] - lanes.position[best]
         if away @ precision @ away > 1 and mass - max(masses) > MIN_LOG_MASS:
             return "several modes were found"
-    stuck = [lane for lane in own if not lanes.is_done[lane]]
+    stuck = [lane for lane in own if not lanes.is_done[lane] or (lanes.is_top[lane] and lane not in tops)]
     if any(not lanes.height[lane] < lanes.height[best] + MIN_LOG_MASS for lane in stuck):
         return "a search for modes did not converge"
     return Top(lanes.position[best], precision, float(lanes.height[best]))
@@ -189,7 +189,10 @@ def _sums(model, positions, rows, mask) -> Float[ndarray, "datasets draws"]:
 def _sum_likelihoods(model, positions, rows, mask):
     def one_dataset(each):
         positions, batch, mask = each
-        one = lambda position: jnp.sum(model.log_likelihood(position, batch), where=mask)
+
+        def one(position):
+            return jnp.sum(model.log_likelihood(position, batch), where=mask)
+
         return jax.vmap(one)(positions)
 
     # One data set after the other: its draws fit the processor's cache, those of all do not

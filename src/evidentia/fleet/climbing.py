@@ -51,7 +51,8 @@ class Lanes(NamedTuple):
 def expander(model: BoundModel, rows: Any, mask: Any) -> Expand:
     """Height, gradient and Hessian of log-posteriors at positions, each for a data set by index.
 
-    `rows` are arrays (datasets, rows, ...); `mask` (datasets, rows) is False where a row is padding.
+    `rows` are arrays (datasets, rows, ...); `mask` (datasets, rows) is False where a row is
+    padding.
     """
     with in_float64():
         wide = jax.tree.map(
@@ -66,7 +67,8 @@ def expander(model: BoundModel, rows: Any, mask: Any) -> Expand:
             with in_float64():
                 block = _expand(model, positions[chosen], index[chosen], wide, mask)
                 found.append([np.asarray(part) for part in block])
-        return tuple(np.concatenate(parts)[: len(positions)] for parts in zip(*found, strict=True))
+        value, gradient, hessian = map(np.concatenate, zip(*found, strict=True))
+        return value[: len(positions)], gradient[: len(positions)], hessian[: len(positions)]
 
     return expand
 
@@ -94,14 +96,14 @@ def climb(expand: Expand, starts: Float[ndarray, "lanes parameters"], index: Int
     position, count = np.array(starts, np.float64), len(starts)
     height, gradient, hessian = (np.array(part) for part in expand(position, index))
     step, distance = _steps(gradient, hessian)
-    share = np.ones(count)
-    is_top = np.isfinite(height) & (distance < TOLERANCE)
-    is_lost = ~np.isfinite(height) | ~np.isfinite(distance)
-    is_near = np.zeros(count, bool)
+    share: Any = np.ones(count)
+    is_top: Any = np.isfinite(height) & (distance < TOLERANCE)
+    is_lost: Any = ~np.isfinite(height) | ~np.isfinite(distance)
+    is_near: Any = np.zeros(count, bool)
     first = np.full(int(index.max(initial=0)) + 1, -1)  # the first mode of each data set
     for _ in range(MAX_STEPS):
-        for lane in np.flatnonzero(is_top):
-            first[index[lane]] = lane if first[index[lane]] < 0 else first[index[lane]]
+        for lane in np.flatnonzero(is_top & (first[index] < 0)):
+            first[index[lane]] = lane
         is_near |= ~is_top & ~is_lost & _is_near(position, -hessian, first[index])
         lanes = np.flatnonzero(~(is_top | is_lost | is_near))
         if not len(lanes):
@@ -125,7 +127,7 @@ def _steps(
     gradient: Float[ndarray, "lanes parameters"], hessian: Float[ndarray, "lanes parameters parameters"]
 ) -> tuple[Float[ndarray, "lanes parameters"], Float[ndarray, " lanes"]]:
     """Newton's steps, and the squared distances to the mode; NaN if a derivative is not finite."""
-    is_finite = np.isfinite(hessian).all((1, 2)) & np.isfinite(gradient).all(1)
+    is_finite: Any = np.isfinite(hessian).all((1, 2)) & np.isfinite(gradient).all(1)
     safe = np.where(is_finite[:, None, None], hessian, -np.eye(hessian.shape[1]))
     values, vectors = np.linalg.eigh(-safe)
     sizes = np.abs(values)

@@ -74,13 +74,13 @@ class FleetFolder:
             self._lock.release()
 
     def settle(self, name: str, value: str) -> None:
-        """Check a setting that becomes known only with the data, or write it down if it is new."""
+        """Check a setting that becomes known with the data; write it down if it is new."""
         if name not in self._settings:
             self._settings[name] = value
             self._check()
 
     def find(self, name: str | int, data: str, models: tuple[str, ...]) -> FleetRecord | None:
-        """The record of a data set with this fingerprint, if it has every model; otherwise None."""
+        """The record of a data set with this fingerprint; None unless it has all models."""
         rows = {model: self._rows.get((str(name), model)) for model in models}
         if not all(row is not None and row["data"] == data for row in rows.values()):
             return None
@@ -88,7 +88,7 @@ class FleetFolder:
         return record_of(name, found)
 
     def keep(self, record: FleetRecord, data: str) -> None:
-        """Add a record; errors that are not about model or data are left out, to be tried again."""
+        """Add a record; errors not about model or data are left out and tried again."""
         for model, evidence in record.evidences.items():
             self._pending.append(_row(record.name, data, model, evidence))
         for model, error in record.errors.items():
@@ -114,7 +114,7 @@ class FleetFolder:
         self._num_parts += 1
 
     def _check(self) -> None:
-        """Compare settings with those of the manifest, and write the manifest if there are more."""
+        """Compare settings with those of the manifest; write a new one if there are more."""
         manifest = self.path / MANIFEST
         try:
             found = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.exists() else {}
@@ -166,7 +166,7 @@ def fingerprint(data: Any) -> str:
     if all(isinstance(leaf, np.ndarray) for leaf in leaves):
         digest.update(repr((structure, [(leaf.shape, str(leaf.dtype)) for leaf in leaves])).encode())
         for leaf in leaves:
-            digest.update(np.ascontiguousarray(leaf))
+            digest.update(np.ascontiguousarray(leaf).tobytes())
     else:
         digest.update(pickle.dumps(data))
     return digest.hexdigest()

@@ -145,6 +145,7 @@ def _run_model(name, model: Model, datasets, rows, mask, seed) -> list[Outcome]:
         if error is not None or isinstance(weighted, str):
             outcomes.append(error or Alone(str(weighted)))
             continue
+        own = {key: value[which] for key, value in params.items()}
         outcomes.append(
             FleetEvidence(
                 model.name,
@@ -153,11 +154,7 @@ def _run_model(name, model: Model, datasets, rows, mask, seed) -> list[Outcome]:
                 _num_rows(dataset.data),
                 seeds[which],
                 seconds,
-                **summarised(
-                    {key: value[which] for key, value in params.items()},
-                    weighted.log_weights,
-                    seeds[which],
-                ),
+                *summarised(own, weighted.log_weights, seeds[which]),
                 diagnostics={"way": "batched", **weighted.diagnostics},
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -107,10 +107,18 @@ class FleetRecord:
         return f"FleetRecord({self.name!r}, {', '.join([*found, *failed])})"
 
 
+class Posterior(NamedTuple):
+    """Three attributes of a `FleetEvidence`."""
+
+    mean: dict[str, ndarray]
+    deviation: dict[str, ndarray]
+    draws: dict[str, ndarray]
+
+
 def summarised(
     posterior: Mapping[str, ndarray], log_weights: Float[ndarray, " particles"], seed: int
-) -> dict[str, dict[str, ndarray]]:
-    """`mean`, `deviation` and `posterior` of a `FleetEvidence`, from weighted particles.
+) -> Posterior:
+    """Means, deviations and equally weighted draws of weighted particles.
 
     The draws are resampled systematically on the host, in a tenth of the time that a call of a
     compiled program takes. Their order is random.
@@ -120,13 +128,13 @@ def summarised(
     places = (generator.random() + np.arange(NUM_DRAWS)) / NUM_DRAWS
     chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
     chosen = generator.permutation(chosen)
-    found: dict[str, dict[str, ndarray]] = {"mean": {}, "deviation": {}, "posterior": {}}
+    found = Posterior({}, {}, {})
     for name, values in posterior.items():
         wide = np.asarray(values, np.float64)
         mean = np.tensordot(share, wide, 1)
-        found["mean"][name] = mean
-        found["deviation"][name] = np.sqrt(np.tensordot(share, (wide - mean) ** 2, 1))
-        found["posterior"][name] = np.asarray(values, np.float32)[chosen]
+        found.mean[name] = mean
+        found.deviation[name] = np.sqrt(np.tensordot(share, (wide - mean) ** 2, 1))
+        found.draws[name] = np.asarray(values, np.float32)[chosen]
     return found
 
 
@@ -140,7 +148,7 @@ def from_evidence(evidence: Evidence, seconds: float, reason: str) -> FleetEvide
         evidence.num_observations,
         evidence.seed,
         seconds,
-        **summarised(evidence.posterior, evidence.log_weights, evidence.seed),
+        *summarised(evidence.posterior, evidence.log_weights, evidence.seed),
         diagnostics={**ways, "method": type(evidence.method).__name__, **_known(evidence.diagnostics)},
         signs=dict(evidence.signs),
         response=evidence.response,

@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def most_open(self) -> int:
-        """Data sets that are read and not yet yielded: two batches for each processor, at least."""
+        """Most data sets that are read and not yet yielded: two batches per processor."""
         return BATCH * 2 * max(2, os.cpu_count() or 1)
 
 

@@ -124,7 +124,7 @@ class Model:
         return f"Model({self.name!r})"
 
     def __reduce__(self):
-        """Pickled as it was written, without what tracing found; a NumPyro model by its function."""
+        """Pickled as it was written, without what tracing found."""
         if self._is_numpyro:
             return _from_numpyro, (self.prior, self.name, self.exchangeable)
         return Model, tuple(getattr(self, each.name) for each in fields(self) if each.init)
