@@ -24,6 +24,7 @@ LAYERS = (
     {"result"},
     {"online", "comparison", "regression", "sensitivity"},
     {"estimation", "bounds", "monitor", "latent", "report"},
+    {"fleet"},
     {"__init__"},
     {"cli"},
     {"__main__"},

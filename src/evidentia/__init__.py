@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
         linear_schedule,
         sigmoid_schedule,
     )
+    from evidentia.fleet import FleetEvidence, FleetRecord, FleetUpdate, estimate_many
     from evidentia.model import Model
     from evidentia.model import built_in as models
     from evidentia.monitor.average import AverageUpdate, ModelAverage
@@ -80,6 +81,7 @@ _NAMES = {  # where the others are defined
         *("AIS", "SGAIS", "SMC", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"),
         *("OnlineNestedSampling", "PriorSampling", "Sequential", "linear_schedule", "sigmoid_schedule"),
     ),
+    "fleet": ("FleetEvidence", "FleetRecord", "FleetUpdate", "estimate_many"),
     "model": ("Model",),
     "monitor.average": ("AverageUpdate", "ModelAverage"),
     "monitor.change": ("Change", "ChangeDetector", "ChangeReport"),

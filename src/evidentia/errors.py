@@ -8,12 +8,15 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
+_is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
 
 
 class EvidentiaError(Exception):
@@ -67,12 +70,27 @@ class DiagnosticWarning(EvidenceWarning):
 
 
 def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> None:
-    """Issue warnings that point to the calling line outside evidentia."""
+    """Issue warnings that point to the calling line outside evidentia; none inside `quietly`."""
+    if _is_quiet.get():
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     for message in messages:
         warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Within it, `warn` issues nothing in this thread: the signs in a result say the same.
+
+    Python's own filters are global: changed by two threads at once, they would stay changed.
+    """
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
 
 
 def attempt(what: str, function: Callable[[], Any]) -> Any:

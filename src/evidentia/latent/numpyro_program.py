@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from numpyro import handlers
 
 from evidentia.errors import ModelError
-from evidentia.model.program import bijector, log_prob, trace_at
+from evidentia.model.program import bijector, log_prob, run_traced, trace_at
 
 Values = dict[str, Any]
 Data = Mapping[str, Any] | None
@@ -52,7 +52,7 @@ class NumpyroProgram:
             )
         values = {**theta, **(x or {})}
         program = handlers.substitute(handlers.seed(self.function, 0), data=values)
-        trace = handlers.trace(program).get_trace(**(data or {}))
+        trace = run_traced(program, data or {})
         if unknown := [name for name in values if name not in trace]:
             raise ModelError(f"the function has no site {', '.join(unknown)}; it has {', '.join(trace)}.")
         free = {name: bijector(trace[name]).inv(jnp.asarray(value)) for name, value in values.items()}

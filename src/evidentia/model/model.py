@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import jax
@@ -123,6 +123,12 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.name!r})"
 
+    def __reduce__(self):
+        """Pickled as it was written, without what tracing found."""
+        if self._is_numpyro:
+            return _from_numpyro, (self.prior, self.name, self.exchangeable)
+        return Model, tuple(getattr(self, each.name) for each in fields(self) if each.init)
+
     @property
     def _is_numpyro(self) -> bool:
         is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
@@ -159,3 +165,7 @@ class Model:
         ):
             checks.check_parameters_used(densities, few)
         return bound
+
+
+def _from_numpyro(function: Program, name: str, exchangeable: tuple[str, ...]) -> Model:
+    return Model.from_numpyro(function, name=name, exchangeable=exchangeable)

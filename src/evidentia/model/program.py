@@ -10,6 +10,7 @@ With T NumPyro's bijector from the real numbers to the support of a site,
 """
 
 import operator
+import threading
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
@@ -48,7 +49,19 @@ class Site(NamedTuple):
         return position[self.start : self.stop].reshape(self.unconstrained_shape)
 
 
+_running = threading.RLock()  # of all programs, as one may call another
+
 # --- Any program ---------------------------------------------------------------------------------
+
+
+def run_traced(program: Program, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """NumPyro's trace of a program.
+
+    All threads share NumPyro's stack of handlers: two programs at once would be in each other's
+    traces. Compiled programs do not come here.
+    """
+    with _running:
+        return handlers.trace(program).get_trace(**data)
 
 
 def trace_at(
@@ -64,7 +77,7 @@ def trace_at(
         name = message["name"]
         return bijector(message)(free[name]) if name in free else None
 
-    trace = handlers.trace(handlers.substitute(program, substitute_fn=constrained)).get_trace(**data)
+    trace = run_traced(handlers.substitute(program, substitute_fn=constrained), data)
     log_dets = {
         name: jnp.sum(bijector(trace[name]).log_abs_det_jacobian(value, trace[name]["value"]))
         for name, value in free.items()
@@ -150,7 +163,7 @@ class Densities(NamedTuple):
         A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes
         ±87 instead of infinity.
         """
-        trace = handlers.trace(handlers.seed(self.prior, key)).get_trace(**self.rows)
+        trace = run_traced(handlers.seed(self.prior, key), self.rows)
         return _flat(trace, self.sites, {name: trace[name]["value"] for name in self.sites})
 
     def place(
@@ -192,7 +205,7 @@ def pointwise(function: Program) -> LogLikelihood:
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
     """NumPyro's trace of a program with sites at constrained values."""
-    return handlers.trace(handlers.substitute(program, data=params)).get_trace(**rows)
+    return run_traced(handlers.substitute(program, data=params), rows)
 
 
 def _flat(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:

@@ -13,7 +13,7 @@ from numpyro.distributions import biject_to
 from numpyro.primitives import Messenger
 
 from evidentia.errors import ModelError, attempt
-from evidentia.model.program import Program, Site, bijector, log_prob
+from evidentia.model.program import Program, Site, bijector, log_prob, run_traced
 
 Rows = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
 
     def run(key, rows):
         checked = _Checked(handlers.seed(program, key))
-        for name, message in handlers.trace(checked).get_trace(**rows).items():
+        for name, message in run_traced(checked, rows).items():
             if message["type"] == "sample":
                 statements[name] = _statement(message)
 

@@ -17,7 +17,7 @@ from numpyro import handlers
 from numpyro.primitives import Messenger
 
 from evidentia.model.model import Model
-from evidentia.model.program import Densities, Program, trace_of
+from evidentia.model.program import Densities, Program, run_traced, trace_of
 
 # The parameter of a distribution that its width is proportional to, or inversely proportional to.
 SCALES = {
@@ -112,7 +112,7 @@ def parameters_with_width(densities: Densities) -> tuple[str, ...]:
     """The parameters whose priors have a width and depend on no other parameter."""
 
     def prior_at(seed: int) -> Mapping[str, Any]:
-        return handlers.trace(handlers.seed(densities.prior, seed)).get_trace(**densities.rows)
+        return run_traced(handlers.seed(densities.prior, seed), densities.rows)
 
     first, second = prior_at(0), prior_at(1)
 

@@ -1,0 +1,224 @@
+"""The folder of a fleet: finished records as Parquet parts, one row per task, to resume from.
+
+A part is written to a new file, synced and renamed, so a killed process leaves whole parts only
+and loses the seconds since the last one. `manifest.json` has what a resumed fleet must share: the
+seed, the method and the models, by the hash of what they compute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+import jax
+import numpy as np
+
+import evidentia.errors as known_errors
+from evidentia.errors import CheckpointError, EvidentiaError
+from evidentia.fleet.record import FleetEvidence, FleetRecord
+
+FORMAT = 1
+MANIFEST, LOCK = "manifest.json", "lock"
+MAX_ROWS, MAX_SECONDS = 3000, 5.0  # pending in memory before a part is written
+SCALARS = ("model_name", "log_evidence", "standard_error", "num_observations", "seed", "seconds")
+TEXTS = ("mean", "deviation", "diagnostics", "signs")  # JSON
+
+
+class FleetFolder:
+    """Context manager for the folder of a fleet, locked for this process.
+
+    Args:
+        path: created if missing.
+        settings: what must be the same when a fleet is resumed, by the argument's name.
+
+    Raises:
+        CheckpointError: the folder belongs to a fleet with other settings, is in use, is damaged,
+            or cannot be written to.
+    """
+
+    def __init__(self, path: str | Path, settings: Mapping[str, str]):
+        self.path = Path(path).expanduser()
+        self._settings = dict(settings)
+        self._rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self._pending: list[dict[str, Any]] = []
+        self._num_parts, self._written = 0, time.monotonic()
+
+    def __enter__(self) -> FleetFolder:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = filelock.FileLock(self.path / LOCK)
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout as error:
+            raise CheckpointError(f"folder {self.path} is in use by another process.") from error
+        except OSError as error:
+            raise CheckpointError(f"folder {self.path} cannot be written to ({error.strerror}).") from error
+        try:
+            self._check()
+            self._read()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.flush()
+        finally:
+            self._lock.release()
+
+    def settle(self, name: str, value: str) -> None:
+        """Check a setting that becomes known with the data; write it down if it is new."""
+        if name not in self._settings:
+            self._settings[name] = value
+            self._check()
+
+    def find(self, name: str | int, data: str, models: tuple[str, ...]) -> FleetRecord | None:
+        """The record of a data set with this fingerprint; None unless it has all models."""
+        rows = {model: self._rows.get((str(name), model)) for model in models}
+        if not all(row is not None and row["data"] == data for row in rows.values()):
+            return None
+        found = {model: _outcome(row) for model, row in rows.items() if row is not None}
+        return record_of(name, found)
+
+    def keep(self, record: FleetRecord, data: str) -> None:
+        """Add a record; errors not about model or data are left out and tried again."""
+        for model, evidence in record.evidences.items():
+            self._pending.append(_row(record.name, data, model, evidence))
+        for model, error in record.errors.items():
+            if isinstance(error, EvidentiaError):
+                self._pending.append(_row(record.name, data, model, error))
+        if len(self._pending) >= MAX_ROWS or time.monotonic() - self._written > MAX_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending as a new part."""
+        if not self._pending:
+            return
+        import pyarrow as pa  # slow to import
+        import pyarrow.parquet as pq
+
+        target = self.path / f"part-{self._num_parts:06d}.parquet"
+        try:
+            pq.write_table(pa.Table.from_pylist(self._pending, _schema()), target.with_suffix(".new"))
+            _rename(target.with_suffix(".new"), target)
+        except OSError as error:
+            raise CheckpointError(f"folder {self.path} cannot be written to: {error}") from error
+        self._pending, self._written = [], time.monotonic()
+        self._num_parts += 1
+
+    def _check(self) -> None:
+        """Compare settings with those of the manifest; write a new one if there are more."""
+        manifest = self.path / MANIFEST
+        try:
+            found = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.exists() else {}
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{manifest} is damaged: {error}") from error
+        for name, value in self._settings.items():
+            if (before := found.get(name, value)) != value:
+                what = f"is {value}, and was {before}," if len(before) < 200 else "was another"
+                raise CheckpointError(
+                    f"{name} {what} in the fleet of folder {self.path}. Use another folder, or the same models, method and seed."
+                )
+        if found.keys() >= self._settings.keys():
+            return
+        text = json.dumps({"format": FORMAT, "settings": {**found, **self._settings}}, indent=1)
+        try:
+            manifest.with_suffix(".new").write_text(text, encoding="utf-8")
+            _rename(manifest.with_suffix(".new"), manifest)
+        except OSError as error:
+            raise CheckpointError(f"folder {self.path} cannot be written to: {error}") from error
+
+    def _read(self) -> None:
+        import pyarrow.parquet as pq  # slow to import
+
+        parts = sorted(self.path.glob("part-*.parquet"))
+        for part in parts:
+            try:
+                rows = pq.read_table(part, schema=_schema()).to_pylist()
+            except Exception as error:  # pyarrow has many
+                raise CheckpointError(
+                    f"{part} is damaged: {error}. Remove it to compute its tasks anew."
+                ) from error
+            self._rows.update({(row["name"], row["model"]): row for row in rows})
+        self._num_parts = 1 + int(parts[-1].stem.removeprefix("part-")) if parts else 0
+
+
+def record_of(name: str | int, outcomes: Mapping[str, FleetEvidence | Exception]) -> FleetRecord:
+    """The record of a data set from the outcomes of all models."""
+    return FleetRecord(
+        name,
+        {model: each for model, each in outcomes.items() if not isinstance(each, Exception)},
+        {model: each for model, each in outcomes.items() if isinstance(each, Exception)},
+    )
+
+
+def fingerprint(data: Any) -> str:
+    """A hash of a data set: of arrays by their values, of tables by their pickled form."""
+    digest = hashlib.blake2b(digest_size=16)
+    leaves, structure = jax.tree.flatten(data)
+    if all(isinstance(leaf, np.ndarray) for leaf in leaves):
+        digest.update(repr((structure, [(leaf.shape, str(leaf.dtype)) for leaf in leaves])).encode())
+        for leaf in leaves:
+            digest.update(np.ascontiguousarray(leaf).tobytes())
+    else:
+        digest.update(pickle.dumps(data))
+    return digest.hexdigest()
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    text, number, count = pa.string(), pa.float64(), pa.int64()
+    scalars = zip(SCALARS, (text, number, number, count, count, number), strict=True)
+    texts = [(name, text) for name in (*TEXTS, "response", "constant", "error", "message")]
+    keys = [("name", text), ("data", text), ("model", text)]
+    return pa.schema([*keys, *scalars, *texts, ("draws", pa.binary())])
+
+
+def _row(name: str | int, data: str, model: str, outcome: FleetEvidence | Exception) -> dict[str, Any]:
+    keys = {"name": str(name), "data": data, "model": model}
+    if isinstance(outcome, Exception):
+        return {**keys, "error": type(outcome).__name__, "message": str(outcome)}
+    arrays = {
+        part: {name: np.asarray(value).tolist() for name, value in getattr(outcome, part).items()}
+        for part in ("mean", "deviation")
+    }
+    texts = {**arrays, "diagnostics": dict(outcome.diagnostics), "signs": dict(outcome.signs)}
+    draws = [np.asarray(value, np.float32).tobytes() for value in outcome.posterior.values()]
+    return {
+        **keys,
+        **{name: getattr(outcome, name) for name in (*SCALARS, "response", "constant")},
+        **{name: json.dumps(value) for name, value in texts.items()},
+        "draws": b"".join(draws),
+    }
+
+
+def _outcome(row: Mapping[str, Any]) -> FleetEvidence | Exception:
+    if row["error"] is not None:
+        return getattr(known_errors, row["error"], EvidentiaError)(row["message"])
+    texts = {name: json.loads(row[name]) for name in TEXTS}
+    arrays = {
+        part: {name: np.array(value) for name, value in texts[part].items()} for part in ("mean", "deviation")
+    }
+    columns = sum(value.size for value in arrays["mean"].values())
+    flat, start, posterior = np.frombuffer(row["draws"], np.float32), 0, {}
+    count = len(flat) // columns if columns else 0
+    for name, value in arrays["mean"].items():
+        posterior[name] = flat[start : start + count * value.size].reshape(count, *value.shape)
+        start += count * value.size
+    kept = {name: row[name] for name in (*SCALARS, "response", "constant")}
+    rest = {"diagnostics": texts["diagnostics"], "signs": texts["signs"]}
+    return FleetEvidence(**kept, **arrays, **rest, posterior=posterior)
+
+
+def _rename(new: Path, target: Path) -> None:
+    with open(new, "rb") as file:
+        os.fsync(file.fileno())
+    new.replace(target)
