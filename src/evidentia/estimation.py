@@ -13,11 +13,13 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+from jax.sharding import NamedSharding
 
 from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
-from evidentia.data.batches import recut
+from evidentia.data.batches import all_rows, recut
 from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.data.read_ahead import read_ahead
+from evidentia.data.sharded import check_sharding, in_place, placed, sharding_of
 from evidentia.data.source import Source
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import (
@@ -33,6 +35,7 @@ from evidentia.errors import (
     check_seed,
     warn,
 )
+from evidentia.evidence.laplace import Laplace
 from evidentia.evidence.method import Estimate, Method, Snapshot
 from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
@@ -42,11 +45,13 @@ from evidentia.model.width import Change, with_width
 from evidentia.online.online import Online
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.posterior.rows import Window
+from evidentia.posterior.spreading import spread_window
 from evidentia.result import Evidence, make_evidence
 from evidentia.trajectory import trajectory_of
 
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
+ON_MANY_DEVICES = SGAIS, Laplace  # the methods for rows that are spread over devices
 
 
 @runtime_checkable
@@ -68,6 +73,7 @@ def estimate(
     seed: int = 0,
     target_standard_error: float | None = None,
     in_order: bool = False,
+    sharding: NamedSharding | None = None,
     progress: bool | Callable[[Update], None] = False,
 ) -> Evidence:
     """Estimate the log evidence log p(data) of a model, in nats.
@@ -87,6 +93,10 @@ def estimate(
             are used in a random order, which depends on the seed and the number of rows alone: in
             sorted data the posterior moves far whenever new values begin, which costs accuracy. A
             source is always read in order.
+        sharding: spreads the rows over the devices of its mesh, for `SGAIS` and `Laplace`. In
+            several processes (`jax.distributed`) `data` are the rows of this process, and all
+            processes make the same call. A source is read into memory. JAX arrays that are spread
+            over devices already need no `sharding`.
         progress: True for a bar on standard error, or a function that is called with an `Update`
             after each chunk, or after each step of a method that uses all rows at once.
 
@@ -97,7 +107,7 @@ def estimate(
 
     Raises:
         DataError, ModelError: data or a model that cannot be used, and what is needed instead.
-        ConfigurationError: an invalid method, seed or target.
+        ConfigurationError: an invalid method, seed, target or sharding.
         EstimationError: the log-likelihood is NaN at a particle, or -inf at all particles. If an
             error occurs halfway, also in the data of a source, its `evidence` is the result for
             the rows before.
@@ -108,12 +118,21 @@ def estimate(
     """
     if isinstance(model, Question):
         check_seed(seed)
+        if sharding is not None:
+            raise ConfigurationError(
+                "sharding needs an evidentia.Model with arrays; got a Regression with a table."
+            )
         options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
         return model.answer(data, method, int(seed), partial(estimate, method=method, seed=seed, **options))
     chosen: Method = SGAIS() if method is None else method
     _check(model, chosen, seed, target_standard_error)
     started = time.perf_counter()
-    make_run = _runs(model, data, int(seed), in_order, started)
+    spread = sharding_of(data) if sharding is None else check_sharding(sharding)
+    if spread is None:
+        make_run = _runs(model, data, int(seed), in_order, started)
+    else:
+        _check_spread(chosen, in_order)
+        make_run = _spread_runs(model, data, spread, int(seed), started)
     with reporter(progress, model.name) as report, _numbered(in_order or isinstance(data, Source)):
         evidence, messages = _drive(make_run(chosen), report)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
@@ -147,6 +166,7 @@ def estimate(
         seed=seed,
         target_standard_error=target_standard_error,
         in_order=in_order,
+        sharding=sharding,
     )
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
 
@@ -177,6 +197,29 @@ def _runs(
         arrays = shuffled(arrays, seed)
     window = Window(on_device(arrays), 0, num_rows(arrays))
     return partial(_ArrayRun, model.bind(arrays), window, known, seed, started)
+
+
+def _spread_runs(
+    model: Model, data: Any, sharding: NamedSharding, seed: int, started: float
+) -> Callable[[Method], _ArrayRun]:
+    """A function that starts a run over rows that are, or are to be, spread over devices."""
+    if isinstance(data, Source):
+        data = all_rows(data.batches())
+    place = placed if sharding_of(data) is None else in_place
+    window, first_rows = spread_window(place(data, sharding, seed, model.check_data))
+    return partial(_ArrayRun, model.bind(first_rows), window, {}, seed, started)
+
+
+def _check_spread(method: Method, in_order: bool) -> None:
+    if not isinstance(method, ON_MANY_DEVICES):
+        names = " and ".join(f"{one.__name__}()" for one in ON_MANY_DEVICES)
+        raise ConfigurationError(
+            f"method must be one of {names} for rows that are spread over devices; got {method!r}."
+        )
+    if in_order:
+        raise ConfigurationError(
+            "in_order=True needs rows on one device: rows that are spread over devices have no order. Leave it out."
+        )
 
 
 @contextmanager

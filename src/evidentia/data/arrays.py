@@ -76,7 +76,7 @@ def on_device(arrays: Any) -> Any:
     compiled programs.
     """
     rows = num_rows(arrays)
-    return jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf, _round_up(rows))), arrays)
+    return jax.tree.map(lambda leaf: jnp.asarray(with_rows(leaf, round_up(rows))), arrays)
 
 
 def shuffled(arrays: Any, seed: int) -> Any:
@@ -102,24 +102,24 @@ def with_rows(array: np.ndarray, count: int) -> np.ndarray:
 
 def check_alike(arrays: Any, template: Any, name: str) -> None:
     """Raise DataError unless arrays match the template in structure, row shapes and dtypes."""
-    given, needed = _described(arrays), _described(template)
+    given, needed = described(arrays), described(template)
     if given != needed:
         raise DataError(
             f"{name} holds {given}; the first batch held {needed}. Give every batch the same names, shapes and dtypes."
         )
 
 
-def _described(arrays: Any) -> str:
+def described(arrays: Any) -> str:
     """Structure, row shapes and dtypes, for comparison and messages."""
     if isinstance(arrays, tuple):
-        return f"({', '.join(map(_described, arrays))})"
+        return f"({', '.join(map(described, arrays))})"
     if isinstance(arrays, Mapping):  # in any order
-        return f"{{{', '.join(f'{name!r}: {_described(arrays[name])}' for name in sorted(arrays))}}}"
+        return f"{{{', '.join(f'{name!r}: {described(arrays[name])}' for name in sorted(arrays))}}}"
     shape = ", ".join(map(str, ("n", *arrays.shape[1:])))
     return f"{arrays.dtype} ({shape}{',' if arrays.ndim == 1 else ''})"
 
 
-def _round_up(rows: int) -> int:
+def round_up(rows: int) -> int:
     """Round up to a power of two; above 4,096, to a finer grid that wastes at most an eighth."""
     power = 1 << max(5, (rows - 1).bit_length())
     step = power if power <= 4096 else power // 16

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from evidentia.data.arrays import map_arrays, num_rows
-from evidentia.errors import UnfinishedError, check_count
+from evidentia.errors import DataError, UnfinishedError, check_count
 
 
 class Batch(NamedTuple):
@@ -112,3 +112,15 @@ def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:
         for offset, piece in zip(before, pieces, strict=False)
     ]
     return Batch(arrays, num_read, np.concatenate(indices))
+
+
+def all_rows(batches: Iterable[Batch]) -> Any:
+    """The rows of all batches, in memory.
+
+    Raises:
+        DataError: there are none.
+    """
+    pieces = [batch.arrays for batch in batches if batch.num_rows]
+    if not pieces:
+        raise DataError("data must have at least one observation; the source has none.")
+    return map_arrays(lambda *leaves: np.concatenate(leaves), *pieces)

@@ -136,19 +136,24 @@ class Past(Protocol):
 
 
 class Held(NamedTuple):
-    """Rows in memory, of which the first `num_taken` have been processed."""
+    """Rows in memory, of which the first `num_taken` have been processed.
+
+    The rows up to `num_staged`, if that is more, are the staged chunk: past and chunk are in the
+    same arrays.
+    """
 
     rows: Window
     num_taken: int = 0
+    num_staged: int = 0
 
     @property
     def window(self) -> Window:
         """The rows processed."""
-        return self.rows.part(0, self.num_taken)
+        return self.rows.first(max(self.num_taken, self.num_staged)).part(0, self.num_taken)
 
     def stage(self, stop: int) -> tuple[Held, Window]:
         """The rows up to `stop`."""
-        return self, self.rows.part(self.num_taken, stop)
+        return self._replace(num_staged=stop), self.rows.first(stop).part(self.num_taken, stop)
 
     def absorb(self, model: BoundModel, chunk: Window, population: Population) -> Held:
         """The same rows, with the chunk marked as processed."""
@@ -227,7 +232,7 @@ def _leap(
     next rows.
     """
     stop = method.next_stop(state, rows.size)
-    found = method.redraw(model, state, rows.part(0, stop))
+    found = method.redraw(model, state, rows.first(stop))
     if found is not None:
         return found
     assert state.proposal is not None  # a leap begins with one
@@ -245,7 +250,7 @@ def tried(state: PathState, num_observations: int) -> PathState:
 
 def _snapshot(method, model, rows, state, infos) -> Snapshot:
     population: Population = state.population
-    seen = rows.part(0, state.num_observations)
+    seen = rows.first(state.num_observations)
     return Snapshot(
         method.estimate(state),
         num_observations=seen.size,

@@ -289,4 +289,6 @@ def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:
 def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Observations:
     """Rows drawn with replacement: a pytree with `shape` in place of the leading axis."""
     index = jax.random.randint(key, shape, rows.start, rows.stop)
+    if rows.shards is not None:
+        return rows.shards.take(rows.arrays, index)
     return jax.tree.map(lambda leaf: leaf[index], rows.arrays)

@@ -6,11 +6,12 @@ the device. A window can represent more rows than it holds, such as the past of 
 
 Every sum over the rows of a window uses `fold_rows`, which loops over blocks inside one compiled
 program: windows of any length share a program, and no array of size particles × rows is ever held.
+The arrays of a window may be spread over devices (`shards`): each device then folds its own rows.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from jaxtyping import Array, Float, Int
 from evidentia.compilation import compiled, in_float64
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
 MOST_EXACT = 10**7  # rows times particles whose sums may be computed in float64
@@ -92,7 +94,10 @@ class Window:
     estimator, here with the same sample at every position).
 
     Attributes:
+        shards: how the arrays are spread over devices, and the order of their rows; None if they
+            are on one device.
         first_row: the number of the first row in messages, if not `start`.
+        head: some of the first rows on one device, if the arrays are spread over several.
     """
 
     arrays: Observations
@@ -100,7 +105,9 @@ class Window:
     stop: int
     weight: float = 1.0
     missing: Expansion | None = None
+    shards: Shards | None = None
     first_row: int | None = None
+    head: "Window | None" = None
 
     @property
     def size(self) -> int:
@@ -120,19 +127,36 @@ class Window:
 
     def part(self, start: int, stop: int) -> "Window":
         """A plain window of the rows from `start` to `stop`, relative to this window."""
-        return Window(self.arrays, self.start + start, self.start + stop)
+        return Window(self.arrays, self.start + start, self.start + stop, shards=self.shards)
+
+    def first(self, count: int) -> "Window":
+        """A plain window of the first `count` rows, on one device if they are few."""
+        if self.head is not None and count <= self.head.size:
+            return self.head.part(0, count)
+        return self.part(0, count)
 
     def sample(self, count: int) -> "Window":
         """At most `count` rows, spread evenly; all rows as a plain window if there are no more."""
-        if self.size <= count:
-            return Window(self.arrays, self.start, self.stop)
-        index = np.linspace(self.start, self.stop - 1, count).astype(int)
-        return Window(jax.tree.map(lambda leaf: leaf[index], self.arrays), 0, count)
+        if self.size <= count and self.shards is None:
+            return self.part(0, self.size)
+        count = min(count, self.size)
+        return self._copied(np.linspace(self.start, self.stop - 1, count).astype(int))
 
     def blocks(self, count: int, size: int) -> Sequence["Window"]:
         """As `Rows.blocks`: parts of the same arrays, so that programs are shared."""
         starts = np.linspace(0, self.size - size, count).astype(int)
-        return [self.part(int(start), int(start) + size) for start in starts]
+        if self.shards is None:
+            return [self.part(int(start), int(start) + size) for start in starts]
+        copies = self._copied((self.start + starts[:, None] + np.arange(size)).ravel())
+        return [copies.part(index * size, (index + 1) * size) for index in range(count)]
+
+    def _copied(self, rows: Int[np.ndarray, " rows"]) -> "Window":
+        """Copies of some rows, by their numbers in the arrays, on one device."""
+        if self.shards is None:
+            copies = jax.tree.map(lambda leaf: leaf[rows], self.arrays)
+        else:
+            copies = jax.tree.map(jnp.asarray, self.shards.fetch(self.arrays, rows))
+        return Window(copies, 0, len(rows))
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
         """As `Rows.log_likelihoods`, without the loss of digits of plain float32 sums.
@@ -175,12 +199,13 @@ class Window:
         return plain if self.missing is None else plain.plus(self.missing.about(plain.centre))
 
 
-# `first_row` is for messages only: it can exceed 32 bits, and programs do not need it.
-jax.tree_util.register_pytree_node(
-    Window,
-    lambda window: ((window.arrays, window.start, window.stop, window.weight, window.missing), None),
-    lambda _, parts: Window(*parts),
-)
+def _parts(window: Window) -> tuple[tuple[Any, ...], None]:
+    arrays, bounds = window.arrays, (window.start, window.stop)
+    return (arrays, *bounds, window.weight, window.missing, window.shards), None
+
+
+# `first_row` is for messages only: it can exceed 32 bits, and programs do not need it; nor `head`.
+jax.tree_util.register_pytree_node(Window, _parts, lambda _, parts: Window(*parts))
 
 
 def without_missing(window: Window) -> Window:
@@ -197,20 +222,32 @@ def fold_rows(
     """Fold `function(carry, block, weights)` over the rows of a window, block by block.
 
     `weights` holds the weight of each row of the block, zero for rows outside: that of the window,
-    or `row_weights` of the rows' indices in the arrays.
+    or `row_weights` of the rows' indices in the arrays. The carry is a sum over rows: if the
+    arrays are spread over devices, each starts from zero, and the results are added.
     """
-    capacity, size = _capacity(window.arrays), block_size(window.arrays)
+    shards, weights = window.shards, row_weights or (lambda _: window.weight)
+    if shards is None:
+        return _fold_arrays(function, initial, window.arrays, window.start, window.stop, weights)
+
+    def on_shard(carry, arrays, rank, first, last):
+        local_weights = weights if row_weights is None else (lambda row: weights(shards.number(row, rank)))
+        return _fold_arrays(function, carry, arrays, first, last, local_weights)
+
+    return shards.fold(on_shard, initial, window.arrays, window.start, window.stop)
+
+
+def _fold_arrays(function, initial, arrays, start, stop, row_weights):
+    capacity, size = _capacity(arrays), block_size(arrays)
 
     def body(index, carry):
-        first = window.start + index * size
+        first = start + index * size
         # At the end of the arrays the slice is shifted back; rows seen twice get weight zero.
         shifted = jnp.minimum(first, capacity - size)
-        block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), window.arrays)
+        block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), arrays)
         row = shifted + jnp.arange(size)
-        weights = window.weight if row_weights is None else row_weights(row)
-        return function(carry, block, jnp.where((row >= first) & (row < window.stop), weights, 0.0))
+        return function(carry, block, jnp.where((row >= first) & (row < stop), row_weights(row), 0.0))
 
-    return jax.lax.fori_loop(0, (window.size + size - 1) // size, body, initial)
+    return jax.lax.fori_loop(0, (stop - start + size - 1) // size, body, initial)
 
 
 def block_size(arrays: Observations) -> int:

@@ -39,7 +39,8 @@ class Target(NamedTuple):
     @property
     def chunk(self) -> Window:
         """The rows that count λ times."""
-        return Window(self.window.arrays, self.boundary, self.window.stop)  # type: ignore[arg-type]
+        window = self.window
+        return Window(window.arrays, self.boundary, window.stop, shards=window.shards)  # type: ignore[arg-type]
 
     @property
     def num_observations(self) -> float:
