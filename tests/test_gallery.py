@@ -204,7 +204,9 @@ def test_breast_cancer_table_is_the_same_from_folder_and_origin(tmp_path, monkey
 
 @pytest.mark.parametrize("stem, file", [("diamond_prices", "diamonds.parquet"), ("penguins", "penguins.csv")])
 def test_tables_are_the_same_from_folder_and_origin(stem, file, tmp_path, monkeypatch):
-    table = pd.DataFrame({"cut": ["Fair", "Ideal"], "price": [3, 4], "sex": ["male", None]})
+    table = pd.DataFrame(
+        {"cut": ["Fair", "Ideal"], "price": [3, 4], "carat": [0.5, 0.4], "sex": ["male", None]}
+    )
     (tmp_path / "tables").mkdir()
     table.to_parquet(tmp_path / "tables" / "diamonds.parquet")
     table.to_csv(tmp_path / "tables" / "penguins.csv", index=False)
