@@ -47,7 +47,9 @@ def _read(path: Path) -> dict[str, Any]:
     file = path / "results.json" if path.is_dir() else path
     if not file.is_file():
         where = "this folder holds no results.json" if path.is_dir() else "there is no such file or folder"
-        raise DataError(f"{path}: {where}. Name a folder that evidentia estimate --out wrote.")
+        raise DataError(
+            f"{path}: {where}. Name a folder that evidentia estimate or regress wrote with --out."
+        )
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -57,7 +59,7 @@ def _read(path: Path) -> dict[str, Any]:
     evidences = found.get("evidences") if isinstance(found, dict) else None
     if not isinstance(evidences, dict) or not evidences:
         raise DataError(
-            f"{file} holds no evidentia results. Name a folder that evidentia estimate --out wrote."
+            f"{file} holds no evidentia results. Name a folder that evidentia estimate or regress wrote with --out."
         )
     _check_types(file, found)
     return found

@@ -13,7 +13,8 @@ from numpy import ndarray
 
 from evidentia.data.fingerprint import as_text
 from evidentia.errors import DataError
-from evidentia.regression.formula import Design, Expression, Formula, learn, learn_expression
+from evidentia.regression.design import Design, Expression, learn, learn_expression
+from evidentia.regression.formula import Formula
 from evidentia.regression.moments import Moments, merged, moments_of
 from evidentia.regression.observations import hashes_of
 from evidentia.regression.streamed import Streamed

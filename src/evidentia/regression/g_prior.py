@@ -69,7 +69,9 @@ def sums_of(moments: Moments, has_intercept: bool) -> Sums:
     """
     used = moments if has_intercept else moments.about_zero
     if used.deviations[-1] <= 1e-12 * abs(used.means[-1]):
-        raise DataError("the response is constant: there is nothing to explain.")
+        raise DataError(
+            f"the response is constant: {used.means[-1]:g} in all rows used ({used.num_rows:,}). There is nothing to explain."
+        )
     return Sums(used.num_rows, used.correlations, used.means, used.deviations, has_intercept)
 
 

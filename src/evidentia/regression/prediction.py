@@ -9,8 +9,9 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import expit, ndtr, softmax
 
+from evidentia.regression.design import evaluate, learn
 from evidentia.regression.families import CATEGORIES, Family, family
-from evidentia.regression.formula import INTERCEPT, Formula, evaluate, learn, parse
+from evidentia.regression.formula import INTERCEPT, Formula, parse
 from evidentia.regression.regression import Regression
 from evidentia.regression.response import respond
 from evidentia.result import Evidence

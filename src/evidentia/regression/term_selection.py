@@ -12,8 +12,8 @@ from scipy.special import expit, ndtr
 
 from evidentia.display import text
 from evidentia.errors import ConfigurationError
+from evidentia.regression.design import evaluate
 from evidentia.regression.families import Family
-from evidentia.regression.formula import evaluate
 from evidentia.regression.frame import Frame
 from evidentia.regression.table import as_table
 

@@ -13,7 +13,8 @@ from evidentia.comparison import Comparison
 from evidentia.display import text
 from evidentia.display.plots import draw_fit, draw_posterior, draw_sensitivity, posterior_height
 from evidentia.posterior.summary import summarise
-from evidentia.regression.formula import learn, parse
+from evidentia.regression.design import learn
+from evidentia.regression.formula import parse
 from evidentia.regression.prediction import Fitted, fitted
 from evidentia.regression.regression import Regression
 from evidentia.report.pictures import MOST_SCALARS, Picture, png
