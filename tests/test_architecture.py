@@ -23,6 +23,7 @@ LAYERS = (
     {"evidence", "display"},
     {"result"},
     {"online", "comparison", "regression", "sensitivity"},
+    {"runs"},
     {"estimation", "bounds", "monitor", "latent", "report"},
     {"fleet"},
     {"__init__"},

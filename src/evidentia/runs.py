@@ -1,0 +1,244 @@
+"""Runs of a method over arrays in memory or on many devices, or over a source."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding
+
+from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
+from evidentia.data.batches import all_rows, recut
+from evidentia.data.fingerprint import fingerprints, sums_by_name
+from evidentia.data.read_ahead import read_ahead
+from evidentia.data.sharded import in_place, placed, sharding_of
+from evidentia.data.source import Source
+from evidentia.display.progress import Update
+from evidentia.errors import (
+    ConfigurationError,
+    DataError,
+    EstimationError,
+    EvidentiaError,
+    UnfinishedError,
+    check_memory,
+)
+from evidentia.evidence.laplace import Laplace
+from evidentia.evidence.method import Estimate, Method, Snapshot
+from evidentia.evidence.sgais import SGAIS
+from evidentia.interruption import check, hearing_ctrl_c
+from evidentia.model.bound import BoundModel
+from evidentia.model.model import Model
+from evidentia.online.online import Online
+from evidentia.posterior.rows import Window
+from evidentia.posterior.spreading import spread_window
+from evidentia.result import Evidence, make_evidence
+from evidentia.trajectory import trajectory_of
+
+BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
+ON_MANY_DEVICES = SGAIS, Laplace  # the methods for rows that are spread over devices
+
+
+def runs_over(
+    model: Model, data: Any, seed: int, in_order: bool, sharding: NamedSharding | None, started: float
+) -> Callable[[Method], ArrayRun | SourceRun]:
+    """A function that starts a run over the data, which `sharding` spreads over devices."""
+    if sharding is not None:
+        return _spread_runs(model, data, sharding, seed, started)
+    if isinstance(data, Source):
+        return partial(SourceRun, model, data, seed, started)
+    arrays = as_arrays(data)
+    if model.check_data is not None:
+        model.check_data(arrays)
+    known = fingerprints(sums_by_name(arrays))
+    if not in_order:
+        arrays = shuffled(arrays, seed)
+    window = Window(on_device(arrays), 0, num_rows(arrays))
+    return partial(ArrayRun, model.bind(arrays), window, known, seed, started)
+
+
+def _spread_runs(
+    model: Model, data: Any, sharding: NamedSharding, seed: int, started: float
+) -> Callable[[Method], ArrayRun]:
+    """A function that starts a run over rows that are, or are to be, spread over devices."""
+    if isinstance(data, Source):
+        data = all_rows(data.batches())
+    place = placed if sharding_of(data) is None else in_place
+    window, first_rows = spread_window(place(data, sharding, seed, model.check_data))
+    return partial(ArrayRun, model.bind(first_rows), window, {}, seed, started)
+
+
+def check_spread(method: Method, in_order: bool) -> None:
+    """Raise ConfigurationError unless a method can use rows that are spread over devices."""
+    if not isinstance(method, ON_MANY_DEVICES):
+        names = " and ".join(f"{one.__name__}()" for one in ON_MANY_DEVICES)
+        raise ConfigurationError(
+            f"method must be one of {names} for rows that are spread over devices; got {method!r}."
+        )
+    if in_order:
+        raise ConfigurationError(
+            "in_order=True needs rows on one device: rows that are spread over devices have no order. Leave it out."
+        )
+
+
+def drive(run: ArrayRun | SourceRun, report: Callable[[Update], None]) -> tuple[Evidence, list[str]]:
+    """The result of a run, also of an interrupted one, and what the user should know about it."""
+    try:
+        with hearing_ctrl_c():
+            for update in run.updates():
+                report(update)
+                check()
+    except KeyboardInterrupt:
+        evidence = run.evidence(completed=False)
+        if evidence is None:
+            raise
+        return evidence, [run.stopped()]
+    except EvidentiaError as error:
+        evidence = run.evidence(completed=False)
+        if isinstance(error, UnfinishedError) and evidence is not None:
+            return evidence, [str(error)]
+        error.evidence = evidence
+        raise
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        asked = re.search(r"(\d+) bytes", str(error))
+        size = f" of {int(asked[1]) / 2**30:,.1f} GiB" if asked else ""
+        raise EstimationError(
+            f"there is not enough memory: an array{size} was asked for. Use fewer particles, or a smaller part of the data."
+        ) from error
+    evidence = run.evidence(completed=True)
+    assert evidence is not None
+    return evidence, []
+
+
+def _check_memory(method: Method, bound: BoundModel) -> None:
+    """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
+    count = getattr(method, "num_particles", 0)
+    check_memory(f"num_particles={count:,}", "positions", count * bound.num_parameters * 4)  # float32
+
+
+class ArrayRun:
+    """A run over arrays in memory."""
+
+    def __init__(
+        self,
+        bound: BoundModel,
+        rows: Window,
+        known: Mapping[str, str],
+        seed: int,
+        started: float,
+        method: Method,
+    ):
+        _check_memory(method, bound)
+        self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
+        self._started, self._method = started, method
+        self._history: list[Update] = []
+        self._last: Snapshot | None = None  # the latest with an estimate
+
+    def updates(self) -> Iterator[Update]:
+        """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
+        num_steps = 0
+        for snapshot in self._method.run(self._bound, self._rows, jax.random.key(self._seed)):
+            num_steps += snapshot.num_steps
+            found = snapshot.estimate or Estimate(math.nan, math.nan)
+            update = Update(
+                snapshot.num_observations,
+                self._rows.size,
+                found.log_evidence,
+                found.standard_error,
+                num_steps,
+                time.perf_counter() - self._started,
+                snapshot.share_done,
+            )
+            if snapshot.num_observations:
+                if self._history and self._history[-1].num_observations == snapshot.num_observations:
+                    self._history.pop()
+                self._history.append(update)
+                self._last = snapshot
+            yield update
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result of the last snapshot with an estimate."""
+        if self._last is None or self._last.estimate is None:
+            return None
+        return make_evidence(
+            self._bound,
+            self._method,
+            self._seed,
+            self._last.estimate,
+            (self._last.positions, self._last.log_weights),
+            trajectory_of(self._history),
+            self._last.diagnose(),
+            seconds=self._history[-1].seconds,
+            completed=completed,
+            fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
+        )
+
+    def stopped(self) -> str:
+        """A sentence with the number of rows, or of steps if the method uses all rows at once."""
+        last = self._history[-1]
+        if last.share_done is None:
+            return _stopped(last.num_observations, last.total_observations)
+        return f"stopped after {last.num_annealing_steps} steps; the result is the estimate at that point."
+
+
+class SourceRun:
+    """A run over a source that is read once, in order, by an `Online`."""
+
+    def __init__(self, model: Model, source: Source, seed: int, started: float, method: Method):
+        self._source, self._started = source, started
+        self._online = Online(model, method, seed=seed)  # type: ignore[arg-type]
+        self._num_dropped = 0
+        self._sums: Counter[str] = Counter()  # of the hashes of the rows so far
+
+    def updates(self) -> Iterator[Update]:
+        """Yield an update after each batch, and redraw the particles at the end."""
+        num_steps, online = 0, self._online
+        for batch in read_ahead(recut(self._source.batches(), BATCH_SIZE)):
+            self._num_dropped += batch.num_dropped
+            if not batch.num_rows:
+                continue
+            update = online.update(batch.arrays)
+            self._sums.update(sums_by_name(batch.arrays))
+            num_steps += update.num_annealing_steps
+            yield Update(
+                update.num_observations,
+                self._source.num_rows,
+                update.log_evidence,
+                update.standard_error,
+                num_steps,
+                time.perf_counter() - self._started,
+            )
+        if not online.num_observations:
+            raise DataError("data must have at least one observation; the source has none.")
+        if online.method.refresh:
+            online.redraw()
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result for the rows so far."""
+        if not self._online.num_observations:
+            return None
+        found = self._online.result()
+        return replace(
+            found,
+            seconds=time.perf_counter() - self._started,
+            completed=completed,
+            diagnostics={**found.diagnostics, "num_dropped": self._num_dropped},
+            fingerprints=fingerprints(self._sums),
+        )
+
+    def stopped(self) -> str:
+        """A sentence with the number of rows."""
+        return _stopped(self._online.num_observations, self._source.num_rows)
+
+
+def _stopped(num_observations: int, total: int | None) -> str:
+    of_total = "" if total is None else f" of {total}"
+    return f"stopped after {num_observations}{of_total} observations; the result is for those."
