@@ -66,7 +66,7 @@ def test_an_error_half_way_holds_the_result_so_far(data, monkeypatch):
         yield from batches(data, 1500)
         yield {"x": np.full((5, 3), 1e30, np.float32), "y": np.zeros(5, np.float32)}
 
-    monkeypatch.setattr("evidentia.estimation.BATCH_SIZE", 1000)
+    monkeypatch.setattr("evidentia.runs.BATCH_SIZE", 1000)
     unchecked = replace(MODEL, check_data=None)  # so that values beyond float32's range reach the particles
     with pytest.raises(EstimationError, match="rows 3000 to 3004") as caught:
         ev.estimate(unchecked, IterableSource(spoilt()), method=METHOD)
@@ -75,7 +75,7 @@ def test_an_error_half_way_holds_the_result_so_far(data, monkeypatch):
 
 def test_data_that_are_bad_half_way_leave_the_result_so_far(data, monkeypatch):
     holey = {"x": data["x"], "y": np.where(np.arange(3000) == 2500, np.nan, data["y"])}
-    monkeypatch.setattr("evidentia.estimation.BATCH_SIZE", 1000)
+    monkeypatch.setattr("evidentia.runs.BATCH_SIZE", 1000)
     with pytest.raises(DataError, match="NaN or infinite values in 1 of 1000 rows") as caught:
         ev.estimate(MODEL, IterableSource(batches(holey, 1000)), method=METHOD)
     assert caught.value.evidence is not None and caught.value.evidence.num_observations == 2000
