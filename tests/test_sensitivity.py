@@ -101,6 +101,7 @@ def test_exact_regressions_are_exact():
         ev.prior_sensitivity(fixed)
 
 
+@pytest.mark.reference
 def test_a_sampled_regression_widens_its_effects():
     table = {"y": np.random.default_rng(1).poisson(3.0, 60), "x": np.linspace(-1, 1, 60)}
     found = ev.prior_sensitivity(ev.estimate(ev.Regression("y ~ x", family="poisson"), table), factors=(2,))

@@ -48,6 +48,7 @@ def test_small_tables_have_columns():
     assert compact.layout_of(frame, table) == compact.Layout((0, 1, 2, 3), ())
 
 
+@pytest.mark.reference
 def test_the_evidence_is_that_of_the_columns(monkeypatch):
     asked = ev.Regression("y ~ x + k", family="bernoulli", priors={"k[T.c]": dist.Normal(0, 0.5)})
     dense = ev.estimate(asked, pd.DataFrame(TABLE), method=ev.Laplace())

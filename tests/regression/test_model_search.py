@@ -33,6 +33,7 @@ def deviations(found, listed):
     )
 
 
+@pytest.mark.reference
 def test_a_search_agrees_with_the_list_of_models_within_its_errors(monkeypatch):
     """The errors come from 16 chains: Student's t with 15 degrees, whose deviation is 1.07."""
     formula = right_hand_side(SPREAD)

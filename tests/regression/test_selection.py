@@ -80,6 +80,7 @@ def test_a_formula_without_terms_has_one_model():
     assert selection.coefficients["Intercept"] == pytest.approx(ATTITUDE["rating"].mean())
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("family, link", [("poisson", None), ("bernoulli", "probit")])
 def test_other_families_have_the_evidence_of_each_regression(family, link):
     """Zeroed columns leave the evidence of the sub-model; 4 standard errors."""
@@ -104,6 +105,7 @@ def test_other_families_have_the_evidence_of_each_regression(family, link):
     assert 0 < selection.inclusion_probability_error["z"] < 0.02
 
 
+@pytest.mark.reference
 def test_the_unit_information_prior_is_that_of_each_sub_model():
     generator = np.random.default_rng(1)
     x = generator.standard_normal(120)

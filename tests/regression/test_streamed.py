@@ -211,6 +211,7 @@ def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch):
     assert peak < 5e6  # the three columns alone are 6 MB, and the text 12 MB
 
 
+@pytest.mark.reference
 def test_other_families_hold_the_columns_in_memory(tmp_path, monkeypatch):
     table = table_of(2000).assign(y=lambda one: (one["y"] > 0).astype(int))
     inside = estimate("y ~ x + k", table, family="bernoulli")
