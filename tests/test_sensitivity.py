@@ -1,5 +1,6 @@
 """Prior sensitivity: a normal mean, whose evidence under every width is known exactly."""
 
+import pickle
 from typing import Any
 
 import jax.numpy as jnp
@@ -138,6 +139,21 @@ def test_bad_input():
     evidence = ev.estimate(ev.Regression("y ~ x"), {"y": Y, "x": np.arange(30.0)})
     with pytest.raises(ev.ConfigurationError, match="factors must be positive; got -1"):
         ev.prior_sensitivity(evidence, factors=(-1,))
+    with pytest.raises(ev.ConfigurationError, match="factors must be"):
+        ev.prior_sensitivity(evidence, factors=("wide",))  # type: ignore[arg-type]
+    with pytest.raises(ev.ConfigurationError, match="factors must be a list of positive numbers; got 2"):
+        ev.prior_sensitivity(evidence, factors=2)  # type: ignore[arg-type]
+    with pytest.raises(ev.ConfigurationError, match="parameters must be a list of names; got 'effects'"):
+        ev.prior_sensitivity(evidence, parameters="effects")
+
+
+def test_a_result_goes_to_another_process_without_its_model():
+    evidence = ev.estimate(MODELS["numpyro"], DATA, method=ev.Laplace(num_particles=64))
+    found = pickle.loads(pickle.dumps(evidence))
+    assert found.log_evidence == evidence.log_evidence
+    np.testing.assert_array_equal(found.posterior["mean"], evidence.posterior["mean"])
+    with pytest.raises(ev.ConfigurationError, match="result of estimate in this session"):
+        ev.prior_sensitivity(found)
 
 
 def test_plot_has_a_line_with_units():

@@ -56,8 +56,8 @@ class Evidence:
         constant: what the prior leaves out, if it is improper: the log evidence then lacks a
             constant that all models with the same `response` and `constant` share, and only
             differences mean something.
-        widths: of the priors, with the means to change them (`prior_sensitivity`); None for a
-            loaded result.
+        widths: of the priors, with the means to change them (`prior_sensitivity`), which keep the
+            data in memory; None for a loaded, copied or unpickled result.
         fingerprints: of the data's arrays, by name: equal for the same rows in any order. For a
             `Regression`, of the columns of its response. Empty if not known, as for an `Online`
             and arrays of which a part was used. `compare` refuses results of other data.
@@ -85,6 +85,10 @@ class Evidence:
     constant: str | None = None
     widths: Widths | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # `widths` hold the model, whose functions cannot be pickled in general.
+        return {**self.__dict__, "widths": None}
 
     @property
     def num_particles(self) -> int:

@@ -115,15 +115,15 @@ def prior_sensitivity(
     Source: Kallioinen, Paananen, Bürkner, Vehtari (2024), Statistics and Computing 34, 57, for the
         reweighting and its check.
     """
-    widths = evidence.widths
+    widths = evidence.widths if isinstance(evidence, Evidence) else None
     if widths is None:
         raise ConfigurationError(
             "evidence must be the result of estimate in this session, which knows its model; got one without, such as a "
-            "loaded one."
+            "loaded one. Estimate the model again."
         )
-    wanted = sorted({float(factor) for factor in factors} | {1.0})
-    for factor in wanted:
-        check_positive("factors", factor)
+    wanted = _checked(factors)
+    if isinstance(parameters, str):
+        raise ConfigurationError(f"parameters must be a list of names; got {parameters!r}.")
     chosen = widths.parameters if parameters is None else tuple(parameters)
     if not chosen:
         raise ConfigurationError(
@@ -143,3 +143,13 @@ def prior_sensitivity(
         shape,
         is_new_run,
     )
+
+
+def _checked(factors: Iterable[float]) -> list[float]:
+    """The factors with 1 among them, ascending."""
+    if not isinstance(factors, Iterable):
+        raise ConfigurationError(f"factors must be a list of positive numbers; got {factors!r}.")
+    given = list(factors)
+    for factor in given:
+        check_positive("factors", factor)
+    return sorted({float(factor) for factor in given} | {1.0})

@@ -126,3 +126,20 @@ def test_the_report_says_which_terms_matter(run, table, tmp_path):
     }
     wanted = evidence["rating ~ complaints + learning"] - evidence["rating ~ learning"]
     assert terms["complaints"]["log_bayes_factor"] == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, ev.EstimationError("no mode")])
+def test_a_report_that_fails_leaves_the_results(run, table, tmp_path, monkeypatch, problem):
+    def fail(*_):
+        raise problem
+
+    monkeypatch.setattr("evidentia.report.regression.prior_sensitivity", fail)
+    out = tmp_path / "results"
+    code, printed, _ = run("regress", table, "rating ~ complaints", "--out", out, "--quiet")
+    assert code != 0 and "12.94" in printed
+    assert "12.94" in (out / "index.html").read_text("utf-8")
+
+
+def test_a_formula_given_twice_is_one(run, table):
+    code, out, err = run("regress", table, "rating ~ complaints", "rating ~ complaints", "--quiet")
+    assert code == 0 and "rating ~ 1" in out, err

@@ -140,7 +140,7 @@ def _check_same_data(runs: list[tuple[Path, dict[str, Any]]]) -> None:
         )
     if len({about.get("observations") for about in data.values()} - {None}) > 1:
         listed = "; ".join(
-            f"{path}: {about.get('target') or 'columns ' + ', '.join(about.get('features', []))} of {about.get('file')}"
+            f"{path}: {about.get('target') or 'columns ' + ', '.join(about.get('features') or about.get('columns', []))} of {about.get('file')}"
             for path, about in data.items()
         )
         raise DataError(

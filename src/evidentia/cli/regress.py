@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evidentia.cli import options, output
-from evidentia.errors import ConfigurationError, check_seed
+from evidentia.errors import ConfigurationError, EvidentiaError, check_seed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -126,7 +126,10 @@ def command(
         results = Results(f"{family.value} regression: {table}", evidences, about.notes(), about.to_dict())
         if out is not None:
             if stopped is None:
-                results, stopped = _with_sections(results, regressions, data, seed=seed, quiet=quiet)
+                try:
+                    results, stopped = _with_sections(results, regressions, data, seed=seed, quiet=quiet)
+                except (EvidentiaError, KeyboardInterrupt) as error:  # the results themselves are there
+                    stopped = error
             results.write(out)
         if as_json:
             output.print_json(results.to_dict())
@@ -155,7 +158,8 @@ def _with_sections(
     found, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
     found = {**results.evidences, **found}
     without = {term: found[formula] for term, formula in formulas.items() if formula in found}
-    sections = regression_sections(regressions, results.evidences, comparison, without, data)
+    with output.warnings_as_notes():
+        sections = regression_sections(regressions, results.evidences, comparison, without, data)
     factors = term_factors(results.evidences[comparison.best], without)
     terms = {
         term: {"log_bayes_factor": factor, "standard_error": error}
@@ -168,6 +172,7 @@ def _compared(formulas: list[str]) -> list[str]:
     """The formulas, each once; with one, also that of the intercept alone."""
     from evidentia.regression.formula import parse
 
+    formulas = list(dict.fromkeys(formulas))
     parsed = [parse(formula) for formula in formulas]
     responses = {(one.response, one.trials) for one in parsed}
     if len(responses) > 1:
@@ -179,7 +184,7 @@ def _compared(formulas: list[str]) -> list[str]:
         left = formulas[0].split("~")[0].strip()
         offsets = "".join(f" + offset({one})" for one in parsed[0].offsets)
         return [formulas[0], f"{left} ~ 1{offsets}"]
-    return list(dict.fromkeys(formulas))
+    return formulas
 
 
 @dataclass(frozen=True)

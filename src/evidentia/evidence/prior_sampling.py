@@ -106,9 +106,7 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     problem = None
     if ess < MIN_ESS:
         problem = f"the estimate rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
-    elif (
-        weights.MAX_PARETO_SHAPE < shape < math.inf
-    ):  # infinite: nothing to fit, e.g. if all likelihoods are equal
+    elif weights.MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, as all weights are equal
         problem = f"the largest likelihoods of the prior draws have a Pareto shape of {shape:.2f}"
     signs = {} if problem is None else {
         "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by a lot, and the "

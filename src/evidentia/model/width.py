@@ -81,6 +81,7 @@ def widened(distribution: dist.Distribution, factor: float) -> dist.Distribution
         base = widened(distribution.base_dist, factor)
         return None if base is None else base.to_event(distribution.reinterpreted_batch_ndims)
     kind = type(distribution)
+    # Subclasses, such as the log-normal distribution, have parameters of their own.
     if isinstance(distribution, dist.TransformedDistribution) and kind is dist.TransformedDistribution:
         base = widened(distribution.base_dist, factor)
         return None if base is None else dist.TransformedDistribution(base, distribution.transforms)
