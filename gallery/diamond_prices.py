@@ -85,8 +85,7 @@ print(selection)
 
 # %% [markdown]
 # Weight, cut, colour and clarity are in. Beside them the data speak against the proportions
-# `depth` and `table`, by 4.7 and 6.0 nats, although `table` alone is worth 679: a term is judged
-# beside the others.
+# `depth` and `table`, by 4.7 and 6.0 nats.
 #
 # **How many diamonds does it take?** The log Bayes factor of the cut, beside weight, colour and
 # clarity, in forty samples of 200 diamonds:
