@@ -22,7 +22,7 @@ LAYERS = (
     {"posterior"},
     {"evidence", "display"},
     {"result"},
-    {"online", "comparison", "regression", "sensitivity"},
+    {"online", "cluster", "comparison", "regression", "sensitivity"},
     {"runs"},
     {"estimation", "bounds", "monitor", "latent", "report"},
     {"fleet"},

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia import latent as latent
     from evidentia.bounds import Sandwich, sandwich
     from evidentia.comparison import Comparison, compare
+    from evidentia.cluster.ray_executor import RayExecutor
     from evidentia.compilation import use_compilation_cache
     from evidentia.data.sources import read_csv, read_parquet
     from evidentia.errors import (
@@ -69,6 +70,7 @@ _MODULES = {  # public names that are modules
 }
 _NAMES = {  # where the others are defined
     "bounds": ("Sandwich", "sandwich"),
+    "cluster.ray_executor": ("RayExecutor",),
     "comparison": ("Comparison", "compare"),
     "compilation": ("use_compilation_cache",),
     "data.sources": ("read_csv", "read_parquet"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from jax.sharding import NamedSharding
 
+from evidentia.cluster.engine import Engine
+from evidentia.cluster.finding import engine_of, is_far
 from evidentia.data.sharded import check_sharding, sharding_of
 from evidentia.data.source import Source
 from evidentia.display.progress import Update, reporter
@@ -31,7 +34,7 @@ from evidentia.model.model import Model
 from evidentia.model.width import Change, with_width
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
-from evidentia.runs import check_spread, drive, runs_over
+from evidentia.runs import check_elsewhere, drive, runs_over
 
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
@@ -56,6 +59,7 @@ def estimate(
     target_standard_error: float | None = None,
     in_order: bool = False,
     sharding: NamedSharding | None = None,
+    executor: Executor | None = None,
     progress: bool | Callable[[Update], None] = False,
 ) -> Evidence:
     """Estimate the log evidence log p(data) of a model, in nats.
@@ -65,7 +69,8 @@ def estimate(
         data: one array, a tuple, or a mapping of arrays, all with observations on the leading axis
             (NumPy, JAX, pandas, Polars, Arrow). The built-in regressions take `{"x": (n,
             features), "y": (n,)}`. Or a source, such as `read_parquet` returns: it is read once,
-            in order, by an `Online`, and may be larger than memory.
+            in order, by an `Online`, and may be larger than memory. Or rows on a cluster: a Dask
+            data frame, a tuple or mapping of Dask collections, or a Ray dataset.
         method: the configuration of a method; `SGAIS()` if not given, the only one for a source.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
@@ -79,6 +84,8 @@ def estimate(
             several processes (`jax.distributed`) `data` are the rows of this process, and all
             processes make the same call. A source is read into memory. JAX arrays that are spread
             over devices already need no `sharding`.
+        executor: of `concurrent.futures`, or of Dask or Ray: its workers read the partitions of a
+            source, once for each look at all rows, for `SGAIS` and `Laplace`.
         progress: True for a bar on standard error, or a function that is called with an `Update`
             after each chunk, or after each step of a method that uses all rows at once.
 
@@ -100,19 +107,19 @@ def estimate(
     """
     if isinstance(model, Question):
         check_seed(seed)
-        if sharding is not None:
+        if sharding is not None or executor is not None or is_far(data):
             raise ConfigurationError(
-                "sharding needs an evidentia.Model with arrays; got a Regression with a table."
+                "rows on many devices or on a cluster need an evidentia.Model with arrays; got a Regression with a table."
             )
         options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
         return model.answer(data, method, int(seed), partial(estimate, method=method, seed=seed, **options))
     chosen: Method = SGAIS() if method is None else method
     _check(model, chosen, seed, target_standard_error)
     started = time.perf_counter()
-    spread = sharding_of(data) if sharding is None else check_sharding(sharding)
-    if spread is not None:
-        check_spread(chosen, in_order)
-    make_run = runs_over(model, data, int(seed), in_order, spread, started)
+    elsewhere = _elsewhere(data, sharding, executor)
+    if elsewhere is not None:
+        check_elsewhere(chosen, in_order)
+    make_run = runs_over(model, data, int(seed), in_order, elsewhere, started)
     with reporter(progress, model.name) as report, _numbered(in_order or isinstance(data, Source)):
         evidence, messages = drive(make_run(chosen), report)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
@@ -147,8 +154,23 @@ def estimate(
         target_standard_error=target_standard_error,
         in_order=in_order,
         sharding=sharding,
+        executor=executor,
     )
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
+
+
+def _elsewhere(
+    data: Any, sharding: NamedSharding | None, executor: Executor | None
+) -> NamedSharding | Engine | None:
+    """Where the rows are, or are to be, unless in the memory of this process."""
+    engine = engine_of(data, executor)
+    if engine is None:
+        return sharding_of(data) if sharding is None else check_sharding(sharding)
+    if sharding is not None:
+        raise ConfigurationError(
+            "sharding is for rows in memory; rows on a cluster stay in their partitions."
+        )
+    return engine
 
 
 def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], Evidence]) -> Evidence:

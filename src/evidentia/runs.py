@@ -1,4 +1,4 @@
-"""Runs of a method over arrays in memory or on many devices, or over a source."""
+"""Runs of a method over arrays in memory, on many devices or on a cluster, or over a source."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from evidentia.cluster.engine import Engine
+from evidentia.cluster.rows import PartitionedRows, gathered
 from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
 from evidentia.data.batches import all_rows, recut
 from evidentia.data.fingerprint import fingerprints, sums_by_name
@@ -42,15 +44,23 @@ from evidentia.result import Evidence, make_evidence
 from evidentia.trajectory import trajectory_of
 
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
-ON_MANY_DEVICES = SGAIS, Laplace  # the methods for rows that are spread over devices
+ON_ROWS_ELSEWHERE = SGAIS, Laplace  # the methods for rows on many devices or on a cluster
 
 
 def runs_over(
-    model: Model, data: Any, seed: int, in_order: bool, sharding: NamedSharding | None, started: float
+    model: Model,
+    data: Any,
+    seed: int,
+    in_order: bool,
+    elsewhere: NamedSharding | Engine | None,
+    started: float,
 ) -> Callable[[Method], ArrayRun | SourceRun]:
-    """A function that starts a run over the data, which `sharding` spreads over devices."""
-    if sharding is not None:
-        return _spread_runs(model, data, sharding, seed, started)
+    """A function that starts a run over the data, which may be on many devices or on a cluster."""
+    if isinstance(elsewhere, NamedSharding):
+        return _spread_runs(model, data, elsewhere, seed, started)
+    if elsewhere is not None:
+        found = gathered(elsewhere, model, seed)
+        return partial(ArrayRun, model.bind(found.some), found.rows, found.fingerprints, seed, started)
     if isinstance(data, Source):
         return partial(SourceRun, model, data, seed, started)
     arrays = as_arrays(data)
@@ -74,16 +84,16 @@ def _spread_runs(
     return partial(ArrayRun, model.bind(first_rows), window, {}, seed, started)
 
 
-def check_spread(method: Method, in_order: bool) -> None:
-    """Raise ConfigurationError unless a method can use rows that are spread over devices."""
-    if not isinstance(method, ON_MANY_DEVICES):
-        names = " and ".join(f"{one.__name__}()" for one in ON_MANY_DEVICES)
+def check_elsewhere(method: Method, in_order: bool) -> None:
+    """Raise ConfigurationError unless a method can use rows on many devices or on a cluster."""
+    if not isinstance(method, ON_ROWS_ELSEWHERE):
+        names = " and ".join(f"{one.__name__}()" for one in ON_ROWS_ELSEWHERE)
         raise ConfigurationError(
-            f"method must be one of {names} for rows that are spread over devices; got {method!r}."
+            f"method must be one of {names} for rows on many devices or on a cluster; got {method!r}."
         )
     if in_order:
         raise ConfigurationError(
-            "in_order=True needs rows on one device: rows that are spread over devices have no order. Leave it out."
+            "in_order=True needs rows on one device: rows on many devices or on a cluster have no order. Leave it out."
         )
 
 
@@ -130,7 +140,7 @@ class ArrayRun:
     def __init__(
         self,
         bound: BoundModel,
-        rows: Window,
+        rows: Window | PartitionedRows,
         known: Mapping[str, str],
         seed: int,
         started: float,
@@ -145,7 +155,8 @@ class ArrayRun:
     def updates(self) -> Iterator[Update]:
         """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
         num_steps = 0
-        for snapshot in self._method.run(self._bound, self._rows, jax.random.key(self._seed)):
+        rows: Any = self._rows  # partitions go only to methods for `Rows` of any kind
+        for snapshot in self._method.run(self._bound, rows, jax.random.key(self._seed)):
             num_steps += snapshot.num_steps
             found = snapshot.estimate or Estimate(math.nan, math.nan)
             update = Update(

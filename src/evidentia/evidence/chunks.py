@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jaxtyping import Array
 
+from evidentia.errors import UnfinishedError
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.moves import StepInfo
 from evidentia.evidence.path.population import Population, from_prior, log_evidence_variance, split_key
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows, Window
 
 P = TypeVar("P", bound="Past")
 
@@ -73,7 +74,7 @@ class ChunkedMethod(Protocol):
 
     num_particles: int
 
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key)
 
@@ -93,7 +94,7 @@ class ChunkedMethod(Protocol):
         """The estimate for all rows processed."""
         ...
 
-    def diagnose(self, model: BoundModel, state: Any, rows: Window, infos: Sequence[Any]) -> Diagnosis:
+    def diagnose(self, model: BoundModel, state: Any, rows: Rows, infos: Sequence[Any]) -> Diagnosis:
         """Diagnostics of a run over `rows`."""
         ...
 
@@ -105,7 +106,7 @@ class RedrawingMethod(ChunkedMethod, Protocol):
         """Whether to try a redraw with the rows processed so far."""
         ...
 
-    def redraw(self, model: BoundModel, state: PathState, rows: Window) -> tuple[PathState, ChunkInfo] | None:
+    def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
         """State and info with particles redrawn for all `rows`; None if it fails."""
         ...
 
@@ -199,27 +200,43 @@ def redraw(
 def over_chunks(
     method: ChunkedMethod,
     model: BoundModel,
-    rows: Window,
+    rows: Rows,
     key: Array,
     redrawing: RedrawingMethod | None = None,
 ) -> Iterator[Snapshot]:
-    """Yield a snapshot after each chunk of rows in memory; also redraw particles at the end."""
-    state, past, infos = method.init(model, key), Held(rows), []
-    while state.num_observations < rows.size:
+    """Yield a snapshot after each chunk of rows that are near; also redraw particles at the end.
+
+    If these are a sample of rows elsewhere, particles are redrawn for all rows at last.
+
+    Raises:
+        UnfinishedError: they could not be redrawn for all rows.
+    """
+    near = rows.near
+    state, past, infos = method.init(model, key), Held(near), []
+    while state.num_observations < near.size:
         if redrawing is not None and state.proposal is not None:
-            state, info = _leap(redrawing, model, state, rows)
-            past = Held(rows, state.num_observations)
+            state, info = _leap(redrawing, model, state, near)
+            past = Held(near, state.num_observations)
         else:
             was_irregular = state.is_irregular
-            state, past, info = advance(method, model, state, past, rows.size, redrawing)
-            is_last = state.num_observations == rows.size
-            if redrawing is not None and is_last and state.tried_at < rows.size:
+            state, past, info = advance(method, model, state, past, near.size, redrawing)
+            is_last = state.num_observations == near.size
+            if redrawing is not None and is_last and state.tried_at < near.size:
                 state, past, info = redraw(redrawing, model, state, past, info)
             if redrawing is not None and not is_last and state.is_irregular and not was_irregular:
                 state = state._replace(proposal=redrawing.only_mode(model, state, past.window))
         if info is not None:
             infos.append(info)
-            yield _snapshot(method, model, rows, state, infos)
+            yield _snapshot(method, model, near.first(state.num_observations), state, infos)
+    if rows.num_observations > near.num_observations:
+        found = None if redrawing is None else redrawing.redraw(model, state, rows)
+        if found is None:
+            raise UnfinishedError(
+                f"the log evidence is that of {near.size:,} random rows out of {rows.num_observations:,}: importance sampling from "
+                "Student t's at the posterior modes is not good enough with all rows. Bring more rows to one machine."
+            )
+        state, info = found
+        yield _snapshot(method, model, rows, state, [*infos, info])
 
 
 def _leap(
@@ -248,16 +265,15 @@ def tried(state: PathState, num_observations: int) -> PathState:
     return state._replace(population=population, tried_at=num_observations, is_irregular=True)
 
 
-def _snapshot(method, model, rows, state, infos) -> Snapshot:
+def _snapshot(method, model, rows: Rows, state, infos) -> Snapshot:
     population: Population = state.population
-    seen = rows.first(state.num_observations)
     return Snapshot(
         method.estimate(state),
-        num_observations=seen.size,
+        num_observations=rows.num_observations,
         num_steps=len(infos[-1].steps),
         positions=population.positions,
         log_weights=population.log_weights,
-        diagnose=lambda: method.diagnose(model, state, seen, infos),
+        diagnose=lambda: method.diagnose(model, state, rows, infos),
     )
 
 

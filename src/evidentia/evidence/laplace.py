@@ -19,7 +19,7 @@ from evidentia.evidence.path.redrawing import MIN_ESS, log_ratio
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import find_modes
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import log_num_copies
 
 NEARLY_EVEN = 0.9  # ESS fraction above which a heavy tail adds little and its fit is noise
@@ -70,7 +70,7 @@ class Laplace:
     def __post_init__(self):
         check_count("num_particles", self.num_particles, 2)
 
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each batch of draws, each for all `rows`.
 
         Raises EstimationError if no mode is found, or if the log-likelihood is NaN or +inf at a

@@ -22,7 +22,7 @@ from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared, check_gradient
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.target import posterior
 
 
@@ -141,7 +141,7 @@ class OnlineNestedSampling(ChunkedMethod):
         return Estimate(state.population.log_evidence, state.population.variance, is_unbiased=False)
 
     def diagnose(
-        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[OnlineNestedInfo]
+        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[OnlineNestedInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`; the information is the sum over chunks."""
         stuck = [index for index, info in enumerate(infos) if info.is_stuck]

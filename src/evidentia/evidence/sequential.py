@@ -22,7 +22,7 @@ from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradient
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.target import tempered
 
 MIN_DRAWS = 20  # effective particles per chunk: with fewer, the variance of its prediction is unknown
@@ -173,7 +173,7 @@ class Sequential(ChunkedMethod):
         return Estimate(state.population.log_evidence, state.population.variance, self.bias_correction)
 
     def diagnose(
-        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo | StartInfo]
+        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[ChunkInfo | StartInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, including the signs of the initial method."""
         spread = diagnostics.height_spread(model, rows, state.population)

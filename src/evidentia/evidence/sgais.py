@@ -135,7 +135,7 @@ class SGAIS(RedrawingMethod):
             self.target_ess, self.kernel, self.gradient, self.exact_kernel, resampling, is_repeating=True
         )
 
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+    def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk of `rows`."""
         return over_chunks(self, model, rows, key, redrawing=self if self.refresh else None)
 
@@ -212,7 +212,7 @@ class SGAIS(RedrawingMethod):
         return estimate_of(state.population, is_unbiased=self.resample)
 
     def diagnose(
-        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo]
+        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[ChunkInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, and the sources of the squared standard error.
 

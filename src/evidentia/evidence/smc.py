@@ -18,7 +18,7 @@ from evidentia.evidence.path.population import Population, estimate_of, from_pri
 from evidentia.kernels import HMC, Unscaled
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows, Window
 
 REMEDY = "a larger target_ess"  # besides more particles, if the ESS collapsed
 
@@ -168,7 +168,7 @@ class SMC(ChunkedMethod):
         return estimate_of(population, is_unbiased=self.bias_correction)
 
     def diagnose(
-        self, model: BoundModel, state: PathState, rows: Window, infos: Sequence[ChunkInfo]
+        self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[ChunkInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`."""
         steps = [step for info in infos for step in info.steps]
@@ -176,7 +176,7 @@ class SMC(ChunkedMethod):
 
 
 def _diagnose(
-    model: BoundModel, rows: Window, population: Population, steps: Sequence[StepInfo], remedy: str
+    model: BoundModel, rows: Rows, population: Population, steps: Sequence[StepInfo], remedy: str
 ) -> Diagnosis:
     spread = diagnostics.height_spread(model, rows, population)
     return diagnostics.diagnose_path(steps, spread, remedy)

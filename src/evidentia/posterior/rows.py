@@ -48,6 +48,16 @@ class Rows(Protocol):
         """The number of rows that one evaluation visits: fewer, if some represent others."""
         ...
 
+    @property
+    def span(self) -> str:
+        """The rows, for messages."""
+        ...
+
+    @property
+    def near(self) -> "Window":
+        """The rows that can be visited chunk by chunk: all, or a random sample of them."""
+        ...
+
     def sample(self, count: int) -> "Window":
         """At most `count` rows, spread evenly, on the device."""
         ...
@@ -118,6 +128,11 @@ class Window:
     def num_observations(self) -> int:
         """The number of rows that the window represents."""
         return round(self.weight * self.size)
+
+    @property
+    def near(self) -> "Window":
+        """All of its rows."""
+        return self
 
     @property
     def span(self) -> str:

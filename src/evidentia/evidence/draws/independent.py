@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.evidence.path.checks import check_defined
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows
 
 BATCH_SIZE = 256, 4096  # minimum and maximum number of draws in a batch
 MAX_EVALUATIONS = 500_000_000  # target maximum of rows times draws in a batch: seconds for a regression
@@ -32,7 +32,7 @@ class Draws(NamedTuple):
     share_done: float
 
 
-def in_batches(weigh: Weigh, count: int, rows: Window, key: Array) -> Iterator[Draws]:
+def in_batches(weigh: Weigh, count: int, rows: Rows, key: Array) -> Iterator[Draws]:
     """Yield all draws so far after each batch, up to `count` draws.
 
     `weigh(key, size)` returns the positions and log weights of `size` new draws, given `rows`.
@@ -54,7 +54,7 @@ def in_batches(weigh: Weigh, count: int, rows: Window, key: Array) -> Iterator[D
         yield Draws(positions[:done], log_weights[:done], done / count)
 
 
-def batch_size(count: int, rows: Window) -> int:
+def batch_size(count: int, rows: Rows) -> int:
     """Number of draws per batch, about the same for all batches."""
     least, most = BATCH_SIZE
     wanted = min(max(MAX_EVALUATIONS // rows.size, least), most)

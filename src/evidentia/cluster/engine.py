@@ -1,0 +1,117 @@
+"""The protocol of an engine, which calls functions of partitions, and how its errors read here."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from evidentia.errors import ConfigurationError, DataError, EstimationError, EvidentiaError
+from evidentia.interruption import check
+
+POLL = 0.2  # seconds between two looks at whether a stop was requested
+
+# By class name, so that neither Dask nor Ray is imported to recognise them.
+DIED = (
+    "KilledWorker",
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "OutOfMemoryError",
+    "ObjectLostError",
+    "ObjectReconstructionFailedError",
+    "BrokenProcessPool",
+)
+DISCONNECTED = "CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError"
+
+
+class Task(Protocol):
+    """A call under way, like a `concurrent.futures.Future`."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Its result; raises TimeoutError if there is none in time, or what the call raised."""
+        ...
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def cancel(self) -> Any:
+        """Cancel it, if it has not ended."""
+        ...
+
+
+class Engine(Protocol):
+    """The partitions of some rows, and workers that call functions of them."""
+
+    def submit(
+        self, function: Callable[..., Any], *args: Any, each: Sequence[Any] | None = None
+    ) -> Sequence[Task]:
+        """Start `function(partition, *args)` for every partition, where it is.
+
+        With `each`, the last argument is that of the partition.
+        """
+        ...
+
+    def pickled(self, value: Any) -> bytes:
+        """A value in a form that a worker's `pickle.loads` understands; raises if it has none."""
+        ...
+
+
+def results(
+    engine: Engine, function: Callable[..., Any], *args: Any, each: Sequence[Any] | None = None
+) -> Iterator[Any]:
+    """Yield the results of `Engine.submit` in the order of the partitions.
+
+    What is left is cancelled if the caller stops, also by Ctrl-C.
+
+    Raises:
+        EvidentiaError: what the function raised, with the number of the partition.
+        DataError: a partition cannot be read.
+        EstimationError: workers died, or the connection to them was lost.
+        ConfigurationError: a worker lacks a module.
+    """
+    tasks = deque(engine.submit(function, *args, each=each))
+    number = 0
+    try:
+        while tasks:
+            yield _result(tasks[0], number)
+            tasks.popleft()
+            number += 1
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _result(task: Task, number: int) -> Any:
+    while True:
+        check()
+        try:
+            return task.result(timeout=POLL)
+        except TimeoutError as error:
+            if task.done():
+                raise _translated(error, number) from error
+        except Exception as error:
+            raise _translated(error, number) from error
+
+
+def _translated(error: Exception, number: int) -> EvidentiaError:
+    """The error as this package's, with the number of the partition."""
+    cause = getattr(error, "cause", None)  # Ray wraps what a task raised
+    found = cause if isinstance(cause, Exception) else error
+    name = type(found).__name__
+    if isinstance(found, EvidentiaError):
+        return type(found)(f"partition {number}: {found}")
+    if isinstance(found, ModuleNotFoundError):
+        return ConfigurationError(
+            f"a worker lacks a module of this process: {found}. Install the same packages on all workers, evidentia too; "
+            "define the model's functions in the program, or in a module that the workers have."
+        )
+    if name in DIED:
+        return EstimationError(
+            f"the worker of partition {number} died, also when the partition was tried elsewhere ({name}). The likely cause is "
+            "lack of memory: make the partitions smaller, or give each worker more memory."
+        )
+    if name in DISCONNECTED:
+        return EstimationError(
+            f"the connection to the cluster was lost at partition {number} ({name}). Check that its scheduler runs, and "
+            "estimate again."
+        )
+    return DataError(f"partition {number} cannot be read, after retries: {name}: {found}")
