@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --d
 
 EXAMPLES ?= $(wildcard gallery/*.py)
 
-.PHONY: help demo test test-reference test-experiments test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
+.PHONY: help demo test test-reference test-experiments test-cluster test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -20,14 +20,17 @@ help: ## Show this list
 demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
 	$(BIN)/evidentia demo
 
-test: lint ## Lint and run the tests, but those of the next three
-	$(PYTEST) -m "not network and not reference and not experiments and not gallery"
+test: lint ## Lint and run the tests, but those of the next four
+	$(PYTEST) -m "not network and not reference and not experiments and not cluster and not gallery"
 
 test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators and other slow ones: 15 minutes more
 	$(PYTEST) -m "reference"
 
 test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experiments: two minutes more
 	$(PYTEST) -m "experiments"
+
+test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray and an S3 server on this machine: a minute
+	$(PYTEST) -m "cluster"
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
 	$(PYTEST) -m "gallery"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia import kernels as kernels
     from evidentia import latent as latent
     from evidentia.bounds import Sandwich, sandwich
-    from evidentia.comparison import Comparison, compare
     from evidentia.cluster.ray_executor import RayExecutor
+    from evidentia.comparison import Comparison, compare
     from evidentia.compilation import use_compilation_cache
     from evidentia.data.sources import read_csv, read_parquet
     from evidentia.errors import (

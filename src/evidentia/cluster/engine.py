@@ -2,10 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from evidentia.errors import ConfigurationError, DataError, EstimationError, EvidentiaError
 from evidentia.interruption import check
+from evidentia.model.model import Model
 
 POLL = 0.2  # seconds between two looks at whether a stop was requested
 
@@ -19,7 +21,13 @@ DIED = (
     "ObjectReconstructionFailedError",
     "BrokenProcessPool",
 )
-DISCONNECTED = "CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError"
+DISCONNECTED = (
+    "CancelledError",
+    "ClosedClientError",
+    "CommClosedError",
+    "FutureCancelledError",
+    "FuturesCancelledError",
+)
 
 
 class Task(Protocol):
@@ -50,8 +58,8 @@ class Engine(Protocol):
         """
         ...
 
-    def pickled(self, value: Any) -> bytes:
-        """A value in a form that a worker's `pickle.loads` understands; raises if it has none."""
+    def shipped(self, model: Model) -> Model | bytes:
+        """A model as calls carry it: pickled, or itself for threads. Raises if that fails."""
         ...
 
 
@@ -77,16 +85,18 @@ def results(
             number += 1
     finally:
         for task in tasks:
-            task.cancel()
+            with suppress(Exception):  # of a connection that was lost, which is the news
+                task.cancel()
 
 
 def _result(task: Task, number: int) -> Any:
     while True:
         check()
+        has_ended = task.done()  # then a TimeoutError is its own
         try:
-            return task.result(timeout=POLL)
+            return task.result(timeout=None if has_ended else POLL)
         except TimeoutError as error:
-            if task.done():
+            if has_ended:
                 raise _translated(error, number) from error
         except Exception as error:
             raise _translated(error, number) from error

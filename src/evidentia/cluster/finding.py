@@ -15,33 +15,25 @@ def engine_of(data: Any, executor: Executor | None) -> Engine | None:
     """The engine for rows on a cluster, or for a source and an executor; None for other data.
 
     Raises:
-        ConfigurationError: an engine without a cluster, or that is not installed; an executor
-            where the data do not go to one.
+        ConfigurationError: no cluster is connected, or a package is not installed; an executor
+            that cannot be used.
+        DataError: an executor for data that are not a source.
     """
-    package = _package(data)
     if executor is not None:
-        if not callable(getattr(executor, "submit", None)):
-            raise ConfigurationError(
-                f"executor must have the method submit of concurrent.futures.Executor; got {executor!r}."
-            )
         if not isinstance(data, Source):
             raise DataError(
-                f"data must be a source, such as read_parquet returns, to be spread over an executor; got {type(data).__name__}."
+                "data must be a source, such as read_parquet returns, to be spread over an executor; got "
+                f"{type(data).__name__}."
             )
         return OverExecutor.of_source(executor, data)
+    package = _package(data)
     if package == "dask":
-        try:
-            from evidentia.cluster.over_dask import OverDask
-        except ImportError as error:
-            raise ConfigurationError(
-                f"data of Dask need a package that is not installed ({error.name}): pip install 'evidentia[dask]'."
-            ) from error
-        return OverDask.of(data)
+        return _over_dask(data)
     return over_dataset(data) if package == "ray" else None
 
 
 def is_far(data: Any) -> bool:
-    """Whether data are a collection of Dask or Ray."""
+    """Whether data are collections of Dask or Ray."""
     return bool(_package(data))
 
 
@@ -50,3 +42,13 @@ def _package(data: Any) -> str:
     members = data.values() if isinstance(data, Mapping) else data if isinstance(data, tuple) else (data,)
     packages = {type(one).__module__.split(".")[0] for one in members}
     return next((name for name in ("dask", "ray") if name in packages), "")
+
+
+def _over_dask(data: Any) -> Engine:
+    try:
+        from evidentia.cluster.over_dask import OverDask
+    except ImportError as error:
+        raise ConfigurationError(
+            f"data of Dask need a package that is not installed ({error.name}): pip install 'evidentia[dask]'."
+        ) from error
+    return OverDask.of(data)

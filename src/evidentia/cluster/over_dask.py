@@ -14,6 +14,7 @@ from distributed import Client, get_client
 
 from evidentia.cluster.engine import Task
 from evidentia.errors import ConfigurationError, DataError
+from evidentia.model.model import Model
 
 RETRIES = 2  # of a partition that failed
 
@@ -51,9 +52,9 @@ class OverDask:
         ]
         return list(self.client.compute(tasks, retries=RETRIES, optimize_graph=False))  # type: ignore[arg-type]
 
-    def pickled(self, value: Any) -> bytes:
-        """As `Engine.pickled`; functions of the program go by value."""
-        return cloudpickle.dumps(value)
+    def shipped(self, model: Model) -> bytes:
+        """As `Engine.shipped`; functions of the program go by value."""
+        return cloudpickle.dumps(model)
 
 
 def _client() -> Client:
@@ -89,4 +90,5 @@ def _delayed(collection: Any) -> list[Any]:
         raise DataError(
             f"all collections of data must be of Dask; got {type(collection).__name__} among them."
         )
-    return list(collection.to_delayed())
+    # Not fused, frames of the same rows share the steps that make them.
+    return list(collection.optimize(fuse=False).to_delayed(optimize_graph=False))

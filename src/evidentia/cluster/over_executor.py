@@ -2,14 +2,16 @@
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from evidentia.cluster.engine import Task
 from evidentia.data.batches import Batch
 from evidentia.data.source import Source
-from evidentia.errors import DataError
+from evidentia.errors import ConfigurationError, DataError
+from evidentia.model.model import Model
 
 ROWS_PER_PARTITION = 1_000_000
 
@@ -54,20 +56,20 @@ class OverExecutor:
     Attributes:
         executor: of `concurrent.futures`, or alike.
         partitions: what the first argument of a function becomes at the worker.
-        pickle: the pickler for models.
     """
 
     executor: Executor
     partitions: Sequence[Any]
-    pickle: Callable[[Any], bytes] = pickle.dumps
 
     @classmethod
     def of_source(cls, executor: Executor, source: Source) -> "OverExecutor":
         """The rows of a source, which workers read again for each call.
 
         Raises:
+            ConfigurationError: as `check_executor`.
             DataError: the number of rows is unknown.
         """
+        check_executor(executor)
         total = source.num_rows
         if total is None:
             raise DataError(
@@ -89,6 +91,23 @@ class OverExecutor:
             for partition, last in zip(self.partitions, own, strict=True)
         ]
 
-    def pickled(self, value: Any) -> bytes:
-        """As `Engine.pickled`."""
-        return self.pickle(value)
+    def shipped(self, model: Model) -> Model | bytes:
+        """As `Engine.shipped`; where this program does not run, its functions go by value."""
+        if isinstance(self.executor, ThreadPoolExecutor):
+            return model
+        runs_program = isinstance(self.executor, ProcessPoolExecutor)
+        return (pickle if runs_program else import_module("cloudpickle")).dumps(model)
+
+
+def check_executor(executor: Any) -> None:
+    """Raise ConfigurationError unless calls can be submitted to it, and it does not fork."""
+    if not callable(getattr(executor, "submit", None)):
+        raise ConfigurationError(
+            f"executor must have the method submit of concurrent.futures.Executor; got {executor!r}."
+        )
+    context = getattr(executor, "_mp_context", None)
+    if context is not None and context.get_start_method() == "fork":
+        raise ConfigurationError(
+            "executor must not fork this process, whose JAX has threads: forked workers can hang. Use "
+            "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
+        )

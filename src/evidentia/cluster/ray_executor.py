@@ -57,7 +57,7 @@ def over_dataset(dataset: Any) -> OverExecutor:
             "data of Ray must be one dataset, whose columns are the model's arrays; got a tuple or mapping. Use "
             "map_batches or zip."
         )
-    return OverExecutor(RayExecutor(), dataset.to_numpy_refs(), _ray().cloudpickle.dumps)
+    return OverExecutor(RayExecutor(), dataset.to_numpy_refs())
 
 
 def _call(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

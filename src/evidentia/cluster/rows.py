@@ -37,14 +37,14 @@ class PartitionedRows:
 
     Attributes:
         engine: reaches the partitions.
-        versions, model: what every call carries: what workers must have, and the pickled model.
+        versions, model: what every call carries: what workers must have, and the model.
         num_observations: the number of rows.
         near: a random sample of them, on this machine.
     """
 
     engine: Engine
     versions: worker.Versions
-    model: bytes
+    model: Model | bytes
     num_observations: int
     near: Window
 
@@ -106,14 +106,14 @@ class Gathered(NamedTuple):
 
 
 def gathered(engine: Engine, model: Model, seed: int) -> Gathered:
-    """Look at all rows once, and fetch a random sample of them.
+    """Look at all rows twice: for what they are, and for a random sample of them.
 
     Raises:
         DataError: rows that cannot be used, or partitions with other names, shapes or dtypes.
         ModelError: the model cannot be sent to the workers.
         ConfigurationError: workers with other versions of the packages.
     """
-    call = worker.answer, worker.versions(), _pickled(engine, model)
+    call = worker.answer, worker.versions(), _shipped(engine, model)
     facts = list(results(engine, *call, worker.facts))
     _check_alike(facts)
     counts = np.array([each.num_rows for each in facts], np.int64)
@@ -133,9 +133,9 @@ def gathered(engine: Engine, model: Model, seed: int) -> Gathered:
     return Gathered(rows, some, fingerprints(sums))
 
 
-def _pickled(engine: Engine, model: Model) -> bytes:
+def _shipped(engine: Engine, model: Model) -> Model | bytes:
     try:
-        return engine.pickled(model)
+        return engine.shipped(model)
     except Exception as error:
         raise ModelError(
             f"model {model.name!r} cannot be sent to the workers: {error}. Its functions must not close over locks, files "

@@ -1,4 +1,4 @@
-"""What runs at a worker: sums over the rows of a partition, for a model that came pickled.
+"""What runs at a worker: sums over the rows of a partition, for a model that may come pickled.
 
 A partition is a data frame, arrays, or a `Source` that is read again for each call. Every function
 takes the batches of a partition and the model.
@@ -53,7 +53,9 @@ def versions() -> Versions:
     return {"python": python} | {name: version(name) for name in MATTERING}
 
 
-def answer(partition: Any, needed: Versions, model: bytes, function: Callable[..., Any], *args: Any) -> Any:
+def answer(
+    partition: Any, needed: Versions, model: Model | bytes, function: Callable[..., Any], *args: Any
+) -> Any:
     """`function(batches, model, *args)` of a partition.
 
     Raises:
@@ -65,26 +67,29 @@ def answer(partition: Any, needed: Versions, model: bytes, function: Callable[..
                 f"worker {platform.node()} has {name} {own}; this process has {needed[name]}. Install the same versions on "
                 "all workers."
             )
-    return function(_batches(partition), _unpickled(model), *args)
+    return function(_batches(partition), _unpickled(model) if isinstance(model, bytes) else model, *args)
 
 
 def facts(batches: Iterator[Batch], model: Model) -> Facts:
-    """The facts of a partition; raises DataError for rows that cannot be used."""
+    """The facts of a partition."""
     kept, dropped, kind, sums = 0, 0, "", Counter[str]()
     for batch in batches:
         dropped += batch.num_dropped
         if batch.num_rows:
-            if model.check_data is not None:
-                model.check_data(batch.arrays)
             kept, kind = kept + batch.num_rows, described(batch.arrays)
             sums.update(sums_by_name(batch.arrays))
     return Facts(kept, dropped, kind, sums)
 
 
 def some_rows(batches: Iterator[Batch], model: Model, wanted: Int[np.ndarray, " rows"]) -> Any:
-    """The arrays of some rows, by their ascending numbers; None if none are wanted."""
+    """The arrays of some rows, by their ascending numbers; None if none are wanted.
+
+    Raises DataError if the model cannot use the partition, of which all rows are checked.
+    """
     pieces, start = [], 0
     for batch in batches:
+        if model.check_data is not None and batch.num_rows:
+            model.check_data(batch.arrays)
         chosen = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
         if len(chosen):
             pieces.append(map_arrays(lambda leaf, chosen=chosen: leaf[chosen], batch.arrays))

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from evidentia.cluster.over_executor import check_executor
 from evidentia.errors import ConfigurationError, DataError, ModelError, check_seed
 from evidentia.estimation import Question
 from evidentia.evidence.method import Method
@@ -125,17 +126,7 @@ def _shipped(models: Models, executor: Any) -> Models | bytes:
     """The models as they go to the executor: pickled once for processes, which keep them."""
     if executor is None or isinstance(executor, ThreadPoolExecutor):
         return models
-    if not callable(getattr(executor, "submit", None)):
-        raise ConfigurationError(
-            f"executor must have the method submit of concurrent.futures.Executor; got {executor!r}."
-        )
-    if isinstance(executor, ProcessPoolExecutor):
-        context = getattr(executor, "_mp_context", None)
-        if context is not None and context.get_start_method() == "fork":
-            raise ConfigurationError(
-                "executor must not fork this process, whose JAX has threads: forked workers can hang. Use "
-                "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
-            )
+    check_executor(executor)
     for name, model in models.items():
         try:
             pickle.dumps(model)

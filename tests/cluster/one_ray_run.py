@@ -1,0 +1,107 @@
+"""Estimates on a Ray instance of this machine, in a program of its own: `one_ray_run.py FOLDER`.
+
+Writes a mapping of what was tried to what came of it, as JSON.
+"""
+
+import json
+import os
+import signal
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import ray
+
+import evidentia as ev
+from evidentia.data.batches import Batch
+
+NUM_BLOCKS, ROWS = 6, 20_000
+MODEL = ev.models.linear_regression(num_features=2)
+
+
+def made(number):
+    """Rows of a block."""
+    generator = np.random.default_rng(number)
+    x = generator.standard_normal((ROWS, 2)).astype(np.float32)
+    y = x @ np.array([0.5, -1.0]) + 0.25 + generator.standard_normal(ROWS)
+    return {"x": x, "y": y.astype(np.float32)}
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A source whose reader is killed, or cannot read, when a second look begins."""
+
+    folder: Path
+    event: str
+    num_rows: int = NUM_BLOCKS * ROWS
+
+    def batches(self, skip=0):
+        if skip == 0:
+            reading = len(list(self.folder.glob(f"{self.event}-*")))
+            (self.folder / f"{self.event}-{reading}").touch()
+            if (self.event == "killed once" and reading == 3) or (
+                self.event == "always killed" and reading >= 3
+            ):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.event == "unreadable" and reading >= 3:
+                raise OSError("the disk is gone")
+        for number in range(skip // ROWS, NUM_BLOCKS):
+            yield Batch(made(number), ROWS)
+
+
+def estimate(data, **arguments):
+    """What came of an estimate."""
+    try:
+        found, error = ev.estimate(MODEL, data, **arguments), ""
+    except ev.EvidentiaError as raised:
+        found, error = raised.evidence, f"{type(raised).__name__}: {raised}"
+    return {
+        "error": error,
+        "log_evidence": found and found.log_evidence,
+        "standard_error": found and found.standard_error,
+        "num_observations": found and found.num_observations,
+        "completed": found and found.completed,
+    }
+
+
+def log_evidences(record):
+    return [one.log_evidence for one in record.evidences.values()]
+
+
+def tried(folder):
+    """Yield what was tried and what came of it."""
+    parts = [made(number) for number in range(NUM_BLOCKS)]
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in ("x", "y")}
+    yield "exact", MODEL.exact_log_evidence(arrays)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    blocks = ray.data.range(NUM_BLOCKS, override_num_blocks=NUM_BLOCKS)
+    dataset = blocks.map_batches(lambda batch: made(int(batch["id"][0])), batch_size=1)
+    yield "dataset", estimate(dataset)
+    yield "mapping", estimate({"x": dataset})
+    executor = ev.RayExecutor()
+    yield "source", estimate(Generated(folder, "nothing"), executor=executor)
+    yield "killed once", estimate(Generated(folder, "killed once"), executor=executor)
+    yield "unreadable", estimate(Generated(folder, "unreadable"), executor=executor)
+    yield "always killed", estimate(Generated(folder, "always killed"), executor=executor)
+    series = [{name: each[i : i + 200] for name, each in arrays.items()} for i in range(0, 2000, 200)]
+    records = list(map(log_evidences, ev.estimate_many(MODEL, series, executor=executor)))
+    yield "fleet", records == list(map(log_evidences, ev.estimate_many(MODEL, series)))
+    pauses = [executor.submit(signal.pause) for _ in range(2)]  # on both processors
+    yield "cancelled", all(each.cancel() for each in pauses) and executor.submit(len, [1, 2]).result(60)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    import evidentia.cluster.over_executor
+
+    evidentia.cluster.over_executor.ROWS_PER_PARTITION = ROWS
+    try:
+        ev.RayExecutor()
+    except ev.ConfigurationError as error:
+        before = str(error)
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    found = {"no cluster": before, **dict(tried(Path(sys.argv[1])))}
+    ray.shutdown()
+    sys.stdout.write("\n" + json.dumps(found) + "\n")
