@@ -4,6 +4,8 @@ import os
 import pydoc
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +74,11 @@ def folder_of_a_reader(tmp_path, monkeypatch):
     compilation_cache.reset_cache()
 
 
+def is_program(page: str) -> bool:
+    """Whether the blocks of a page start processes, so that they must be run as a program."""
+    return any('if __name__ == "__main__"' in block.code for block in blocks(page, "python"))
+
+
 QUICK = {"docs/architecture.md", "README.md", "docs/index.md", "docs/start.md"}
 
 
@@ -80,6 +87,7 @@ QUICK = {"docs/architecture.md", "README.md", "docs/index.md", "docs/start.md"}
     [
         pytest.param(page, marks=[] if page in QUICK else pytest.mark.reference)
         for page in pages_with_examples()
+        if not is_program(page)
     ],
 )
 def test_examples_run(page, folder_of_a_reader, capsys):
@@ -95,6 +103,21 @@ def test_examples_run(page, folder_of_a_reader, capsys):
         code = re.sub(r"\b\d+_000\b", "600", block.code)
         exec(compile("\n" * block.line + code, page, "exec"), namespace)
         printed = capsys.readouterr().out
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("page", [page for page in pages_with_examples() if is_program(page)])
+def test_programs_run(page, tmp_path):
+    """Run the blocks of a page as one program, as they stand."""
+    pytest.importorskip("dask")
+    pytest.importorskip("ray")
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(block.code for block in blocks(page, "python")), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert done.stdout.count("nats for") == len(blocks(page, "python"))
 
 
 def test_every_block_is_of_a_kind_that_is_tested():
