@@ -1,7 +1,9 @@
 """Rows in partitions have the evidence of rows in memory; threads stand for a cluster."""
 
 import multiprocessing
+import os
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -294,3 +296,20 @@ class EndsDuringPoll:
             return "done"
         self.polls -= 1
         raise TimeoutError
+
+
+@dataclass(frozen=True)
+class Deadly(ArraySource):
+    """A source that ends the process that reads it."""
+
+    def batches(self, skip=0):
+        os._exit(1)
+
+
+def test_processes_that_die_are_said():
+    executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    with (
+        executor,
+        pytest.raises(errors.EstimationError, match=r"the worker of partition 0 died.*BrokenProcessPool"),
+    ):
+        ev.estimate(MODEL, Deadly(DATA), executor=executor)
