@@ -2,7 +2,8 @@
 
 A checkpoint is one file: a line of JSON (format, versions, SHA-256 of the rest, a readable
 summary), then the arrays and their skeleton (`packing`) in NumPy's format. It is written to a new
-file, synced to disk, and renamed; the previous one is kept as `checkpoint.previous`.
+file, synced to disk, and renamed; the previous one is kept as `checkpoint.previous`. In an object
+store it is one object, which the store replaces in one step; there is no lock.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ import numpy as np
 
 from evidentia.checkpoint.packing import UnknownRecordError, pack, unpack
 from evidentia.errors import CheckpointError
+from evidentia.storage import content, exists, is_remote, place, replace, sync_folder
 
 FORMAT = 2
 MAGIC = "evidentia checkpoint"
@@ -53,10 +55,12 @@ class CheckpointFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path).expanduser()
-        self._lock = filelock.FileLock(self.path / LOCK)
+        self.path = place(path)
+        self._lock = None if is_remote(self.path) else filelock.FileLock(self.path / LOCK)
 
     def __enter__(self) -> "CheckpointFolder":
+        if self._lock is None:
+            return self
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(blocking=False)
@@ -71,6 +75,8 @@ class CheckpointFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._lock is None:
+            return
         with suppress(OSError):
             self._holder_file.unlink()
         self._lock.release()
@@ -87,18 +93,12 @@ class CheckpointFolder:
             then stays in use.
         """
         data = _encoded(content, dict(summary))
-        new = self.path / WRITTEN
         try:
-            with new.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            if (self.path / CURRENT).exists():
-                os.replace(self.path / CURRENT, self.path / PREVIOUS)
-            os.replace(new, self.path / CURRENT)
+            if is_remote(self.path):
+                replace(self.path / CURRENT, data)
+            else:
+                self._write_beside(data)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink()
             raise CheckpointError(
                 f"the checkpoint in {self.path} could not be written: {reason_of(error)}. {self._what_stands()}"
             ) from error
@@ -110,8 +110,26 @@ class CheckpointFolder:
                 "A power failure could bring back the previous one."
             ) from error
 
+    def _write_beside(self, data: bytes) -> None:
+        """Write a new file, and rename the current and the new one once it is on disk."""
+        new = self.path / WRITTEN
+        try:
+            with new.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if (self.path / CURRENT).exists():
+                os.replace(self.path / CURRENT, self.path / PREVIOUS)
+            os.replace(new, self.path / CURRENT)
+        except OSError:
+            with suppress(OSError):
+                new.unlink()
+            raise
+
     def _what_stands(self) -> str:
         """Describe the checkpoint that remains after a failed write."""
+        if is_remote(self.path):
+            return "A checkpoint that was there is unchanged."
         # On a removed disk, os.path.exists returns False, but Path.exists raises.
         if os.path.exists(self.path / CURRENT):
             return "The previous checkpoint is unchanged."
@@ -137,9 +155,12 @@ def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple
         CheckpointError: no checkpoint, or one that is damaged or of a newer format. The message
             says whether the previous one is intact.
     """
-    folder = Path(folder).expanduser()
+    folder = place(folder)
     # Between two renames the newest is the previous one.
-    path = next((folder / name for name in (CURRENT, PREVIOUS) if (folder / name).exists()), None)
+    try:
+        path = next((folder / name for name in (CURRENT, PREVIOUS) if exists(folder / name)), None)
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read: {reason_of(error)}.") from error
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint. Check the path.")
     try:
@@ -189,7 +210,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _opened(path: Path) -> tuple[Header, bytes]:
-    first, _, payload = path.read_bytes().partition(b"\n")
+    first, _, payload = content(path).partition(b"\n")
     try:
         fields = json.loads(first)
     except ValueError:
@@ -214,7 +235,7 @@ def _opened(path: Path) -> tuple[Header, bytes]:
 
 def _about_previous(folder: Path, damaged: Path) -> str:
     previous = folder / PREVIOUS
-    if damaged.name == PREVIOUS or not previous.exists():
+    if damaged.name == PREVIOUS or not exists(previous):
         return "There is no other checkpoint."
     try:
         summary = _opened(previous)[0].summary
@@ -222,16 +243,6 @@ def _about_previous(folder: Path, damaged: Path) -> str:
         return f"The previous one, {previous}, is damaged too."
     said = ", ".join(f"{key}: {value}" for key, value in summary.items())
     return f"The previous one, {previous} ({said}), is intact: remove the damaged file to continue from it."
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync the names of a folder's files to disk, where the system can."""
-    if os.name == "posix":  # elsewhere folders cannot be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def reason_of(error: Exception) -> str:

@@ -18,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from evidentia.checkpoint.folder import reason_of, sync_folder
+from evidentia.checkpoint.folder import reason_of
 from evidentia.checkpoint.methods import pack_method, unpack_method
 from evidentia.checkpoint.packing import pack, unpack
 from evidentia.checkpoint.tables import decode, encode
-from evidentia.errors import CheckpointError, ConfigurationError
+from evidentia.errors import CheckpointError, ConfigurationError, DataError
+from evidentia.storage import content as content_of
+from evidentia.storage import exists, is_folder, is_remote, place, replace, sync_folder
 from evidentia.trajectory import Trajectory
 
 FORMAT = 1
@@ -47,12 +49,13 @@ def write_result(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> Non
                 f"{foreign} was not written by Evidence.save. Name another folder, or move the file."
             )
         index, files = _encoded(fields)
-        folder.mkdir(parents=True, exist_ok=True)
+        if not is_remote(folder):  # a store has no folders
+            folder.mkdir(parents=True, exist_ok=True)
         try:
             for name, data in files.items():
-                _replace(folder / name, data)
+                replace(folder / name, data)
             sync_folder(folder)  # before the index names them
-            _replace(folder / INDEX, index)
+            replace(folder / INDEX, index)
             sync_folder(folder)
         finally:
             _remove_unused(folder)
@@ -71,9 +74,9 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = _folder(path)
     index = folder / INDEX
-    if not index.is_file():
-        raise CheckpointError(f"{folder} holds no saved result: {_what_is_there(folder)}.")
     try:
+        if not exists(index):
+            raise CheckpointError(f"{folder} holds no saved result: {_what_is_there(folder)}.")
         return _decoded(folder, _content(index))
     except CheckpointError:
         raise
@@ -85,28 +88,28 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def foreign_file(folder: Path) -> Path | None:
     """A file that hinders saving into a folder, as `write_result` has not written it, if any."""
-    if not folder.exists():
+    if not exists(folder):
         return None
-    if not folder.is_dir():
+    if not is_folder(folder):
         return folder
     foreign = (each for each in sorted(folder.iterdir()) if not OWN_FILES.fullmatch(each.name))
     index = folder / INDEX
-    return next(foreign, index if index.exists() and not _is_ours(index) else None)
+    return next(foreign, index if exists(index) and not _is_ours(index) else None)
 
 
 def _folder(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ConfigurationError(f"path must be the name of a folder; got {path!r}.")
     try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
+        return place(path)
+    except DataError as error:
         raise ConfigurationError(f"path must be the name of a folder; got {path!r}: {error}") from error
 
 
 def _what_is_there(folder: Path) -> str:
-    if not folder.exists():
+    if not exists(folder):
         return "there is no such folder"
-    if not folder.is_dir():
+    if not is_folder(folder):
         return "it is a file. Name the folder"
     inside = sorted(each.parent.name for each in folder.glob(f"*/{INDEX}"))
     return f"name one of the folders in it ({', '.join(inside)})" if inside else f"it has no {INDEX}"
@@ -152,13 +155,13 @@ def _digest(content: Any) -> str:
 def _is_ours(index: Path) -> bool:
     """Whether a file is the index of a saved result, of any format."""
     try:
-        return json.loads(index.read_bytes())["file"] == MAGIC
+        return json.loads(content_of(index))["file"] == MAGIC
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return False
 
 
 def _content(index: Path) -> dict[str, Any]:
-    found = json.loads(index.read_bytes())
+    found = json.loads(content_of(index))
     if not isinstance(found, dict) or found.get("file") != MAGIC:
         raise CheckpointError(f"{index} was not written by Evidence.save.")
     if not isinstance(found["format"], int) or found["format"] < 1:
@@ -176,7 +179,7 @@ def _content(index: Path) -> dict[str, Any]:
 def _decoded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     tables = {}
     for name, about in content["tables"].items():
-        data = (folder / about["file"]).read_bytes()
+        data = content_of(folder / about["file"])
         if hashlib.sha256(data).hexdigest() != about["sha256"]:
             raise ValueError(f"{about['file']} does not match its SHA-256")
         tables[name] = decode(data, about["arrays"])
@@ -190,20 +193,11 @@ def _decoded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _replace(path: Path, data: bytes) -> None:
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
-
-
 def _remove_unused(folder: Path) -> None:
     """Remove our files that the index does not name, of an older result or a failed attempt."""
     used = {INDEX}
     with suppress(Exception):  # an index that cannot be read may still need them; leftovers do no harm
-        if (folder / INDEX).exists():
+        if exists(folder / INDEX):
             used |= {about["file"] for about in _content(folder / INDEX)["tables"].values()}
         for each in folder.iterdir():
             if OWN_FILES.fullmatch(each.name) and each.name not in used:

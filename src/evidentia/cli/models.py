@@ -10,10 +10,10 @@ import numpy as np
 
 from evidentia.cli.table import Table
 from evidentia.data.files import near
-from evidentia.data.sources.paths import in_home
 from evidentia.errors import ConfigurationError, DataError, ModelError
 from evidentia.model import built_in as models
 from evidentia.model.model import Model
+from evidentia.storage import place
 
 BUILT_IN = ("linear", "softmax", "mixture")
 OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": ("num_components",)}
@@ -94,7 +94,7 @@ def load_model(name: str) -> Model:
         ModelError: a missing file or name, an error in the file, or an object that is not a model.
     """
     file, _, attribute = name.rpartition(":")
-    path = in_home(file)
+    path = place(file)
     if not path.is_file() or path.suffix != ".py":
         raise ModelError(f"--model {name}: there is no Python file {path}. Write path/to/file.py:name.")
     public = {key: value for key, value in _executed(path).items() if not key.startswith("_")}

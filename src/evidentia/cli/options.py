@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from evidentia.storage import is_url
+
 Target = Annotated[
     str | None,
     typer.Option("--target", "-t", metavar="COLUMN", help="The column that a regression predicts."),
@@ -27,6 +29,8 @@ Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the
 
 def folder_named(given: str | Path) -> Path:
     """The folder that an option, or its default, names; "" would be the current folder."""
+    if is_url(given):
+        raise typer.BadParameter(f"{given}: a folder of this machine is needed, not a URL.")
     if not str(given).strip():
         raise typer.BadParameter("the name of a folder is empty; for the current folder, write a dot.")
     shown = str(given).encode(errors="surrogateescape").decode(errors="replace")

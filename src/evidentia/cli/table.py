@@ -11,8 +11,8 @@ from evidentia.cli.columns import arrays_of, features_of, listed, types_of
 from evidentia.data.fingerprint import Fingerprinted, as_text, sum_of_hashes
 from evidentia.data.sources import CsvSource, Missing, ParquetSource, open_source
 from evidentia.data.sources.columns import gathered
-from evidentia.data.sources.paths import in_home
 from evidentia.errors import ConfigurationError, DataError
+from evidentia.storage import place
 
 MOST_BYTES = 2**30  # largest file to read into memory
 
@@ -104,7 +104,7 @@ class Table:
 
 def is_read_once(file: str) -> bool:
     """Whether a name means several files, a folder, or a file too large for memory."""
-    path = in_home(file)
+    path = place(file)
     if path.is_file():
         return path.stat().st_size > MOST_BYTES
     return path.is_dir() or any(mark in file for mark in "*?[")

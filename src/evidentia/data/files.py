@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from evidentia import storage
 from evidentia.errors import DataError
 
 _PARQUET_MAGIC = b"PAR1"
@@ -30,9 +31,9 @@ def near_columns(name: str, known: Sequence[str]) -> str:
 def check_content(path: Path, kind: str) -> None:
     """Raise DataError unless a file starts like its kind, ".csv" or ".parquet"."""
     try:
-        if path.is_dir():
+        if storage.is_folder(path):
             raise DataError(f"{path} is a folder; one CSV or Parquet file is needed.")
-        with path.open("rb") as file:
+        with storage.opened(path) as file:
             start = file.read(4096)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Check the path.") from None
@@ -50,6 +51,8 @@ def check_content(path: Path, kind: str) -> None:
 
 def unreadable(path: Path, kind: str, error: Exception) -> DataError:
     """Return the error for a file that cannot be read as its kind, ".csv" or ".parquet"."""
+    if isinstance(error, storage.StoreError):
+        return DataError(f"{path} cannot be read: {error}.")
     if isinstance(error, OSError) and error.errno:  # a system error; Arrow's have no errno
         return DataError(f"{path} cannot be read: {os.strerror(error.errno)}.")
     called = "a Parquet file (it may be damaged or cut short)" if kind == ".parquet" else "CSV text"

@@ -12,6 +12,7 @@ from evidentia.data.sources.columns import NOT_UTF_8, check_unique
 from evidentia.data.sources.csv import UTF_8, checked_encoding
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import ConfigurationError, DataError
+from evidentia.storage import for_arrow
 
 
 def read_columns(paths: Paths, names: Sequence[str], encoding: str = UTF_8) -> pa.Table:
@@ -50,10 +51,10 @@ def _is_parquet(path: Path) -> bool:
 def _parquet(path: Path, names: Sequence[str]) -> pa.Table:
     check_content(path, ".parquet")
     with reading(path, ".parquet"):
-        known = pq.read_schema(path).names
+        known = pq.read_schema(for_arrow(path)).names
         check_unique(path, names, known)
         check_names(path, names, known)
-        return pq.read_table(path, columns=list(names))
+        return pq.read_table(for_arrow(path), columns=list(names))
 
 
 def _csv(path: Path, names: Sequence[str], encoding: str) -> pa.Table:
@@ -62,7 +63,7 @@ def _csv(path: Path, names: Sequence[str], encoding: str) -> pa.Table:
     convert = arrow_csv.ConvertOptions(strings_can_be_null=True, timestamp_parsers=[])
     with reading(path, ".csv"):
         try:
-            table = arrow_csv.read_csv(path, read_options=options, convert_options=convert)
+            table = arrow_csv.read_csv(for_arrow(path), read_options=options, convert_options=convert)
             known = table.column_names
         except (UnicodeDecodeError, pa.ArrowInvalid) as error:
             if "UTF8" not in str(error).upper().replace("-", ""):

@@ -1,18 +1,19 @@
 """The folder of a fleet: finished records as Parquet parts, one row per task, to resume from.
 
-A part is written to a new file, synced and renamed, so a killed process leaves whole parts only
-and loses the seconds since the last one. `manifest.json` has what a resumed fleet must share: the
+A part is written as a whole (`storage.replace`), so a killed process leaves whole parts only and
+loses the seconds since the last one. `manifest.json` has what a resumed fleet must share: the
 seed, the method and the models, by the hash of what they compute.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 import pickle
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 import evidentia.errors as known_errors
 from evidentia.errors import CheckpointError, EvidentiaError
 from evidentia.fleet.record import FleetEvidence, FleetRecord
+from evidentia.storage import content, exists, is_remote, place, replace
 
 FORMAT = 1
 MANIFEST, LOCK = "manifest.json", "lock"
@@ -44,7 +46,8 @@ class FleetFolder:
     """
 
     def __init__(self, path: str | Path, settings: Mapping[str, str]):
-        self.path = Path(path).expanduser()
+        self.path = place(path)
+        self._lock = nullcontext() if is_remote(self.path) else filelock.FileLock(self.path / LOCK, timeout=0)
         self._settings = dict(settings)
         self._rows: dict[tuple[str, str], dict[str, Any]] = {}
         self._pending: list[dict[str, Any]] = []
@@ -52,9 +55,9 @@ class FleetFolder:
 
     def __enter__(self) -> FleetFolder:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = filelock.FileLock(self.path / LOCK)
-            self._lock.acquire(timeout=0)
+            if not is_remote(self.path):  # a store has no folders
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.__enter__()
         except filelock.Timeout as error:
             raise CheckpointError(f"folder {self.path} is in use by another process.") from error
         except OSError as error:
@@ -63,7 +66,7 @@ class FleetFolder:
             self._check()
             self._read()
         except BaseException:
-            self._lock.release()
+            self._lock.__exit__(None, None, None)
             raise
         return self
 
@@ -71,7 +74,7 @@ class FleetFolder:
         try:
             self.flush()
         finally:
-            self._lock.release()
+            self._lock.__exit__(None, None, None)
 
     def settle(self, name: str, value: str) -> None:
         """Check a setting that becomes known with the data; write it down if it is new."""
@@ -106,8 +109,9 @@ class FleetFolder:
 
         target = self.path / f"part-{self._num_parts:06d}.parquet"
         try:
-            pq.write_table(pa.Table.from_pylist(self._pending, _schema()), target.with_suffix(".new"))
-            _rename(target.with_suffix(".new"), target)
+            sink = pa.BufferOutputStream()
+            pq.write_table(pa.Table.from_pylist(self._pending, _schema()), sink)
+            replace(target, sink.getvalue().to_pybytes())
         except OSError as error:
             raise CheckpointError(f"folder {self.path} cannot be written to: {error}") from error
         self._pending, self._written = [], time.monotonic()
@@ -117,7 +121,7 @@ class FleetFolder:
         """Compare settings with those of the manifest; write a new one if there are more."""
         manifest = self.path / MANIFEST
         try:
-            found = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.exists() else {}
+            found = json.loads(content(manifest))["settings"] if exists(manifest) else {}
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{manifest} is damaged: {error}") from error
         for name, value in self._settings.items():
@@ -130,8 +134,7 @@ class FleetFolder:
             return
         text = json.dumps({"format": FORMAT, "settings": {**found, **self._settings}}, indent=1)
         try:
-            manifest.with_suffix(".new").write_text(text, encoding="utf-8")
-            _rename(manifest.with_suffix(".new"), manifest)
+            replace(manifest, text.encode())
         except OSError as error:
             raise CheckpointError(f"folder {self.path} cannot be written to: {error}") from error
 
@@ -141,7 +144,7 @@ class FleetFolder:
         parts = sorted(self.path.glob("part-*.parquet"))
         for part in parts:
             try:
-                rows = pq.read_table(part, schema=_schema()).to_pylist()
+                rows = pq.read_table(io.BytesIO(content(part)), schema=_schema()).to_pylist()
             except Exception as error:  # pyarrow has many
                 raise CheckpointError(
                     f"{part} is damaged: {error}. Remove it to compute its tasks anew."
@@ -216,9 +219,3 @@ def _outcome(row: Mapping[str, Any]) -> FleetEvidence | Exception:
     kept = {name: row[name] for name in (*SCALARS, "response", "constant")}
     rest = {"diagnostics": texts["diagnostics"], "signs": texts["signs"]}
     return FleetEvidence(**kept, **arrays, **rest, posterior=posterior)
-
-
-def _rename(new: Path, target: Path) -> None:
-    with open(new, "rb") as file:
-        os.fsync(file.fileno())
-    new.replace(target)

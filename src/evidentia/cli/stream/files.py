@@ -14,6 +14,7 @@ from evidentia.data.files import reading
 from evidentia.data.sources import CsvSource, IpcSource, ParquetSource
 from evidentia.data.sources.parquet import BUFFER_SIZE
 from evidentia.errors import CheckpointError, DataError
+from evidentia.storage import for_arrow, opened
 
 FileSource = CsvSource | IpcSource | ParquetSource
 BYTES, ROWS, COLUMNS = 4096, 16, 8  # upper limits of the content that identifies a file
@@ -105,7 +106,7 @@ def _size(source: CsvSource | ParquetSource, index: int) -> int:
 def _beginning(source: CsvSource | ParquetSource, index: int, size: int) -> str:
     """SHA-256 of a file's first rows or bytes, at most `size`."""
     if isinstance(source, CsvSource):
-        with reading(source.paths[index], ".csv"), source.paths[index].open("rb") as file:
+        with reading(source.paths[index], ".csv"), opened(source.paths[index]) as file:
             content = file.read(min(size, BYTES))
     else:
         content = _first_rows(source, index, min(size, ROWS))
@@ -119,7 +120,7 @@ def _first_rows(source: ParquetSource, index: int, count: int) -> bytes:
     columns = [name for name in source.selection.names if name not in in_folders][-COLUMNS:]
     with (
         reading(part.path, ".parquet"),
-        arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file,
+        arrow_parquet.ParquetFile(for_arrow(part.path), buffer_size=BUFFER_SIZE) as file,
     ):
         batches = file.iter_batches(ROWS, columns=columns, use_threads=False)
         rows = islice((row for batch in batches for row in batch.to_pylist()), count)

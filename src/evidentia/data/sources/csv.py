@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -28,6 +29,7 @@ from evidentia.data.sources.columns import (
 )
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import ConfigurationError, DataError, check_count
+from evidentia.storage import is_remote, opened
 
 BLOCK_SIZE = 1 << 22  # bytes of text read at a time, and the longest line
 POLL_SECONDS = 0.2  # between polls of a followed file
@@ -91,7 +93,7 @@ class CsvSource:
     def _pieces_of(self, types: dict[str, pa.DataType]) -> Generator[Piece, None, None]:
         for path in self.paths:
             row = 0
-            with reading(path, ".csv"), path.open("rb") as file:
+            with reading(path, ".csv"), opened(path) as file:
                 lines = _Lines(path, _header(file), self.encoding)
                 check_names(path, list(types), lines.parsed().column_names)
                 for block in self._blocks(path, file):
@@ -99,7 +101,7 @@ class CsvSource:
                         yield Piece(batch, str(path), row)
                         row += batch.num_rows
 
-    def _blocks(self, path: Path, file: io.BufferedReader) -> Iterator[bytes]:
+    def _blocks(self, path: Path, file: IO[bytes]) -> Iterator[bytes]:
         """Yield text in whole lines; an incomplete last line waits for its end."""
         rest = b""
         while not (self.follow and self.stop is not None and self.stop()):
@@ -173,6 +175,8 @@ def read_csv(
     found = expanded(paths)
     if follow and len(found) > 1:
         raise ConfigurationError(f"only one file can be followed; got {len(found)} paths.")
+    if follow and is_remote(found[0]):
+        raise ConfigurationError(f"only a local file can be followed; got {found[0]}.")
     if stop is not None and not (follow and callable(stop)):
         raise ConfigurationError(
             f"stop needs follow=True, and must be a function without arguments; got {stop!r}."
@@ -183,21 +187,21 @@ def read_csv(
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
-        with reading(path, ".csv"), path.open("rb") as file:
+        with reading(path, ".csv"), opened(path) as file:
             check_names(path, selection.names, _Lines(path, _header(file), encoding).parsed().column_names)
     return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, encoding)
 
 
 def _first_rows(path: Path, encoding: str, follow: bool = False) -> pa.Table:
     """The first four megabytes of lines, with the types that they suggest."""
-    with reading(path, ".csv"), path.open("rb") as file:
+    with reading(path, ".csv"), opened(path) as file:
         header, block = _header(file), file.read(BLOCK_SIZE)
     if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
         block = block[: block.rfind(b"\n") + 1]
     return _Lines(path, header, encoding).parsed(block)
 
 
-def _header(file: io.BufferedReader) -> bytes:
+def _header(file: IO[bytes]) -> bytes:
     """Read the first non-blank line."""
     line = file.readline(BLOCK_SIZE)
     while line.isspace():
@@ -295,7 +299,7 @@ class _Lines:
         return DataError(f"{self.path} cannot be read as CSV text: {problem} (in {where}).")
 
 
-def _check_same(path: Path, file: io.BufferedReader) -> None:
+def _check_same(path: Path, file: IO[bytes]) -> None:
     """Raise DataError if a followed file was replaced, removed or truncated."""
     opened = os.fstat(file.fileno())
     if opened.st_size < file.tell():

@@ -23,6 +23,7 @@ from evidentia.data.sources.columns import (
 )
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import DataError, check_count
+from evidentia.storage import for_arrow, is_folder
 
 VALUES_AT_ONCE = 1 << 20  # values per batch: a few megabytes for any number of columns
 BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
@@ -80,7 +81,7 @@ class ParquetSource:
     def _pieces_of(self, part: Part, names: Sequence[str], skip: int) -> Iterator[Piece]:
         constant = {name: value for name, value in part.folders if name in names}
         stored = [name for name in names if name not in constant]
-        with arrow_parquet.ParquetFile(part.path, buffer_size=BUFFER_SIZE) as file:
+        with arrow_parquet.ParquetFile(for_arrow(part.path), buffer_size=BUFFER_SIZE) as file:
             if file.metadata.num_rows != part.num_rows:
                 raise DataError(
                     f"{part.path} has {file.metadata.num_rows:,} rows but had {part.num_rows:,} when the source was "
@@ -146,10 +147,10 @@ def read_parquet(
     check_missing(missing)
     parts, tables = [], []
     for path in expanded(paths):
-        for file, folders in _dataset(path) if path.is_dir() else [(path, ())]:
+        for file, folders in _dataset(path) if is_folder(path) else [(path, ())]:
             check_content(file, ".parquet")
             with reading(file, ".parquet"):
-                metadata = arrow_parquet.read_metadata(file)
+                metadata = arrow_parquet.read_metadata(for_arrow(file))
                 schema = metadata.schema.to_arrow_schema()
             folders = tuple((name, value) for name, value in folders if name not in schema.names)
             for name, value in folders:
@@ -170,19 +171,28 @@ def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]
         ]
     if not files:
         raise DataError(f"{folder} is a folder without .parquet files.")
-    names = [str(file) for file in files]
+    names = {_name(file): file for file in files}
     check_content(files[0], ".parquet")
     with reading(files[0], ".parquet"):
         dataset = arrow_dataset.dataset(
-            names, format="parquet", partitioning="hive", partition_base_dir=str(folder)
+            list(names),
+            format="parquet",
+            partitioning="hive",
+            partition_base_dir=_name(folder),
+            filesystem=getattr(folder, "fs", None),
         )
     found = {}
     for fragment in dataset.get_fragments():
         keys = arrow_dataset.get_partition_keys(fragment.partition_expression)
-        found[Path(fragment.path)] = tuple(
+        found[names[fragment.path]] = tuple(
             (name, pa.scalar(value, dataset.schema.field(name).type)) for name, value in keys.items()
         )
     return [(file, found[file]) for file in files]
+
+
+def _name(path: Path) -> str:
+    """The name of a file or folder in its file system."""
+    return getattr(path, "path", None) or str(path)
 
 
 def _with_constants(table: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:

@@ -1,13 +1,14 @@
-"""Expansion of paths and patterns to files, in a fixed order."""
+"""Expansion of paths, patterns and URLs to files, in a fixed order."""
 
 import glob
 import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from evidentia.errors import ConfigurationError, DataError
+from evidentia.storage import attempted, is_remote, place
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -18,18 +19,14 @@ def expanded(paths: Paths) -> list[Path]:
     Names are sorted as text, so part-10 comes before part-2, and part-02 before part-10.
 
     Raises:
-        ConfigurationError: no paths.
+        ConfigurationError: no paths; or a URL, as `storage.place`.
         DataError: a pattern without matches, a file named twice, a pipe, or an inaccessible path.
     """
-    given = [paths] if isinstance(paths, str | Path) else paths
-    if (
-        not isinstance(given, Sequence)
-        or not all(isinstance(path, str | Path) for path in given)
-        or not given
-    ):
+    given = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
+    if not given or not all(isinstance(path, str | Path) or _is_place(path) for path in given):
         raise ConfigurationError(f"paths must be a path, a pattern, or a list of these; got {paths!r}.")
-    found = [path for pattern in given for path in _matches(in_home(pattern))]
-    counts = Counter(path.resolve() for path in found)
+    found = [path for pattern in given for path in _matches(place(pattern))]
+    counts = Counter(path if is_remote(path) else path.resolve() for path in found)
     if twice := [str(path) for path, count in counts.items() if count > 1]:
         raise DataError(
             f"{', '.join(twice[:5])}: named more than once; its rows would be counted more than once."
@@ -37,16 +34,14 @@ def expanded(paths: Paths) -> list[Path]:
     return found
 
 
-def in_home(path: str | Path) -> Path:
-    """The path with ~ replaced by the home folder. Raises DataError for an unknown user."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        user = Path(path).parts[0]
-        raise DataError(f"{path}: there is no user {user[1:]!r} whose home folder {user} could be.") from None
+def _is_place(path: Any) -> bool:
+    """Whether it is a path of a store, as `storage.place` makes them."""
+    return hasattr(path, "fs") and hasattr(path, "open")
 
 
 def _matches(path: Path) -> list[Path]:
+    if is_remote(path):
+        return _remote_matches(path)
     try:
         is_name = path.exists() or not glob.has_magic(str(path))
     except OSError as error:  # a parent folder without permission, a removed disk
@@ -59,6 +54,19 @@ def _matches(path: Path) -> list[Path]:
     for match in matches:
         _check_rereadable(match)
     return matches
+
+
+def _remote_matches(path: Any) -> list[Path]:
+    """The objects of a store that match a pattern; a URL without a pattern itself."""
+    if not glob.has_magic(path.path):
+        return [path]
+    try:
+        names = attempted(lambda: path.fs.glob(path.path))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+    if not names:
+        raise DataError(f"no object matches {path}. Check the pattern.")
+    return [place(path.fs.unstrip_protocol(name)) for name in sorted(names)]
 
 
 def _check_rereadable(path: Path) -> None:
