@@ -23,6 +23,8 @@ PERMANENT = FileNotFoundError, PermissionError, IsADirectoryError, NotADirectory
 SECRETS = "sig", "token", "key", "secret", "credential", "password", "auth"  # in the names of a query
 EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 EXTRAS |= {"http": "http", "https": "http"}
+# Attempts multiply: s3fs makes five of its own, so the library below it makes one each.
+OPTIONS: dict[str, dict[str, Any]] = {"s3": {"config_kwargs": {"retries": {"max_attempts": 0}}}}
 
 T = TypeVar("T")
 
@@ -58,7 +60,7 @@ def place(name: str | os.PathLike[str]) -> Path:
     _check_without_secrets(url, kind)
     install = f"pip install 'evidentia[{EXTRAS.get(kind, 'storage')}]'"
     try:
-        found = import_module("upath").UPath(url, use_listings_cache=False)
+        found = import_module("upath").UPath(url, use_listings_cache=False, **OPTIONS.get(kind, {}))
         found.fs  # noqa: B018 (imports the package of the store)
     except ImportError as error:
         raise ConfigurationError(f"{kind}:// needs a package that is not installed: {install}.") from error

@@ -59,6 +59,12 @@ def unreadable(path: Path, kind: str, error: Exception) -> DataError:
     return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
 
 
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder; raises DataError if its store cannot be reached."""
+    with reading(path, ".parquet"):
+        return storage.is_folder(path)
+
+
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
     """Turn the system's and Arrow's errors of reading a file into DataError."""

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import IO
 
+from evidentia.data.files import is_folder
 from evidentia.data.source import Missing
 from evidentia.data.sources.columns import Columns, Types
 from evidentia.data.sources.csv import UTF_8, CsvSource, checked_encoding, read_csv
@@ -61,7 +62,7 @@ def open_source(
             raise DataError("standard input is a terminal; pipe an Arrow IPC stream into it.")
         return read_ipc(stream, columns, missing=missing, types=types, name="standard input")
     found = expanded(given)
-    kinds = {".parquet" if path.is_dir() else path.suffix for path in found}
+    kinds = {".parquet" if is_folder(path) else path.suffix for path in found}
     if not kinds <= {".csv", ".parquet"} or len(kinds) > 1:
         names = ", ".join(map(str, found[:5]))
         raise DataError(f"the names of data files must all end in .csv, or all in .parquet; got {names}.")

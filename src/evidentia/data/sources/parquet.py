@@ -9,7 +9,7 @@ import pyarrow.dataset as arrow_dataset
 import pyarrow.parquet as arrow_parquet
 
 from evidentia.data.batches import Batch
-from evidentia.data.files import check_content, check_names, reading
+from evidentia.data.files import check_content, check_names, is_folder, reading
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing, too_short
 from evidentia.data.sources.columns import (
@@ -23,7 +23,7 @@ from evidentia.data.sources.columns import (
 )
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import DataError, check_count
-from evidentia.storage import for_arrow, is_folder
+from evidentia.storage import for_arrow
 
 VALUES_AT_ONCE = 1 << 20  # values per batch: a few megabytes for any number of columns
 BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
