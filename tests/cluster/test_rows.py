@@ -251,6 +251,7 @@ def _only_near(redraw):
     ("arguments", "message"),
     [
         ({"method": ev.SMC()}, "SGAIS.. and Laplace.. for rows on many devices or on a cluster; got SMC"),
+        ({"method": ev.SGAIS.published()}, "SGAIS needs refresh=True for rows on a cluster"),
         ({"in_order": True}, "in_order=True needs rows on one device"),
     ],
 )

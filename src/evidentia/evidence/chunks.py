@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jaxtyping import Array
 
-from evidentia.errors import UnfinishedError
+from evidentia.errors import ConfigurationError, UnfinishedError
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.moves import StepInfo
 from evidentia.evidence.path.population import Population, from_prior, log_evidence_variance, split_key
@@ -209,9 +209,13 @@ def over_chunks(
     If these are a sample of rows elsewhere, particles are redrawn for all rows at last.
 
     Raises:
+        ConfigurationError: they are a sample, and the method does not redraw.
         UnfinishedError: they could not be redrawn for all rows.
     """
     near = rows.near
+    is_sample = near.num_observations < rows.num_observations
+    if is_sample and redrawing is None:
+        raise ConfigurationError("SGAIS needs refresh=True for rows on a cluster: its path visits a sample.")
     state, past, infos = method.init(model, key), Held(near), []
     while state.num_observations < near.size:
         if redrawing is not None and state.proposal is not None:
@@ -228,8 +232,8 @@ def over_chunks(
         if info is not None:
             infos.append(info)
             yield _snapshot(method, model, near.first(state.num_observations), state, infos)
-    if rows.num_observations > near.num_observations:
-        found = None if redrawing is None else redrawing.redraw(model, state, rows)
+    if is_sample and redrawing is not None:
+        found = redrawing.redraw(model, state, rows)
         if found is None:
             raise UnfinishedError(
                 f"the log evidence is that of {near.size:,} random rows out of {rows.num_observations:,}: importance sampling from "
