@@ -191,7 +191,7 @@ class Evidence:
         old or the new one.
 
         Args:
-            path: the folder; it is made if it does not exist.
+            path: the folder, or the URL of one; it is made if it does not exist.
 
         Raises:
             ConfigurationError: `path` is not the name of a folder.
@@ -253,7 +253,7 @@ def load(path: str | PathLike[str]) -> Evidence:
     loaded as text, its repr, as files hold no code. No stored code runs.
 
     Args:
-        path: the folder; that of a model below the one that the command line wrote with `--out`.
+        path: the folder or its URL; that of a model below the one that the command line wrote with `--out`.
 
     Raises:
         ConfigurationError: `path` is not the name of a folder.

@@ -181,7 +181,7 @@ class Online:
         """Write a checkpoint, from which `load` continues bit for bit as this object would.
 
         The file is complete at any time: it is written beside the previous one, which stays as
-        `checkpoint.previous`, and renamed.
+        `checkpoint.previous`, and renamed. The folder may be a URL, where one object is replaced.
 
         Raises CheckpointError, and leaves the previous one unchanged, if the disk is full, another
         process writes there, or the method has a kernel of your own.

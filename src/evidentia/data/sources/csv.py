@@ -142,7 +142,7 @@ def read_csv(
     names its row, unless `types={"price": float}` declares the column real.
 
     Args:
-        paths: a file, a pattern such as `"days/*.csv"`, or a list of these.
+        paths: a file, a pattern such as `"days/*.csv"`, a URL, or a list of these.
         columns: the columns to read, as for `read_parquet`.
         missing: what to do with rows that have a missing value (an empty field, NA, NaN, null) in
             one of these columns: "error", or "drop" to drop and count them (`Batch.num_dropped`).

@@ -28,8 +28,8 @@ def open_source(
     """Open Parquet files and folders, CSV files, or standard input (`-`) as a source.
 
     Args:
-        paths: a file, a pattern, a folder, or a list of these, all Parquet or all CSV; or `-`, for
-            an Arrow IPC stream on standard input.
+        paths: a file, a pattern, a folder, their URLs, or a list of these, all Parquet or all CSV;
+            or `-`, for an Arrow IPC stream on standard input.
         columns: as for `read_parquet`; a function of the list of all names can exclude some.
         missing: as for `read_parquet`.
         types: as for `read_parquet`.
