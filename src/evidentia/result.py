@@ -253,7 +253,8 @@ def load(path: str | PathLike[str]) -> Evidence:
     loaded as text, its repr, as files hold no code. No stored code runs.
 
     Args:
-        path: the folder or its URL; that of a model below the one that the command line wrote with `--out`.
+        path: the folder or its URL; that of a model below the one that the command line wrote with
+            `--out`.
 
     Raises:
         ConfigurationError: `path` is not the name of a folder.

@@ -52,8 +52,8 @@ def estimate_many(
             Processes must be started afresh ("spawn"), with models whose functions are defined at
             the top level of a module.
         as_completed: yield records as they come, not in the order of the data sets.
-        folder: where finished records are kept, as Parquet files; may be a URL. A later call with it skips the
-            data sets that are there, unless their data have changed.
+        folder: where finished records are kept, as Parquet files; may be a URL. A later call with
+            it skips the data sets that are there, unless their data have changed.
         progress: True for a bar on standard error, or a function that is called with a
             `FleetUpdate` after each data set.
 
