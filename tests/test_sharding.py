@@ -147,5 +147,5 @@ def test_data_are_checked_as_on_one_device(model_and_data):
 
 
 def test_a_formula_is_refused():
-    with pytest.raises(ev.ConfigurationError, match="sharding needs an evidentia.Model"):
+    with pytest.raises(ev.ConfigurationError, match="on a cluster need an evidentia.Model with arrays"):
         ev.estimate(ev.Regression("y ~ x"), {"x": [1.0], "y": [2.0]}, sharding=sharding("rows"))

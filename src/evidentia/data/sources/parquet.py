@@ -115,7 +115,8 @@ def read_parquet(
     Args:
         paths: a file, a pattern such as `"parts/*.parquet"`, a folder, their URLs (`s3://…`), or a
             list of these. All `.parquet` files in a folder and its subfolders are read, except
-            names that begin with `_` or `.`; folders named like `year=2024` (Hive partitioning) add a column `year`.
+            names that begin with `_` or `.`; folders named like `year=2024` (Hive partitioning)
+            add a column `year`.
         columns: the columns to read. A mapping from the names of the model's arrays to a column
             name, for a vector (rows,), or to a list of names, for a matrix (rows, columns). A
             sequence of names gives one vector each; all columns if not given. Or a function of the
