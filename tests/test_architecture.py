@@ -26,6 +26,7 @@ LAYERS = (
     {"runs"},
     {"estimation", "bounds", "monitor", "latent", "report"},
     {"fleet"},
+    {"streams"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.regression import Regression, TermSelection, select_terms
     from evidentia.result import Evidence, load
     from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
+    from evidentia.streams import ChangeDetectorFleet, FleetStep, OnlineFleet, Stream
     from evidentia.trajectory import Trajectory
 
     __version__: str
@@ -94,6 +95,7 @@ _NAMES = {  # where the others are defined
     "regression": ("Regression", "TermSelection", "select_terms"),
     "result": ("Evidence", "load"),
     "sensitivity": ("PriorSensitivity", "prior_sensitivity"),
+    "streams": ("ChangeDetectorFleet", "FleetStep", "OnlineFleet", "Stream"),
     "trajectory": ("Trajectory",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -40,9 +40,11 @@ def normalise(log_weights: LogWeights) -> LogWeights:
 
 def ess(log_weights: LogWeights) -> float:
     """Effective sample size (Σ w)² / Σ w² in particles; 0 if every weight is zero."""
-    if np.max(log_weights) == -np.inf:
+    largest = np.max(log_weights)
+    if largest == -np.inf:
         return 0.0
-    return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
+    shares = np.exp(log_weights - largest)
+    return float(np.sum(shares) ** 2 / np.sum(shares**2))
 
 
 def relative_variance(log_weights: LogWeights) -> float:

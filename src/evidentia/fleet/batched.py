@@ -5,16 +5,15 @@ of the posterior. Importance sampling from a mixture q of two Student t's about 
 
     q = 0.9 t(θ̂, A⁻¹) + 0.1 t(θ̂, 9 A⁻¹),        θᵢ ~ q,        Ẑ = (1/M) Σ p(D | θᵢ) p(θᵢ) / q(θᵢ),
 
-gives an unbiased estimate with a known error. The wide component is there to see what a Gaussian
-about the mode would miss. The prior draws θⱼ of the search are a second look: the part of the
-evidence above the envelope q maxᵢ wᵢ, which no draw has seen, is estimated, without bias, by
+gives an unbiased estimate with a known error. The prior draws θⱼ of the search are a second look:
+the part of the evidence above the envelope q maxᵢ wᵢ, which no draw has seen, is estimated,
+without bias, by
 
     (1/P) Σ p(D | θⱼ) (1 - maxᵢ wᵢ / wⱼ)₊,        θⱼ ~ p(θ),        wⱼ = p(D | θⱼ) p(θⱼ) / q(θⱼ).
 
 A data set that fails a check gets a sentence in place of an estimate; `estimate` then takes it.
 
-Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t);
-Hesterberg (1995), Technometrics 37, 185 (defensive mixtures).
+Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
 """
 
 import math
@@ -30,13 +29,13 @@ from evidentia import weights
 from evidentia.compilation import compiled
 from evidentia.evidence.method import Estimate
 from evidentia.fleet.climbing import Lanes, climb, expander
+from evidentia.fleet.students import Students
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gaussian import degrees_of_freedom, is_definite
+from evidentia.posterior.gaussian import is_definite
 
 NUM_DRAWS = 512  # as many as `SGAIS` has particles
 NUM_STARTS = 6  # of the search for modes
-SHARE_WIDE, WIDE = 0.1, 3.0  # of the proposal: share and factor of its wide component
 MIN_LOG_MASS = -12.0  # nats, relative to the mode; smaller modes are left out
 REGULAR = 0.5  # effective draws as a fraction, as `SGAIS` wants them of a mode
 NEARLY_EVEN = 0.9  # the same, above which a heavy tail adds little and its fit is noise
@@ -51,41 +50,6 @@ class Weighted(NamedTuple):
     positions: Float[ndarray, "draws parameters"]
     log_weights: Float[ndarray, " draws"]
     diagnostics: dict[str, float]
-
-
-class Proposal(NamedTuple):
-    """The two Student t's of each data set, by their modes; precision = R Rᵀ."""
-
-    centre: Float[ndarray, "datasets parameters"]
-    root: Float[ndarray, "datasets parameters parameters"]
-
-    def draw(self, seeds: list[int]) -> Float[ndarray, "datasets draws parameters"]:
-        """Independent draws in float32, each data set's from its own seed."""
-        size = self.centre.shape[1]
-        freedom, draws = degrees_of_freedom(size), []
-        for centre, root, seed in zip(self.centre, self.root, seeds, strict=True):
-            generator = np.random.default_rng(seed)
-            stretch = np.sqrt(generator.chisquare(freedom, NUM_DRAWS) / freedom)
-            scale = np.where(generator.random(NUM_DRAWS) < SHARE_WIDE, WIDE, 1.0) / stretch
-            normal = generator.standard_normal((NUM_DRAWS, size))
-            draws.append(centre + scale[:, None] * np.linalg.solve(root.T, normal.T).T)
-        return np.stack(draws).astype(np.float32)
-
-    def log_density(
-        self, positions: Float[ndarray, "datasets draws parameters"]
-    ) -> Float[ndarray, "datasets draws"]:
-        """Log density of each data set's proposal at its positions."""
-        size = self.centre.shape[1]
-        freedom = degrees_of_freedom(size)
-        constant = math.lgamma((freedom + size) / 2) - math.lgamma(freedom / 2)
-        constant -= 0.5 * size * math.log(freedom * math.pi)
-        log_det = np.log(np.einsum("bii->bi", self.root)).sum(1)[:, None]
-        distance = np.sum(((positions - self.centre[:, None]) @ self.root) ** 2, axis=2)
-        narrow, wide = (
-            constant + log_det - size * math.log(k) - 0.5 * (freedom + size) * np.log1p(distance / k**2 / freedom)
-            for k in (1.0, WIDE)
-        )  # fmt: skip
-        return np.logaddexp(narrow + math.log(1 - SHARE_WIDE), wide + math.log(SHARE_WIDE))
 
 
 def batched(
@@ -111,7 +75,7 @@ def batched(
     found = [_mode(lanes, np.flatnonzero(index == which)) for which in range(len(seeds))]
     size = model.num_parameters
     tops = [each if isinstance(each, Top) else Top(np.zeros(size), np.eye(size), 0.0) for each in found]
-    proposal = Proposal(
+    proposal = Students(
         np.stack([top.centre for top in tops]), np.linalg.cholesky(np.stack([top.precision for top in tops]))
     )
     draws = _weighed(model, proposal, on_device, mask, seeds)
@@ -172,7 +136,11 @@ def _starts(prior, log_likelihoods, seeds) -> tuple[ndarray, ndarray]:
 
 def _weighed(model, proposal, rows, mask, seeds) -> tuple[ndarray, ndarray, ndarray]:
     """Draws of each data set with their log weights, and the height of its mode in float32."""
-    positions = proposal.draw(seeds)
+    each = zip(*proposal, seeds, strict=True)
+    drawn = [
+        Students(centre, root).draw(np.random.default_rng(seed), NUM_DRAWS) for centre, root, seed in each
+    ]
+    positions = np.stack(drawn).astype(np.float32)
     # The centre comes along, to compare precisions.
     extended = np.concatenate([np.asarray(proposal.centre, np.float32)[:, None], positions], axis=1)
     heights = _sums(model, extended, rows, mask) + _log_priors(model, extended)
@@ -218,10 +186,29 @@ def _checked(top, positions, log_weights, height, log_likelihoods, log_ratio) ->
     if shape > weights.MAX_PARETO_SHAPE:
         return "the largest weights have a heavy tail"
     raw = weights.log_mean(log_weights)
-    with np.errstate(divide="ignore"):
-        share_above = np.log(-np.expm1(np.minimum(log_weights.max() - log_ratio, 0.0)))
-    if not weights.log_mean(log_likelihoods + share_above) - raw < math.log(MISSED):
+    if misses(log_weights, log_likelihoods, log_ratio):
         return "prior draws lie where the proposal does not reach"
     diagnostics = {"ess": ess} if math.isnan(shape) else {"ess": ess, "pareto_shape": shape}
     estimate = Estimate(raw, weights.relative_variance(log_weights))
     return Weighted(estimate, positions, log_weights, diagnostics)
+
+
+def misses(
+    log_weights: Float[ndarray, " draws"],
+    log_other_weights: Float[ndarray, " others"],
+    log_ratio: Float[ndarray, " others"],
+    fraction: float = MISSED,
+) -> bool:
+    """Whether other draws show more than a fraction of the evidence above the draws' envelope.
+
+    Args:
+        log_weights: of the draws, from q.
+        log_other_weights: of draws from another density, such as the prior.
+        log_ratio: log p(D | θ) p(θ) / q(θ) at the latter.
+        fraction: of the evidence.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share_above = np.log(-np.expm1(np.minimum(log_weights.max() - log_ratio, 0.0)))
+    share_above = np.where(log_ratio == -np.inf, -np.inf, share_above)
+    missed = weights.log_mean(log_other_weights + share_above) - weights.log_mean(log_weights)
+    return not missed < math.log(fraction)

@@ -149,14 +149,18 @@ def from_evidence(evidence: Evidence, seconds: float, reason: str) -> FleetEvide
         evidence.seed,
         seconds,
         *summarised(evidence.posterior, evidence.log_weights, evidence.seed),
-        diagnostics={**ways, "method": type(evidence.method).__name__, **_known(evidence.diagnostics)},
+        diagnostics={
+            **ways,
+            "method": type(evidence.method).__name__,
+            **known_diagnostics(evidence.diagnostics),
+        },
         signs=dict(evidence.signs),
         response=evidence.response,
         constant=evidence.constant,
     )
 
 
-def _known(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
+def known_diagnostics(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
     """Diagnostics that have a value."""
     return {
         name: value

@@ -122,8 +122,7 @@ class ChangeDetector:
         tempering: float = 1.0,
         seed: int = 0,
     ):
-        if on_change not in ON_CHANGE:
-            raise ConfigurationError(f'on_change must be None, "restart" or "forget"; got {on_change!r}.')
+        check_on_change(on_change)
         if not callable(getattr(online, "update", None)) or not callable(getattr(online, "restarted", None)):
             raise ConfigurationError(
                 f"online must be an evidentia.Online (with update and restarted); got {type(online).__name__}."
@@ -200,12 +199,31 @@ class ChangeDetector:
             raise
 
     def _report(self, batch: Any) -> ChangeReport:
-        update = self.online.update(batch)
-        continued = update if self.segment is self.online else self.segment.update(batch)
-        models = self.candidates
-        if self.detector.opens_candidate(self._state):
-            models = (*models, self._restarted())
-        restarted = [_log_predictive(model, batch) for model in models]
+        models = self.models_of_batch()
+        return self.concluded(models, [_attempted(model, batch) for model in models])
+
+    def models_of_batch(self) -> tuple[OnlineLike, ...]:
+        """The models that the next batch updates: `online`, `segment`, then the candidates.
+
+        `segment` is left out if it is the same; a candidate that starts with the batch comes last.
+        """
+        continued = (self.online,) if self.segment is self.online else (self.online, self.segment)
+        opens = self.detector.opens_candidate(self._state)
+        opened = (self._restarted(self._num_started + 1),) if opens else ()
+        return (*continued, *self.candidates, *opened)
+
+    def concluded(
+        self, models: Sequence[OnlineLike], updates: Sequence[UpdateLike | Exception]
+    ) -> ChangeReport:
+        """The result of a batch, from what it did to each of `models_of_batch`.
+
+        Raises the exceptions in `updates`, but drops a candidate that has an EstimationError.
+        """
+        num_continued = 1 if self.segment is self.online else 2
+        update, continued = _required(updates[0]), _required(updates[num_continued - 1])
+        restarted = [_log_predictive(one) for one in updates[num_continued:]]
+        models = models[num_continued:]
+        self._num_started += self.detector.opens_candidate(self._state)
         error = continued.log_predictive_standard_error
         self._state, found = self.detector.update(
             self._state,
@@ -228,17 +246,17 @@ class ChangeDetector:
     def _begin_segment(self, chosen: OnlineLike) -> None:
         self._steps = self._steps[:0]
         if self.on_change == "restart":
-            chosen = self._restarted()
+            self._num_started += 1
+            chosen = self._restarted(self._num_started)
             rows = self.num_observations
             self._state = self.detector.init(rows, segment_start=rows)
         if self.on_change is not None:
             self.online = chosen
         self.segment = chosen
 
-    def _restarted(self) -> OnlineLike:
-        self._num_started += 1
+    def _restarted(self, number: int) -> OnlineLike:
         return self.online.restarted(
-            int(np.random.SeedSequence((self.seed, self._num_started)).generate_state(1)[0] >> 1)
+            int(np.random.SeedSequence((self.seed, number)).generate_state(1)[0] >> 1)
         )
 
     def _annealing(self, update: UpdateLike) -> tuple[float, bool]:
@@ -252,8 +270,25 @@ class ChangeDetector:
         return steps / max(median, 1.0), steps > median + 5 * scatter
 
 
-def _log_predictive(model: OnlineLike, batch: Any) -> float:
+def _attempted(model: OnlineLike, batch: Any) -> UpdateLike | EstimationError:
     try:
-        return model.update(batch).log_predictive
-    except EstimationError:  # drops the candidate, which only makes the e-detector smaller
-        return -math.inf
+        return model.update(batch)
+    except EstimationError as error:
+        return error
+
+
+def _required(found: UpdateLike | Exception) -> UpdateLike:
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _log_predictive(found: UpdateLike | Exception) -> float:
+    """Of a candidate: -inf drops it, which only makes the e-detector smaller."""
+    return -math.inf if isinstance(found, EstimationError) else _required(found).log_predictive
+
+
+def check_on_change(value: Any) -> None:
+    """Raise ConfigurationError unless `value` is one of `ON_CHANGE`."""
+    if value not in ON_CHANGE:
+        raise ConfigurationError(f'on_change must be None, "restart" or "forget"; got {value!r}.')

@@ -98,31 +98,43 @@ def checked(content: Any) -> Packed:
     return packed
 
 
-def fingerprint(model: BoundModel, state: OnlineState) -> Fingerprint:
-    """The fingerprint of a model at the state's particles."""
-    positions = state.path.population.positions[:NUM_PARTICLES]
-    rows = jax.tree.map(lambda leaf: leaf[:NUM_ROWS], _example_rows(state))
+class Known(NamedTuple):
+    """What a fingerprint is taken of: positions, and some rows to which the model is bound."""
+
+    positions: Float[Any, "particles parameters"]
+    rows: Any
+
+
+def known_of(state: OnlineState) -> Known:
+    """The particles of a state, and the first rows of its reservoir."""
+    return Known(state.path.population.positions, _example_rows(state))
+
+
+def fingerprint(model: BoundModel, known: Known) -> Fingerprint:
+    """The fingerprint of a model at the first positions and rows."""
+    positions = jnp.asarray(known.positions[:NUM_PARTICLES], jnp.float32)
+    rows = jax.tree.map(lambda leaf: leaf[:NUM_ROWS], known.rows)
     log_likelihood = _log_likelihoods(model, positions, rows)
     return Fingerprint(
         model.name, model.parameter_shapes, model.log_priors(positions), np.asarray(log_likelihood)
     )
 
 
-def bind_as_saved(saved: Fingerprint, model: Model, state: OnlineState) -> BoundModel:
-    """Bind the model to the state's rows. Raises CheckpointError unless it is the saved model."""
+def bind_as_saved(saved: Fingerprint, model: Model, known: Known) -> BoundModel:
+    """Bind the model to known rows. Raises CheckpointError unless it is the saved model."""
     needed = f"model must be the one that the checkpoint was made with, {saved.name}"
     try:
-        bound = model.bind(_example_rows(state))
+        bound = model.bind(known.rows)
         if bound.parameter_shapes != saved.parameter_shapes:
             raise CheckpointError(
                 f"{needed}, with parameters {_described(saved.parameter_shapes)}; got {bound.name}, with "
                 f"{_described(bound.parameter_shapes)}."
             )
-        if (size := state.path.population.positions.shape[1]) != bound.num_parameters:
+        if (size := known.positions.shape[1]) != bound.num_parameters:
             raise CheckpointError(
                 f"the checkpoint is damaged: its particles have {size} coordinates, not {bound.num_parameters}."
             )
-        found = fingerprint(bound, state)
+        found = fingerprint(bound, known)
     except (ModelError, DataError) as error:
         raise CheckpointError(f"{needed}; got {model.name}, which does not fit its rows: {error}") from error
     for what in ("log_prior", "log_likelihood"):

@@ -1,16 +1,14 @@
 """`Online`: evidence of a stream in constant memory and time, a shell around `online.state`."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from evidentia import weights
 from evidentia.checkpoint.folder import CheckpointFolder, read
-from evidentia.data.arrays import as_arrays, check_alike, num_rows, with_rows
+from evidentia.data.arrays import as_arrays, check_alike
 from evidentia.errors import (
     CheckpointError,
     ConfigurationError,
@@ -24,11 +22,18 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online import state as states
-from evidentia.online.fingerprint import RECORDS, bind_as_saved, check_storable, checked, fingerprint
+from evidentia.online.fingerprint import (
+    RECORDS,
+    bind_as_saved,
+    check_storable,
+    checked,
+    fingerprint,
+    known_of,
+)
+from evidentia.online.mixture import log_mixture
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.result import Evidence, make_evidence
 
-BLOCK = 4096  # rows whose predictive densities are computed at once
 MIN_RESERVOIR = 500  # rows; a smaller sample does not show the shape of the likelihood
 
 
@@ -116,12 +121,7 @@ class Online:
         """
         arrays, (bound, state) = self._checked(batch), self._started()
         population = state.path.population
-        log_weights = weights.normalise(population.log_weights)
-        found = []
-        for first in range(0, num_rows(arrays), BLOCK):
-            block = jax.tree.map(lambda leaf: with_rows(leaf[first : first + BLOCK], BLOCK), arrays)  # noqa: B023
-            found.append(_log_mixture(bound, population.positions, log_weights, block))
-        return np.concatenate(found).astype(np.float64)[: num_rows(arrays)]
+        return log_mixture(bound, population.positions, population.log_weights, arrays)
 
     def evidence(self) -> Evidence:
         """The result so far, as `estimate` returns it.
@@ -224,7 +224,7 @@ class Online:
         kept = {name: getattr(self, name) for name in names}
         known = None
         if self._state is not None and self._bound is not None:
-            known = fingerprint(self._bound, self._state)
+            known = fingerprint(self._bound, known_of(self._state))
         return {**kept, "state": self._state, "fingerprint": known}
 
     @classmethod
@@ -233,7 +233,7 @@ class Online:
         packed = checked(content)
         online = cls(model, packed.method, seed=packed.seed, reservoir_size=packed.reservoir_size)
         if packed.state is not None and packed.fingerprint is not None:
-            online._bound = bind_as_saved(packed.fingerprint, model, packed.state)
+            online._bound = bind_as_saved(packed.fingerprint, model, known_of(packed.state))
             online._state = packed.state
         return online
 
@@ -258,9 +258,3 @@ class Online:
         if self._state is not None:
             check_alike(arrays, self._state.past.reservoir.arrays, "batch")
         return arrays
-
-
-@partial(jax.jit, static_argnames="model")
-def _log_mixture(model, positions: Array, log_weights: Array, block: Any):
-    values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
-    return jax.nn.logsumexp(values + log_weights[:, None], axis=0)

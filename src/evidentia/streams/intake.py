@@ -1,0 +1,148 @@
+"""What fleets of streams share: batches by name, a model bound to the first, a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from evidentia.checkpoint.folder import CheckpointFolder, read
+from evidentia.checkpoint.packing import as_damaged, check_fields
+from evidentia.data.arrays import as_arrays, check_alike
+from evidentia.errors import CheckpointError, DataError, EvidentiaError, ModelError, check_seed
+from evidentia.evidence.method import Estimate
+from evidentia.fleet.jobs import kept, seed_of
+from evidentia.model.model import Model
+from evidentia.monitor.change import ChangeState
+from evidentia.monitor.e_detector import EDetectorState
+from evidentia.online.fingerprint import (
+    NUM_BINDING_ROWS,
+    RECORDS,
+    Fingerprint,
+    Known,
+    bind_as_saved,
+    fingerprint,
+)
+from evidentia.streams.draws import Draws, Prior
+from evidentia.streams.state import Shared, StreamState, shared
+from evidentia.streams.stream import Stream
+
+Name = str | int
+
+
+class FleetStep(NamedTuple):
+    """The result of one batch for each of many streams.
+
+    Attributes:
+        results: by name, for streams without an error: an `OnlineUpdate` (`OnlineFleet`) or a
+            `ChangeReport` (`ChangeDetectorFleet`).
+        errors: by name, the exception of each other stream, which is as it was before its batch.
+    """
+
+    results: dict[Name, Any]
+    errors: dict[Name, Exception]
+
+
+class Intake:
+    """A model and a seed, and what streams share once the model is bound to a first batch."""
+
+    def __init__(self, model: Model, seed: int):
+        if not isinstance(model, Model):
+            raise ModelError(f"model must be an evidentia.Model; got {type(model).__name__}.")
+        check_seed(seed)
+        self.model, self.seed = model, int(seed)
+        self.common: Shared | None = None
+
+    def read(self, batches: Any) -> tuple[dict[Name, Any], dict[Name, Exception]]:
+        """The arrays of each batch by name, and the errors of the others. Binds the model."""
+        if not isinstance(batches, Mapping):
+            raise DataError(f"batches must map names of streams to batches; got {type(batches).__name__}.")
+        arrays: dict[Name, Any] = {}
+        errors: dict[Name, Exception] = {}
+        for name, batch in batches.items():
+            if not isinstance(name, str | int):
+                raise DataError(f"the names in batches must be strings or integers; got {name!r}.")
+            try:
+                arrays[name] = self._checked(batch, f"batches[{name!r}]")
+            except EvidentiaError as error:
+                errors[name] = kept(error)
+        return arrays, errors
+
+    def stream(self, name: Name) -> Stream:
+        """A new stream, whose seed is made from the fleet's and its name."""
+        assert self.common is not None
+        return Stream(self.common, seed_of(self.seed, name))
+
+    def _checked(self, batch: Any, argument: str) -> Any:
+        arrays = as_arrays(batch, name=argument)
+        if self.model.check_data is not None:
+            self.model.check_data(arrays)
+        if self.common is None:
+            bound = self.model.bind(arrays)
+            example = jax.tree.map(lambda leaf: np.array(leaf[:NUM_BINDING_ROWS]), arrays)
+            self.common = shared(bound, example, self.seed)
+        check_alike(arrays, self.common.example, argument)
+        return arrays
+
+
+class DetectorState(NamedTuple):
+    """The state of a `ChangeDetector` and of its streams; `online` is None if it is `segment`."""
+
+    change: ChangeState
+    online: StreamState | None
+    segment: StreamState
+    candidates: tuple[StreamState, ...]
+
+
+class Saved(NamedTuple):
+    """The content of a checkpoint; `streams` is what the fleet keeps of each of `names`.
+
+    Before the first batch, the last three are None.
+    """
+
+    kind: str
+    settings: dict[str, Any]
+    names: tuple[Name, ...]
+    streams: tuple[Any, ...]
+    fingerprint: Fingerprint | None
+    example: Any
+    prior: Prior | None
+
+
+RECORDS_OF_FLEETS: dict[str, type] = RECORDS | {
+    record.__name__: record
+    for record in (Saved, StreamState, Draws, Prior, Estimate, DetectorState, ChangeState, EDetectorState)
+}
+
+
+def save(
+    folder: str | Path, kind: str, intake: Intake, settings: dict[str, Any], streams: Mapping[Name, Any]
+):
+    """Write a checkpoint of a fleet. Raises CheckpointError."""
+    common = intake.common
+    known = (None, None, None)
+    if common is not None:
+        of_model = fingerprint(common.model, Known(common.prior.first, common.example))
+        known = of_model, common.example, common.prior
+    content = Saved(kind, settings, tuple(streams), tuple(streams.values()), *known)
+    with CheckpointFolder(folder) as checkpoints:
+        checkpoints.write(content, {"kind": kind, "streams": len(streams), "model": intake.model.name})
+
+
+def load(folder: str | Path, kind: str, model: Model) -> tuple[Saved, Shared | None]:
+    """The content of a checkpoint, and what its streams share. Raises CheckpointError."""
+    content, _ = read(folder, RECORDS_OF_FLEETS)
+    if not isinstance(content, Saved) or content.kind != kind:
+        raise CheckpointError(f"folder must be one that {kind}.save wrote; {folder} holds something else.")
+    with as_damaged():
+        check_fields(content)
+        if len(content.names) != len(content.streams):
+            raise ValueError("the numbers of names and streams differ")
+        if content.fingerprint is None or content.prior is None:
+            return content, None
+        known = Known(content.prior.first, content.example)
+        bound = bind_as_saved(content.fingerprint, model, known)
+        return content, Shared(bound, content.example, content.prior)
