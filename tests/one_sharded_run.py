@@ -60,6 +60,18 @@ def estimates(sharding):
     return found
 
 
+def with_two_axes():
+    """The evidence with rows spread over both axes of a mesh, and over one of them alone."""
+    data, _ = LINEAR.simulate(50_001, 0)
+    mesh = jax.make_mesh((2, 4), ("host", "device"))
+    found = {"one device": ev.estimate(LINEAR, data, method=ev.Laplace()).log_evidence}
+    for axes in (("host", "device"), ("device", "host"), "host", "device"):
+        sharding = NamedSharding(mesh, PartitionSpec(axes))
+        evidence = ev.estimate(LINEAR, data, method=ev.Laplace(), sharding=sharding)
+        found[" ".join([axes] if isinstance(axes, str) else axes)] = evidence.log_evidence
+    return found
+
+
 def derivatives(sharding):
     """The tempered density with its exact and its estimated gradient, as moves use them."""
     model, window = window_of(20_003, sharding)
@@ -100,6 +112,7 @@ def on_devices(count):
     sharding = NamedSharding(jax.make_mesh((count,), ("rows",)), PartitionSpec("rows"))
     return {
         "estimates": estimates(sharding),
+        "two axes": with_two_axes(),
         "derivatives": derivatives(sharding),
         "collectives": collectives(sharding),
     }

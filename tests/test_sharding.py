@@ -49,6 +49,15 @@ def test_eight_devices_have_the_evidence_of_one(one_and_eight):
 
 
 @pytest.mark.reference
+def test_a_mesh_of_two_axes_has_the_evidence_of_one_device(one_and_eight):
+    found = one_and_eight[1]["two axes"]
+    expected = found.pop("one device")
+    assert set(found) == {"host device", "device host", "host", "device"}
+    for axes, log_evidence in found.items():
+        assert log_evidence == pytest.approx(expected, rel=0, abs=1e-5), axes
+
+
+@pytest.mark.reference
 def test_gradients_in_moves_are_those_of_one_device(one_and_eight):
     one, eight = (run["derivatives"] for run in one_and_eight)
     for expected, found in zip(one, eight, strict=True):
