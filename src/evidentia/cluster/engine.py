@@ -1,5 +1,6 @@
 """The protocol of an engine, which calls functions of partitions, and how its errors read here."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -9,7 +10,7 @@ from evidentia.errors import ConfigurationError, DataError, EstimationError, Evi
 from evidentia.interruption import check
 from evidentia.model.model import Model
 
-POLL = 0.2  # seconds between two looks at whether a stop was requested
+SHORTEST_WAIT, LONGEST_WAIT = 0.001, 0.05  # seconds between two looks at whether a task has ended
 
 # By class name, so that neither Dask nor Ray is imported to recognise them.
 DIED = (
@@ -33,8 +34,8 @@ DISCONNECTED = (
 class Task(Protocol):
     """A call under way, like a `concurrent.futures.Future`."""
 
-    def result(self, timeout: float | None = None) -> Any:
-        """Its result; raises TimeoutError if there is none in time, or what the call raised."""
+    def result(self) -> Any:
+        """Its result; raises what the call raised."""
         ...
 
     def done(self) -> bool:
@@ -90,16 +91,17 @@ def results(
 
 
 def _result(task: Task, number: int) -> Any:
-    while True:
+    # Not result(timeout): a wait that times out while the task ends raises errors of its own,
+    # a TimeoutError that may be the task's, or in Dask an UnboundLocalError.
+    wait = SHORTEST_WAIT
+    while not task.done():
         check()
-        has_ended = task.done()  # then a TimeoutError is its own
-        try:
-            return task.result(timeout=None if has_ended else POLL)
-        except TimeoutError as error:
-            if has_ended:
-                raise _translated(error, number) from error
-        except Exception as error:
-            raise _translated(error, number) from error
+        time.sleep(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
+    try:
+        return task.result()
+    except Exception as error:
+        raise _translated(error, number) from error
 
 
 def _translated(error: Exception, number: int) -> EvidentiaError:

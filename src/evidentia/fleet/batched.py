@@ -68,7 +68,7 @@ def batched(
     prior = np.asarray(model.sample_prior(jax.random.key(prior_seed), NUM_DRAWS + 1))
     prior = np.broadcast_to(prior, (len(seeds), *prior.shape))
     log_likelihoods = _sums(model, prior, on_device, mask)
-    starts, index = _starts(prior, log_likelihoods, seeds)
+    starts, index = starts_of(prior, log_likelihoods, seeds)
     if not len(starts):
         return ["no prior draw is possible"] * len(seeds)
     lanes = climb(expander(model, rows, mask), starts, index)
@@ -112,8 +112,8 @@ def _mode(lanes: Lanes, own: ndarray) -> Top | str:
     return Top(lanes.position[best], precision, float(lanes.height[best]))
 
 
-def _starts(prior, log_likelihoods, seeds) -> tuple[ndarray, ndarray]:
-    """Distinct prior draws of each data set, likely under a power of its likelihood, and whose.
+def starts_of(prior, log_likelihoods, seeds) -> tuple[ndarray, ndarray]:
+    """Distinct prior draws for each data set, likely under a power of its likelihood, and whose.
 
     The power leaves an effective sample size of twice the number of starts, as in `find_modes`.
     """

@@ -104,30 +104,49 @@ class Prior(NamedTuple):
         return self.draws[:NUM_DRAWS].astype(np.float32)
 
 
-Search = Generator[Positions, tuple[OfDraws, OfDraws], Draws | None]
+class Particles(NamedTuple):
+    """Weighted particles of nearly the same posterior, from another method, in any scale."""
+
+    positions: Float[ndarray, "draws parameters"]
+    log_weights: Float[ndarray, " draws"]
+
+
+class Found(NamedTuple):
+    """Draws and their proposal; `is_new` if they come from a search that knew nothing."""
+
+    draws: Draws
+    proposal: Proposal
+    is_new: bool
+
+
+Search = Generator[Positions, tuple[OfDraws, OfDraws], Found | None]
 
 
 def search(
-    draws: Draws | None, prior: Prior, log_likelihoods: OfDraws, generator: np.random.Generator
+    known: Draws | Particles | None, prior: Prior, log_likelihoods: OfDraws, generator: np.random.Generator
 ) -> Search:
     """Draw a posterior afresh: yields positions, receives their log-likelihoods and log priors.
 
     Args:
-        draws: of the same posterior, with uneven weights; None before the first.
-        prior: where a search without draws begins, and what it may have missed is looked for.
+        known: worn draws of the same posterior, or particles; None before the first rows.
+        prior: where a search begins that knows nothing.
         log_likelihoods: of all rows at the first draws from the prior.
         generator: of random numbers.
 
     Returns:
         Draws whose weights are worth at least `FIT`, and have no heavy tail; None if there are
-        none for which earlier draws, of all rounds, show no more than `MISSED` of the evidence
-        where they do not reach.
+        none for which what is known, the prior draws, and those of earlier rounds show no more
+        than `MISSED` of the evidence where they do not reach.
     """
     of_prior = Draws(prior.first, log_likelihoods, prior.log_densities, prior.log_densities)
-    is_near = draws is not None and weights.ess(draws.log_weights) >= OVERLAP
-    seen = [of_prior, draws] if draws is not None else [of_prior]
-    latest, share_prior = (draws, 0.0) if draws is not None and is_near else (of_prior, 1.0)
-    found, fits = None, 0
+    latest, share_prior, earlier = of_prior, 1.0, [of_prior]
+    if known is not None:
+        if isinstance(known, Particles):
+            values, log_priors = yield known.positions
+            known = Draws(known.positions, values, log_priors, values + log_priors - known.log_weights)
+        if weights.ess(known.log_weights) >= OVERLAP:
+            latest, share_prior = known, 0.0
+    found, fits, is_new = None, 0, latest is of_prior
     for _ in range(ROUNDS):
         fit = _fitted(latest, share_prior)
         if fit is None or fits == MOST_FITS:
@@ -139,24 +158,31 @@ def search(
         latest = latest._replace(ess=weights.ess(latest.log_weights))
         if latest.ess >= FIT:
             fits += 1
-            is_better = found is None or latest.ess > found.ess
-            if is_better and not any(_reaches_further(each, latest, fit) for each in seen):
-                found = latest
-                if found.ess >= GOOD * NUM_DRAWS:
+            is_better = found is None or latest.ess > found.draws.ess
+            if is_better and _reaches(latest, fit, known, earlier):
+                found = Found(latest, fit, is_new)
+                if latest.ess >= GOOD * NUM_DRAWS:
                     return found
-        seen.append(latest)
+        earlier.append(latest)
         share_prior = fit.share_prior * np.exp(log_priors - log_densities) if fit.share_prior else 0.0
     # The tail of a few large weights, whose fit takes as long as two rounds.
-    if found is not None and weights.pareto_shape(found.log_weights) > weights.MAX_PARETO_SHAPE:
+    if found is not None and weights.pareto_shape(found.draws.log_weights) > weights.MAX_PARETO_SHAPE:
         return None
     return found
 
 
-def _reaches_further(earlier: Draws, found: Draws, fit: Proposal) -> bool:
-    """Whether earlier draws of the same posterior show evidence where those found do not reach."""
-    log_densities = fit.log_density(np.asarray(earlier.positions, np.float64), earlier.log_priors)
-    log_ratio = earlier.log_likelihoods + earlier.log_priors - log_densities
-    return misses(found.log_weights, earlier.log_weights, log_ratio, MISSED)
+def _reaches(found: Draws, fit: Proposal, known: Draws | None, earlier: list[Draws]) -> bool:
+    """Whether draws reach where others of the same posterior show its evidence to be."""
+    shown = [(each, each.log_weights) for each in earlier]
+    if known is not None:  # in the scale of those found: the weights of particles are in any
+        shift = weights.log_mean(found.log_weights) - weights.log_mean(known.log_weights)
+        shown.append((known, known.log_weights + shift))
+    for each, log_weights in shown:
+        log_densities = fit.log_density(np.asarray(each.positions, np.float64), each.log_priors)
+        log_ratio = each.log_likelihoods + each.log_priors - log_densities
+        if misses(found.log_weights, log_weights, log_ratio, MISSED):
+            return False
+    return True
 
 
 def estimated(log_weights: OfDraws) -> Estimate:

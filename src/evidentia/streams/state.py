@@ -23,14 +23,24 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.online import state as online
 from evidentia.online.state import OnlineState, OnlineUpdate
-from evidentia.streams.draws import LEAST, NUM_DRAWS, Draws, OfDraws, Prior, estimated, search
+from evidentia.streams.draws import (
+    LEAST,
+    NUM_DRAWS,
+    Draws,
+    Found,
+    OfDraws,
+    Particles,
+    Prior,
+    estimated,
+    search,
+)
 from evidentia.streams.likelihoods import log_likelihoods, log_priors
+from evidentia.streams.modes import misses_modes
 
 NUM_PRIOR_DRAWS = 4096  # of which the first `NUM_DRAWS` are weighted by all rows of each stream
 MAX_ROWS = 10_000  # of a stream; above, it is an `Online` with a reservoir of as many rows
 MAX_PARAMETERS = 10  # of 12, 512 draws underestimate the evidence by 0.3 standard errors
 RETRY = 1.5  # growth of the rows after which a search is tried again
-AGREEING = 3.0  # joint standard errors
 METHOD = SGAIS()  # of streams on their own
 
 ITS_PARAMETERS = "the model has many parameters"
@@ -109,8 +119,8 @@ def take_in_batches(common: Shared, streams: Sequence[StreamState], batches: Seq
     for before, step, batch in zip(streams, steps, batches, strict=True):
         started = time.perf_counter()
         try:
-            if step.state.draws is None or before.own is not None:
-                step = _on_its_own(common, before, step, batch)
+            if step.state.draws is None:
+                step = _on_its_own(common, before, step.state, batch)
             seconds = share + time.perf_counter() - started
             outcomes.append(_result(before, step, num_rows(batch), seconds))
         except EvidentiaError as error:
@@ -149,14 +159,14 @@ def _positions(draws: Draws | None, of_prior: ndarray) -> ndarray:
 
 def _drawn_afresh(common: Shared, steps: list[Step]) -> list[Step]:
     """The streams with new draws where theirs were worn; without any, where a search failed."""
-    steps, searches, asked = list(steps), {}, {}
+    steps, searches, asked, found = list(steps), {}, {}, {}
     for index, step in enumerate(steps):
         state = step.state
         if not state.rows or not _needs_search(state):
             continue
         generator = np.random.default_rng([state.seed, state.num_observations])
         sums = np.where(np.isnan(state.prior_sums), -np.inf, state.prior_sums)
-        searches[index] = search(state.draws, common.prior, sums, generator)
+        searches[index] = search(_known(state), common.prior, sums, generator)
         asked[index] = next(searches[index], None)
         steps[index] = step._replace(state=state._replace(rows=(_joined(state.rows),), draws=None))
     while running := [index for index, positions in asked.items() if positions is not None]:
@@ -168,41 +178,55 @@ def _drawn_afresh(common: Shared, steps: list[Step]) -> list[Step]:
             try:
                 asked[index] = searches[index].send(tuple(values))
             except StopIteration as end:
-                asked[index] = None
-                state = steps[index].state._replace(draws=end.value)
-                steps[index] = steps[index]._replace(state=state)
+                asked[index], found[index] = None, end.value
+    for index, draws in _without_missed_modes(common, steps, found).items():
+        steps[index] = steps[index]._replace(state=steps[index].state._replace(draws=draws))
     return steps
+
+
+def _without_missed_modes(
+    common: Shared, steps: list[Step], found: dict[int, Found | None]
+) -> dict[int, Draws | None]:
+    """The draws that searches found, but None where there are modes that they do not reach."""
+    draws = {index: None if one is None else one.draws for index, one in found.items()}
+    new = {index: one for index, one in found.items() if one is not None and one.is_new}
+    states = [steps[index].state for index in new]
+    missed = misses_modes(
+        common.model,
+        common.prior,
+        list(new.values()),
+        [state.rows[0] for state in states],
+        [state.prior_sums for state in states],
+        [state.seed for state in states],
+    )
+    return draws | {index: None for index, is_missed in zip(new, missed, strict=True) if is_missed}
+
+
+def _known(state: StreamState) -> Draws | Particles | None:
+    if state.own is None:
+        return state.draws
+    population = state.own.path.population
+    return Particles(np.asarray(population.positions), population.log_weights)
 
 
 def _needs_search(state: StreamState) -> bool:
     return state.num_observations >= state.retry_at if state.draws is None else state.draws.is_worn
 
 
-def _on_its_own(common: Shared, before: StreamState, step: Step, batch: Any) -> Step:
-    """The stream as an `Online`, begun with all its rows if it was none.
-
-    One that was, and has draws again, is as `step` says if these agree with it.
-    """
-    own, rows, state = before.own, batch, step.state
+def _on_its_own(common: Shared, before: StreamState, state: StreamState, batch: Any) -> Step:
+    """The stream as an `Online`, begun with all its rows if it was none."""
+    own, rows = before.own, batch
     if own is None:
         rows = _joined((*before.rows, batch))
         own = online.init(common.model, METHOD, batch, state.seed, MAX_ROWS)
     with quietly():
         own, update = online.take_in_batch(common.model, METHOD, own, rows)
-    alone = online.estimate(METHOD, own)
-    if state.draws is not None and _agree(estimated(state.draws.log_weights), alone):
-        return step
     reason = common.refusal or (ITS_LENGTH if state.num_observations > MAX_ROWS else ITS_SHAPE)
-    state = state._replace(draws=None, own=own, reason=reason)
+    state = state._replace(own=own, reason=reason)
     if state.num_observations >= state.retry_at:
         state = state._replace(retry_at=math.ceil(RETRY * state.num_observations))
     predictive = Estimate(update.log_predictive, update.log_predictive_standard_error**2, False)
     return Step(state, None if before.own is None else predictive, update.num_annealing_steps)
-
-
-def _agree(one: Estimate, other: Estimate) -> bool:
-    apart = abs(one.log_evidence - other.log_evidence)
-    return apart <= AGREEING * math.hypot(one.standard_error, other.standard_error)
 
 
 def _result(before: StreamState, step: Step, size: int, seconds: float) -> tuple[StreamState, OnlineUpdate]:
