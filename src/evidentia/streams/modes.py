@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from evidentia import weights
@@ -36,7 +37,8 @@ def misses_modes(
     """Whether a mode of each posterior lies where its draws do not reach.
 
     Args:
-        model, prior: of all.
+        model: of all.
+        prior: draws from it.
         found: by searches from the prior.
         datasets: the rows of each.
         log_likelihoods: of all its rows at the first draws from the prior.
@@ -74,7 +76,7 @@ def _misses(model: BoundModel, found: Found, lanes: Lanes, own: Any) -> bool:
         position, precision, height = lanes.position[lane], lanes.precision[lane], lanes.height[lane]
         size = len(position)
         log_mass = height + 0.5 * (size * math.log(2 * math.pi) - np.linalg.slogdet(precision)[1])
-        log_prior = model.log_priors(np.asarray(position[None], np.float32))
+        log_prior = model.log_priors(jnp.asarray(position[None], jnp.float32))
         log_ratio = height - found.proposal.log_density(position[None], log_prior)[0]
         if log_mass > evidence + math.log(MISSED) and log_ratio > largest + OVERHANG:
             return True
