@@ -28,6 +28,7 @@ from numpy import ndarray
 from evidentia import weights
 from evidentia.compilation import compiled
 from evidentia.evidence.method import Estimate
+from evidentia.evidence.path.coverage import MISSED, missed_share
 from evidentia.fleet.climbing import Lanes, climb, expander
 from evidentia.fleet.students import Students
 from evidentia.interruption import check
@@ -39,7 +40,6 @@ NUM_STARTS = 6  # of the search for modes
 MIN_LOG_MASS = -12.0  # nats, relative to the mode; smaller modes are left out
 REGULAR = 0.5  # effective draws as a fraction, as `SGAIS` wants them of a mode
 NEARLY_EVEN = 0.9  # the same, above which a heavy tail adds little and its fit is noise
-MISSED = 0.01  # fraction of the evidence that the proposal may miss
 ROUNDING = 0.01  # nats between heights in float32 and float64
 
 
@@ -186,29 +186,8 @@ def _checked(top, positions, log_weights, height, log_likelihoods, log_ratio) ->
     if shape > weights.MAX_PARETO_SHAPE:
         return "the largest weights have a heavy tail"
     raw = weights.log_mean(log_weights)
-    if misses(log_weights, log_likelihoods, log_ratio):
+    if not missed_share(log_weights, log_likelihoods, log_ratio) < MISSED:
         return "prior draws lie where the proposal does not reach"
     diagnostics = {"ess": ess} if math.isnan(shape) else {"ess": ess, "pareto_shape": shape}
     estimate = Estimate(raw, weights.relative_variance(log_weights))
     return Weighted(estimate, positions, log_weights, diagnostics)
-
-
-def misses(
-    log_weights: Float[ndarray, " draws"],
-    log_other_weights: Float[ndarray, " others"],
-    log_ratio: Float[ndarray, " others"],
-    fraction: float = MISSED,
-) -> bool:
-    """Whether other draws show more than a fraction of the evidence above the draws' envelope.
-
-    Args:
-        log_weights: of the draws, from q.
-        log_other_weights: of draws from another density, such as the prior.
-        log_ratio: log p(D | θ) p(θ) / q(θ) at the latter.
-        fraction: of the evidence.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share_above = np.log(-np.expm1(np.minimum(log_weights.max() - log_ratio, 0.0)))
-    share_above = np.where(log_ratio == -np.inf, -np.inf, share_above)
-    missed = weights.log_mean(log_other_weights + share_above) - weights.log_mean(log_weights)
-    return not missed < math.log(fraction)

@@ -28,7 +28,7 @@ from jaxtyping import Array, Float
 from evidentia.compilation import compiled, in_float64
 from evidentia.data.arrays import num_rows
 from evidentia.evidence.path.population import Population
-from evidentia.evidence.path.redrawing import weighted_particles
+from evidentia.evidence.path.proposal import weighted_particles
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.reservoir import Reservoir

@@ -37,6 +37,7 @@ TOLERANCE = 0.01  # squared distance to the mode where it stops, in posterior st
 FINE_TOLERANCE = 1e-6  # for the modes that `find_modes` returns
 MAX_CLIMB = 300  # steps of L-BFGS
 NUM_DRAWS = 1024  # prior draws
+PATIENCE = 20  # climbs
 NUM_STARTS = 10  # starting points of the search, chosen from these draws
 FEW_ROWS = 2000  # rows used in the search
 MIN_LOG_MASS = -12.0  # relative to the largest mode, in nats; smaller modes are left out
@@ -61,13 +62,21 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
 def modes_above(
     model: BoundModel, rows: Rows, starts: Float[np.ndarray, "starts parameters"]
 ) -> tuple[LocalGaussian, ...]:
-    """Distinct modes reached by climbing from the starts, largest first."""
+    """Distinct modes reached by climbing from the starts, largest first.
+
+    The search ends early when `PATIENCE` climbs in a row have led to modes found before.
+    """
     found: list[LocalGaussian] = []
+    in_vain = 0
     for start in starts:
         top = climb(model, rows, start)
+        in_vain += 1
         if not any(is_same(model, top, mode) for mode in found):
             mode = newton(model, rows, top, tolerance=FINE_TOLERANCE)
-            found += [] if mode is None else [mode]
+            if mode is not None:
+                found, in_vain = [*found, mode], 0
+        if in_vain == PATIENCE:
+            break
     return distinct(model, found)
 
 

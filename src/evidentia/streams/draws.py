@@ -26,7 +26,7 @@ from numpy import ndarray
 
 from evidentia import weights
 from evidentia.evidence.method import Estimate
-from evidentia.fleet.batched import misses
+from evidentia.evidence.path.coverage import missed_share
 from evidentia.fleet.students import Students
 from evidentia.posterior.gaussian import is_definite
 
@@ -180,7 +180,7 @@ def _reaches(found: Draws, fit: Proposal, known: Draws | None, earlier: list[Dra
     for each, log_weights in shown:
         log_densities = fit.log_density(np.asarray(each.positions, np.float64), each.log_priors)
         log_ratio = each.log_likelihoods + each.log_priors - log_densities
-        if misses(found.log_weights, log_weights, log_ratio, MISSED):
+        if not missed_share(found.log_weights, log_weights, log_ratio) < MISSED:
             return False
     return True
 

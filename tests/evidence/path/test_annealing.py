@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy import special
 
 import evidentia as ev
 from evidentia.compilation import in_float64
@@ -80,3 +81,47 @@ def test_a_shortcut_finds_both_of_two_modes():
         )
         exact = float(jax.nn.logsumexp(heights)) + np.log(1e-7) - 0.5 * np.log(2 * np.pi)
     assert abs(found.log_evidence - exact) < max(0.05, 4 * found.standard_error)
+
+
+def test_a_stuck_path_searches_for_modes():
+    """Modes far apart in 22 dimensions, where moves have the wrong scale and few jumps succeed.
+
+    y ~ N(m + x·b, 1), where m is a² + a/20 in one half of the rows and c² + (3c + 10a)/100 in the
+    other. Given a and c, b can be integrated out.
+    """
+
+    def means(a, c):
+        return a**2 + 0.05 * a, c**2 + 0.03 * c + 0.1 * a
+
+    def log_likelihood(params, batch):
+        first, second = means(params["a"], params["c"])
+        mean = jnp.where(batch["is_first"], first, second) + batch["x"] @ params["b"]
+        return dist.Normal(mean, 1.0).log_prob(batch["y"])
+
+    generator, count, size = np.random.default_rng(0), 200, 20
+    x, is_first = generator.standard_normal((count, size)).astype(np.float32), np.arange(count) % 2 == 0
+    at = -2.4, -4.0
+    y = np.where(is_first, *means(*at)) + x.sum(1) + generator.standard_normal(count)
+    data = {"x": x, "is_first": is_first, "y": y.astype(np.float32)}
+    prior = {
+        "a": dist.Normal(0, 3),
+        "c": dist.Normal(0, 3),
+        "b": dist.Normal(0, 1).expand([size]).to_event(1),
+    }
+    found = ev.estimate(ev.Model(prior, log_likelihood), data)
+
+    wide = x.astype(np.float64)
+    inverse = np.linalg.inv(np.eye(count) + wide @ wide.T)
+    halves = np.stack([is_first, ~is_first], 1).astype(np.float64)
+    around = np.linspace(-0.6, 0.6, 1201)
+    heights = []
+    for sign_a in (-1, 1):
+        for sign_c in (-1, 1):
+            a, c = np.meshgrid(sign_a * 2.4 + around, sign_c * 4.0 + around)
+            places = np.stack([each.ravel() for each in means(a, c)], 1)
+            squares = np.einsum("ij,jk,ik->i", places, halves.T @ inverse @ halves, places)
+            squares += data["y"] @ inverse @ data["y"] - 2 * places @ (halves.T @ inverse @ data["y"])
+            heights.append(-0.5 * squares - 0.5 * (a.ravel() ** 2 + c.ravel() ** 2) / 9)
+    constant = 0.5 * np.linalg.slogdet(inverse)[1] - 0.5 * count * np.log(2 * np.pi) - np.log(2 * np.pi * 9)
+    exact = special.logsumexp(np.concatenate(heights)) + 2 * np.log(around[1] - around[0]) + constant
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.1

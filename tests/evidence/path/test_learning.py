@@ -7,10 +7,11 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.learning import fitted, improved, learn, together, with_modes
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal
-from evidentia.evidence.path.redrawing import is_enough, redraw, weighted_draws
+from evidentia.evidence.path.redrawing import redraw
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Window
 from evidentia.weights import ess

@@ -4,19 +4,15 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy import special
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
+from evidentia.evidence.path.coverage import covers, unreached
+from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.population import Population
-from evidentia.evidence.path.proposal import Proposal
-from evidentia.evidence.path.redrawing import (
-    covers,
-    is_enough,
-    only_mode,
-    redraw,
-    weighted_draws,
-    weighted_particles,
-)
+from evidentia.evidence.path.proposal import Proposal, weighted_particles
+from evidentia.evidence.path.redrawing import only_mode, redraw
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 from evidentia.weights import relative_variance
@@ -148,3 +144,36 @@ def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(mon
     assert evidence.num_observations == 20_000
     exact = model.exact_log_evidence(data)
     assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mode_that_splits_as_rows_arrive(seed):
+    """Of c little more than c² is known: one mode after 500 rows, and two after 20,000."""
+
+    def log_likelihood(params, y):
+        return dist.Normal(params["c"] ** 2 + 0.03 * params["c"], 1.0).log_prob(y)
+
+    generator, count = np.random.default_rng(seed), 20_000
+    y = (0.15**2 + 0.03 * 0.15 + generator.standard_normal(count)).astype(np.float32)
+    grid = np.linspace(-1, 1, 400_001)
+    means, rows = grid**2 + 0.03 * grid, y.astype(np.float64)
+    heights = -0.5 * (np.sum(rows**2) - 2 * rows.sum() * means + count * means**2 + grid**2)
+    exact = special.logsumexp(heights) + np.log(grid[1] - grid[0]) - 0.5 * (count + 1) * np.log(2 * np.pi)
+    found = ev.estimate(ev.Model({"c": dist.Normal(0, 1)}, log_likelihood), y, seed=seed)
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.15
+
+
+def test_what_a_proposal_does_not_reach_is_measured(symmetric):
+    """Of two equal modes, the proposal has one; draws for fewer rows show the other half."""
+    model, y = symmetric
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
+    generator = np.random.default_rng(0)
+    left, right = (newton(bound, rows, np.array([place])) for place in (-1.0, 1.0))
+    earlier = Proposal(tuple(mode._replace(precision=mode.precision / 5) for mode in (left, right)))
+    positions = np.asarray(earlier.draw(generator, 400), np.float64)
+    for modes, missed in (((left, right), 0.0), ((right,), 1.0)):
+        proposal = Proposal(modes)
+        draws = weighted_draws(bound, rows, proposal, generator, 400, 1)
+        found = unreached(bound, rows, proposal, draws, earlier, positions, generator)
+        assert found.share == pytest.approx(missed, abs=0.4)
+        assert len(found.positions) == 0 or (found.positions < 0).all()

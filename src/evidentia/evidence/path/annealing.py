@@ -27,6 +27,7 @@ from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
 
 LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardly begun is called long
+STUCK = 0.9  # lag-one autocorrelation of as many moves as are made at most
 HARDLY = 5.0  # temperature times rows
 
 
@@ -50,9 +51,10 @@ def anneal(
 ) -> Annealed:
     """Process a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
 
-    Once a path turns out to be long, its `shortcut` is asked for the particles at its end. In
-    reverse, the chunk is removed: particles of the posterior of past and chunk become those of
-    the past alone, and the log evidence gains -log p(chunk | past).
+    A path that turns out to be long, or whose particles do not leave their modes, asks its
+    `shortcut` for the particles at its end. In reverse, the chunk is removed: particles of the
+    posterior of past and chunk become those of the past alone, and the log evidence gains
+    -log p(chunk | past).
 
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
     particle, or -inf at all particles.
@@ -63,6 +65,10 @@ def anneal(
             settings, model, population, past, chunk, done, is_reverse=is_reverse
         )
         infos.append(info)
+        if shortcut is not None and _is_stuck(info) and done < 1.0:
+            end, shortcut = shortcut(population), None
+            if end is not None:
+                return Annealed(end, infos, is_cut=True)
         if _is_long(settings, len(infos), done * chunk.size) and not is_reverse:
             end = None if shortcut is None else shortcut(population)
             _warn_of_long(infos, done, chunk, is_cut=end is not None)
@@ -112,6 +118,14 @@ def temper(
         if stops is None and not is_reverse and _is_long(settings, len(found.steps), done * rows.size):
             _warn_of_long(found.steps, done, rows, is_cut=False)
         yield found
+
+
+def _is_stuck(info: StepInfo) -> bool:
+    """Whether particles stay where they are, however often they are moved.
+
+    With separate modes, moves that are scaled to the distances between them are too long for all.
+    """
+    return info.num_moves > 1 and info.correlation > STUCK
 
 
 def _is_long(settings: PathSettings, num_steps: int, num_rows: float) -> bool:

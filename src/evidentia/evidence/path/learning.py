@@ -58,6 +58,8 @@ def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | N
     centres = particles.mean + kmeans(white, most, iter=STARTS, rng=generator)[0] @ root.T
     # Where there are more components, each is narrower.
     narrow = np.linalg.inv(covariance * len(centres) ** (-2 / positions.shape[1]))
+    if not is_definite(narrow):
+        return None
     proposal = _mixture([LocalGaussian(centre, narrow, 0.0) for centre in centres], np.zeros(len(centres)))
     for _ in range(NUM_STEPS):
         proposal = improved(proposal, particles)

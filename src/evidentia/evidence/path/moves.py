@@ -10,7 +10,14 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.compilation import compiled
-from evidentia.evidence.path.population import Population, resample_particles, reweighted, split_key
+from evidentia.evidence.path.jumps import LEAST_ACCEPTED, fitted_jumps, jumped
+from evidentia.evidence.path.population import (
+    Population,
+    host_generator,
+    resample_particles,
+    reweighted,
+    split_key,
+)
 from evidentia.interruption import check
 from evidentia.kernels import Density, Kernel, Moved, Scale, posterior_scale
 from evidentia.kernels.kernel import noise_variance
@@ -20,7 +27,7 @@ from evidentia.posterior.symmetry import Centre, fold, within
 from evidentia.posterior.target import Target, expand_prior, expand_target, log_target
 
 CORRELATED = 0.3  # lag-one autocorrelation above which particles are moved again, if rows are few
-MOST_MOVES = 16
+MOST_MOVES = 32  # half of them jumps
 FEW_ROWS = 300_000  # rows times parameters times moves
 NOISE_PARTICLES = 32  # particles at which the gradient noise is measured
 
@@ -105,12 +112,19 @@ def move_particles(
         population = resample_particles(population, settings.resampling, settings.chain_length)
     before, correlation, num_moves = population.positions, math.inf, 0
     most_moves = _most_moves(settings, model, prepared, kernel)
-    length = settings.chain_length
+    length, jumps = settings.chain_length, None
     while num_moves < most_moves and correlation > CORRELATED:
         check()
-        population, noise, noise_share = _moved_once(
-            model, kernel, prepared, population, scales, folded_to, length
-        )
+        if num_moves == 1:
+            jumps = fitted_jumps(on_host, log_weights, host_generator(population.key))
+        if jumps is not None and num_moves % 2:
+            positions, accepted = jumped(jumps, model, target, folded_to, population.positions)
+            population = population._replace(positions=positions)
+            jumps = jumps if accepted > LEAST_ACCEPTED else None
+        else:
+            population, noise, noise_share = _moved_once(
+                model, kernel, prepared, population, scales, folded_to, length
+            )
         correlation = largest_correlation(before, population.positions[length - 1 :: length])
         num_moves += 1
     population = population._replace(memory=settings.gradient.adapt(prepared.memory, noise))

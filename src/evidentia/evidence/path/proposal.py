@@ -13,14 +13,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
+from evidentia.evidence.path.population import Population
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.means import about_mean, is_apart
 from evidentia.posterior.modes import distinct, newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
+from evidentia.posterior.symmetry import fold
 
-NUM_STARTS = 8  # maximum number of particles from which to search for modes
+NUM_STARTS = 16  # maximum number of particles from which to search for modes
+UNSEARCHED = 0.005  # share of the particles, far from the modes found, that needs no search
 MAX_SEARCHED = 200_000  # maximum of rows times these particles
 
 
@@ -30,10 +33,24 @@ class Particles(NamedTuple):
     positions: Float[np.ndarray, "particles parameters"]
     share: Float[np.ndarray, " particles"]
 
+    @classmethod
+    def equal(cls, positions: Float[np.ndarray, "particles parameters"]) -> "Particles":
+        """Particles with equal shares."""
+        return cls(positions, np.full(len(positions), 1 / max(1, len(positions))))
+
     @property
     def mean(self) -> Float[np.ndarray, " parameters"]:
         """The weighted mean."""
         return self.share @ self.positions
+
+
+def weighted_particles(model: BoundModel, population: Population) -> Particles:
+    """A population on the host, folded to the copies nearest to each other."""
+    share = np.exp(weights.normalise(population.log_weights))
+    positions = population.positions
+    if model.symmetry:
+        positions, _ = fold(model, positions, share)
+    return Particles(np.asarray(positions, np.float64), share)
 
 
 class Proposal(NamedTuple):
@@ -109,37 +126,47 @@ def about_one_mode(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
 ) -> Proposal | None:
     """A proposal at the mode nearest to the mean of the particles; None if there is none."""
-    return _about(model, rows, [newton(model, rows, particles.mean)], generator)
+    return about(model, rows, [newton(model, rows, particles.mean)], generator)
 
 
 def about_many_modes(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
 ) -> Proposal | None:
     """A proposal at the modes nearest to some of the particles; None if there are none."""
-    return _about(model, rows, _from_particles(model, rows, particles, generator), generator)
+    return about(model, rows, modes_near(model, rows, particles, generator), generator)
 
 
-def with_more_rows(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Proposal,
-    growth: float,
-    particles: Particles,
-    generator: np.random.Generator,
-) -> Proposal | None:
-    """A proposal at the modes nearest to those of one for fewer rows, by a factor `growth`.
+def modes_of_more_rows(
+    model: BoundModel, rows: Rows, proposal: Proposal, growth: float
+) -> list[LocalGaussian | None]:
+    """The modes nearest to those of a proposal for fewer rows, by a factor `growth`."""
+    return [newton(model, rows, mode.centre, growth * mode.precision) for mode in proposal.components]
 
-    If it had several modes, the search for new ones also starts from some of the particles.
+
+def modes_near(
+    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
+) -> list[LocalGaussian | None]:
+    """Modes nearest to some of the particles, each far from the modes before.
+
+    Random starts would miss one of four equal modes in two searches of five.
     """
-    found = [newton(model, rows, mode.centre, growth * mode.precision) for mode in proposal.components]
-    if len(proposal.components) > 1:
-        found += _from_particles(model, rows, particles, generator)
-    return _about(model, rows, found, generator)
+    found, share = [], particles.share.copy()
+    for _ in range(min(NUM_STARTS, MAX_SEARCHED // rows.size)):
+        if share.sum() < UNSEARCHED:
+            break
+        start = generator.choice(len(share), p=share / share.sum())
+        found.append(mode := newton(model, rows, particles.positions[start]))
+        share[start] = 0.0
+        if mode is not None:
+            share = np.where(is_near(mode, particles.positions), 0.0, share)
+    return found
 
 
-def _from_particles(model, rows, particles, generator) -> list[LocalGaussian | None]:
-    count = min(NUM_STARTS, MAX_SEARCHED // rows.size)
-    return [newton(model, rows, start) for start in some_of(particles, generator, count)]
+def is_near(mode: LocalGaussian, positions: Float[np.ndarray, "particles parameters"]) -> np.ndarray:
+    """Whether positions are where draws of a Gaussian are, but for some in 100,000."""
+    size = len(mode.centre)
+    steps = positions - mode.centre
+    return np.einsum("pi,ij,pj->p", steps, mode.precision, steps) < size + 4 * np.sqrt(2 * size) + 10
 
 
 def some_of(
@@ -150,8 +177,9 @@ def some_of(
     return particles.positions[chosen]
 
 
-def _about(
+def about(
     model: BoundModel, rows: Rows, found: list[LocalGaussian | None], generator: np.random.Generator
 ) -> Proposal | None:
+    """A proposal at the distinct ones of some modes; None if there are none."""
     modes = distinct(model, found)
     return at_modes(model, rows, modes, generator) if modes else None

@@ -1,0 +1,95 @@
+"""Whether a proposal covers a posterior: importance sampling cannot see a mode that it misses.
+
+Particles of the annealed path show where the posterior is, and so do draws for fewer rows.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from evidentia import weights
+from evidentia.evidence.path.importance import WeightedDraws, log_ratio
+from evidentia.evidence.path.proposal import Particles, Proposal, is_near
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import symmetrised
+
+MISSED = 0.01  # fraction of the posterior that a proposal may miss
+FEW_FAR = 32  # draws for fewer rows, far from the modes for more, that are weighed
+
+
+def covers(
+    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, particles: Particles
+) -> bool:
+    """Whether the proposal covers particles of the posterior, but for a share (`MISSED`).
+
+    Those that it misses lie where the posterior density, p(θ) p(D | θ) / Ẑ, exceeds that of the
+    proposal by more than at any draw; their share of the posterior is what Ẑ lacks. Particles in
+    regions of low posterior density, where moves without a Metropolis correction can leave them,
+    do not count.
+    """
+    positions = jnp.asarray(particles.positions, jnp.float32)
+    log_ratios, offset = log_ratio(model, rows, proposal, positions)
+    is_missed = log_ratios + offset > draws.offset + np.max(draws.log_weights)
+    share = float(particles.share @ is_missed)
+    error = np.sqrt(max(0.0, share * (1 - share)) * np.sum(particles.share**2))  # rounding can exceed 1
+    return share < MISSED + 3 * error
+
+
+class Unreached(NamedTuple):
+    """Positions where a proposal misses some of a posterior, and which share of it in all."""
+
+    positions: Float[ndarray, "positions parameters"]
+    share: float
+
+
+def unreached(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    draws: WeightedDraws,
+    earlier: Proposal,
+    positions: Float[ndarray, "draws parameters"],
+    generator: np.random.Generator,
+) -> Unreached:
+    """What draws from an `earlier` proposal, for fewer rows, show that one for more rows misses.
+
+    One mode can become two as rows arrive, and Newton's method follows one of them. Only a few of
+    the draws are weighed, of those so far from the modes that the proposal hardly reaches them.
+    """
+    is_far = ~np.any([is_near(mode, positions) for mode in proposal.components], axis=0)
+    if not is_far.any():
+        return Unreached(positions[:0], 0.0)
+    # Always as many, some of them twice, since another number would be compiled anew.
+    chosen = positions[np.resize(generator.permutation(np.flatnonzero(is_far)), FEW_FAR)]
+    far = jnp.asarray(chosen, jnp.float32)
+    ratios, offset = log_ratio(model, rows, proposal, far)
+    ratios = ratios + offset - draws.offset
+    densities = (symmetrised(model, each.log_density, far) for each in (proposal, earlier))
+    share = missed_share(draws.log_weights, ratios + np.subtract(*densities), ratios)
+    return Unreached(chosen[ratios > np.max(draws.log_weights)], share * float(np.mean(is_far)))
+
+
+def missed_share(
+    log_weights: Float[ndarray, " draws"],
+    log_other_weights: Float[ndarray, " others"],
+    log_ratio: Float[ndarray, " others"],
+) -> float:
+    """The share of the evidence that other draws show above the envelope of the draws.
+
+    Args:
+        log_weights: of the draws, from q.
+        log_other_weights: of draws from another density, such as the prior.
+        log_ratio: log p(D | θ) p(θ) / q(θ) at the latter.
+
+    Returns:
+        The share, relative to the evidence that the draws show; NaN if a weight is.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share_above = np.log(-np.expm1(np.minimum(log_weights.max() - log_ratio, 0.0)))
+        share_above = np.where(log_ratio == -np.inf, -np.inf, share_above)
+        missed = weights.log_mean(log_other_weights + share_above) - weights.log_mean(log_weights)
+        return float(np.exp(missed))

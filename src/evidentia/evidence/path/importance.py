@@ -1,0 +1,125 @@
+"""Importance sampling of a posterior from a proposal, with all rows.
+
+M draws θᵢ from a proposal q give
+
+    wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
+
+which is unbiased, with independent terms: its standard error is that of a mean.
+
+Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.evidence.path.population import Population, split_key
+from evidentia.evidence.path.proposal import Proposal
+from evidentia.interruption import check
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import symmetrised
+
+MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
+WANTED = 0.5  # the same, for which draws are made from a learnt proposal
+REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
+MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
+
+
+class WeightedDraws(NamedTuple):
+    """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights).
+
+    `variance` is that of the offset, in nats².
+    """
+
+    positions: Float[Array, "particles parameters"]
+    log_weights: Float[np.ndarray, " particles"]
+    offset: float
+    variance: float = 0.0
+
+    def population(self, key: Array, count: int) -> Population:
+        """The draws with their weights as particles, or `count` resampled if there are more."""
+        if len(self.positions) == count:
+            return Population(key, self.positions, self.log_weights, self.log_evidence, self.variance)
+        key, key_resample = split_key(key)
+        chosen = weights.resample(key_resample, self.log_weights, count)
+        variance = self.variance + weights.relative_variance(self.log_weights)
+        return Population(key, self.positions[chosen], np.zeros(count), self.log_evidence, variance)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean weight, in nats."""
+        return self.offset + weights.log_mean(self.log_weights)
+
+
+def weighted_draws(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    generator: np.random.Generator,
+    count: int,
+    max_batches: int,
+) -> WeightedDraws:
+    """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
+
+    Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
+    weights, in tails that it covers thinly, are rare.
+
+    Weights above √N times their mean, for N draws, are cut there: a single draw from the
+    proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
+    Source: Ionides (2008), Journal of Computational and Graphical Statistics 17, 295.
+    """
+    wanted = (WANTED if proposal.is_learnt else MIN_ESS) * count
+    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
+    found = _batch(model, rows, proposal, generator, count)
+    for index in range(1, max_batches):
+        hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
+        if hopeless or weights.ess(found.log_weights) >= wanted:
+            break
+        more = _batch(model, rows, proposal, generator, count)
+        found = WeightedDraws(
+            jnp.concatenate([found.positions, more.positions]),
+            np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
+            found.offset,
+            max(found.variance, more.variance),
+        )
+    largest = weights.log_mean(found.log_weights) + 0.5 * np.log(len(found.log_weights))
+    return found._replace(log_weights=np.minimum(found.log_weights, largest))
+
+
+def _batch(
+    model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
+) -> WeightedDraws:
+    check()
+    positions = proposal.draw(generator, count)
+    likelihood = proposal.log_likelihoods(model, rows, positions)
+    log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
+    return WeightedDraws(positions, log_weights, likelihood.offset, likelihood.variance)
+
+
+def is_enough(draws: WeightedDraws, count: int) -> bool:
+    """Whether the effective number of draws is large enough; False if a weight is NaN."""
+    return bool(weights.ess(draws.log_weights) >= MIN_ESS * count)
+
+
+def is_regular(draws: WeightedDraws, count: int) -> bool:
+    """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
+    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= REGULAR * count)
+
+
+def log_ratio(
+    model: BoundModel, rows: Rows, proposal: Proposal, positions: Float[Array, "particles parameters"]
+) -> tuple[Float[np.ndarray, " particles"], float]:
+    """log p(θ) p(D | θ) / q(θ) at every position, minus an offset, and the offset."""
+    deviations, offset = rows.log_likelihoods(model, positions)
+    return deviations + log_prior_ratio(model, proposal, positions), offset
+
+
+def log_prior_ratio(
+    model: BoundModel, proposal: Proposal, positions: Float[Array, "particles parameters"]
+) -> Float[np.ndarray, " particles"]:
+    """log p(θ) / q(θ) at every position."""
+    return model.log_priors(positions) - symmetrised(model, proposal.log_density, positions)
