@@ -111,6 +111,22 @@ def test_rounding_of_data_that_take_few_values_does_not_add_up():
     np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=2 * 0.06)
 
 
+def test_particles_far_out_leave_the_others_their_digits():
+    """A Poisson log-likelihood of -10³² at one of ten particles, as a heavy-tailed prior has."""
+    model = Model(
+        {"rate": dist.Normal(0, 1)},
+        lambda params, batch: params["rate"] * batch - jnp.exp(params["rate"]),
+        name="counts",
+    )
+    counts = np.arange(100, dtype=np.float32) % 3
+    positions = np.append(np.linspace(-1, 1, 9), 70.0)[:, None]
+    window = Window(jnp.asarray(counts), 0, 100)
+    deviations, offset = window.log_likelihoods(model.bind(counts), jnp.asarray(positions, jnp.float32))
+    exact = positions[:, 0] * counts.sum() - 100 * np.exp(positions[:, 0])
+    np.testing.assert_allclose(deviations[:9] + offset, exact[:9], atol=1e-3)
+    assert deviations[9] == pytest.approx(exact[9], rel=1e-4)
+
+
 def test_deviations_are_finite_when_one_particle_rules_a_row_out():
     model = Model(
         prior={"m": dist.Normal(0.0, 1.0)},

@@ -190,10 +190,13 @@ class Window:
         if not finite.any():
             return deviations, 0.0
         errors = exact[finite] - deviations[few][finite]
-        offset = float(np.mean(errors))
-        if np.std(errors) > ROUNDING and self.size * len(positions) <= MOST_EXACT:
-            return self.exact_log_likelihoods(model, np.asarray(positions)) - offset, offset
-        return deviations, offset
+        # Beside values of -10³⁰ nats, the others are all the same in float32.
+        resolution = np.finfo(np.float32).eps * np.max(np.abs(deviations[few][finite]))
+        if max(np.std(errors), resolution) > ROUNDING and self.size * len(positions) <= MOST_EXACT:
+            exact = self.exact_log_likelihoods(model, np.asarray(positions))
+            offset = float(np.max(exact[np.isfinite(exact)]))
+            return exact - offset, offset
+        return deviations, float(np.mean(errors))
 
     def exact_log_likelihoods(
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
