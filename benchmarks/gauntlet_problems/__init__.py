@@ -1,6 +1,6 @@
 """The problems of the gauntlet, by family."""
 
-from . import conjugate, edges, impossible, modes, regressions, ridges
+from . import conjugate, edges, impossible, modes, nonlinear, regressions, ridges
 from .problem import Problem
 
 FAMILIES = {
@@ -10,6 +10,7 @@ FAMILIES = {
     "heavy tails": regressions.TAILS,
     "ridges, rings, funnels": ridges.PROBLEMS,
     "several modes": {**modes.EXACT, **modes.LONG},
+    "nonlinear curves": nonlinear.PROBLEMS,
     "jumps and edges": edges.PROBLEMS,
     "order of rows": {**conjugate.ORDERS, **regressions.ORDERS},
     "scale of features": conjugate.SCALES,

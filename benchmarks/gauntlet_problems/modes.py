@@ -81,6 +81,53 @@ def squares(count: int, size: int, prior_mean: float = 0.0) -> Problem:
     )
 
 
+def four_modes(count: int, size: int) -> Problem:
+    """Two squares, as unequal as their modes are alike, and `size` coefficients besides.
+
+    y ~ N(m + x·b, 1) with m = a² + a/20 in one half of the rows, c² + (3c + 10a)/100 in the other;
+    b is integrated out.
+    """
+    generator = np.random.default_rng(0)
+    x, is_first = single(generator.standard_normal((count, size))), np.arange(count) % 2 == 0
+    y = single(np.where(is_first, 2.4**2, 4.0**2) + x.sum(1) + generator.standard_normal(count))
+
+    def means(a, c):
+        return a**2 + 0.05 * a, c**2 + 0.03 * c + 0.1 * a
+
+    wide, target = x.astype(float), y.astype(float)
+    inverse = np.linalg.inv(np.eye(count) + wide @ wide.T)
+    halves = np.stack([is_first, ~is_first], 1).astype(float)
+    curvature, slope, height = (
+        halves.T @ inverse @ halves,
+        halves.T @ inverse @ target,
+        target @ inverse @ target,
+    )
+    constant = 0.5 * (np.linalg.slogdet(inverse)[1] - count * np.log(2 * np.pi))
+
+    def log_density(points):
+        both = np.stack(means(*points.T), 1)
+        squares = height - 2 * both @ slope + np.einsum("pi,ij,pj->p", both, curvature, both)
+        return constant - 0.5 * squares + NORMAL(points, scale=3.0).sum(1)
+
+    boxes = [
+        ((sign * 2.4 - 1, sign * 2.4 + 1), (other * 4 - 1, other * 4 + 1))
+        for sign in (-1, 1)
+        for other in (-1, 1)
+    ]
+
+    def log_likelihood(params, batch):
+        mean = jnp.where(batch["is_first"], *means(params["a"], params["c"])) + batch["x"] @ params["b"]
+        return dist.Normal(mean, 1.0).log_prob(batch["y"])
+
+    prior = {
+        "a": dist.Normal(0.0, 3.0),
+        "c": dist.Normal(0.0, 3.0),
+        "b": dist.Normal(jnp.zeros(size), 1.0).to_event(1),
+    }
+    truth = np.logaddexp.reduce([log_integral(log_density, *box) for box in boxes])
+    return problem(prior, log_likelihood, truth, x=x, is_first=is_first, y=y)
+
+
 def mixture(components: int, found: int, count: int, *, declared: bool = True, size: int = 1) -> Problem:
     """The built-in Gaussian mixture on rows that have `found` components; no truth yet."""
     generator = np.random.default_rng(0)
@@ -122,6 +169,9 @@ EXACT = {
     "square, 10 rows": partial(squares, 10, 1),
     "four squares, 1,000 rows": partial(squares, 1000, 4),
     "two squares, unequal, 100 rows": partial(squares, 100, 2, 0.3),
+    "four modes, 7 parameters, 100 rows": partial(four_modes, 100, 5),
+    "four modes, 22 parameters, 200 rows": partial(four_modes, 200, 20),
+    "four modes, 22 parameters, 2,000 rows": partial(four_modes, 2_000, 20),
 }
 LONG = {  # truths by two long methods
     "mixture of 2, 50 rows": partial(mixture, 2, 2, 50),

@@ -191,8 +191,11 @@ def redraw(
     """
     centred = past.recentred(model, state.population)
     found = method.redraw(model, state, centred.window)
-    if found is None or found[1].estimate.variance > log_evidence_variance(state.population):
+    if found is None:
         return tried(state, state.num_observations), past, info
+    if found[1].estimate.variance > log_evidence_variance(state.population):
+        kept = tried(state, state.num_observations)
+        return kept._replace(proposal=found[0].proposal, is_irregular=False), past, info
     state, redrawn = found
     return state, centred, redrawn if info is None else redrawn._replace(steps=info.steps, path=info.path)
 

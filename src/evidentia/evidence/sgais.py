@@ -1,7 +1,7 @@
 """Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,10 +20,10 @@ from evidentia.evidence.chunks import (
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.annealing import anneal
-from evidentia.evidence.path.moves import PathSettings
-from evidentia.evidence.path.population import estimate_of, from_prior, split_key
+from evidentia.evidence.path.moves import PathSettings, StepInfo
+from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
 from evidentia.evidence.path.proposal import Proposal
-from evidentia.evidence.path.redrawing import CHECKED, at_modes_above, only_mode, redraw
+from evidentia.evidence.path.redrawing import CHECKED, Redrawn, at_modes_above, only_mode, redraw
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -164,10 +164,18 @@ class SGAIS(RedrawingMethod):
             # An expansion about one centre is poor, so exact gradients are used while affordable.
             exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
             settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
-        is_first = past.size == 0 and self.refresh
-        shortcut = (lambda particles: at_modes_above(model, chunk, particles)) if is_first else None
-        population, steps, is_cut = anneal(settings, model, state.population, past, chunk, shortcut=shortcut)
-        if past.size == 0 and not is_cut and repeats.is_needed(steps):
+        found = anneal(
+            settings,
+            model,
+            state.population,
+            past,
+            chunk,
+            shortcut=self._shortcut(model, past, chunk),
+        )
+        population, steps = found.population, found.steps
+        if found.shortcut is not None:
+            return self._redrawn(population, found.shortcut, num_observations, steps)
+        if past.size == 0 and repeats.is_needed(steps):
 
             def run(key):
                 return anneal(
@@ -177,7 +185,15 @@ class SGAIS(RedrawingMethod):
             population = repeats.with_second_opinion(population, run)
         state = state._replace(population=population, num_observations=num_observations, proposal=None)
         estimate = self.estimate(state)
-        return state, ChunkInfo(steps, path=estimate, estimate=estimate, is_redrawn=is_cut)
+        return state, ChunkInfo(steps, path=estimate, estimate=estimate)
+
+    def _shortcut(
+        self, model: BoundModel, past: Window, chunk: Window
+    ) -> Callable[[Population], Redrawn | None] | None:
+        """A search for modes with all rows so far, unless those of the past represent others."""
+        if not self.refresh or past.weight != 1.0:
+            return None
+        return lambda population: at_modes_above(model, replace(past, stop=chunk.stop), population)
 
     def is_redraw_due(self, state: PathState) -> bool:
         """Whether a round number of rows has been reached since the last attempt to redraw."""
@@ -192,14 +208,21 @@ class SGAIS(RedrawingMethod):
         found = redraw(model, rows, state.population, state.proposal, growth)
         if found is None:
             return None
-        key, _ = split_key(state.population.key)
-        population = found.draws.population(key, self.num_particles)
-        one_batch = len(found.draws.log_weights) == self.num_particles
-        shape = math.nan if one_batch else weights.pareto_shape(found.draws.log_weights)
-        state = PathState(population, num_observations, found.proposal, num_observations)
+        return self._redrawn(state.population, found, num_observations, ())
+
+    def _redrawn(
+        self, population: Population, found: Redrawn, num_observations: int, steps: Sequence[StepInfo]
+    ) -> tuple[PathState, ChunkInfo]:
+        """The state with particles drawn anew, after some steps of a path."""
+        draws, proposal = found
+        key, _ = split_key(population.key)
+        one_batch = len(draws.log_weights) == self.num_particles
+        shape = math.nan if one_batch else weights.pareto_shape(draws.log_weights)
+        population = draws.population(key, self.num_particles)
+        state = PathState(population, num_observations, proposal, tried_at=num_observations)
         estimate = self.estimate(state)
         info = ChunkInfo(
-            (), estimate, estimate, is_redrawn=True, is_checked=found.proposal.is_checked, pareto_shape=shape
+            steps, estimate, estimate, is_redrawn=True, is_checked=proposal.is_checked, pareto_shape=shape
         )
         return state, info
 

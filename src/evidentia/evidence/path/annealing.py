@@ -11,7 +11,7 @@ Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -32,11 +32,11 @@ HARDLY = 5.0  # temperature times rows
 
 
 class Annealed(NamedTuple):
-    """The particles after a chunk, the steps, and whether the rest of the path was left out."""
+    """The particles at the end of a path, or where a shortcut was found, with the steps so far."""
 
     population: Population
     steps: list[StepInfo]
-    is_cut: bool = False
+    shortcut: Any = None
 
 
 def anneal(
@@ -47,14 +47,14 @@ def anneal(
     chunk: Window,
     *,
     is_reverse: bool = False,
-    shortcut: Callable[[Population], Population | None] | None = None,
+    shortcut: Callable[[Population], Any] | None = None,
 ) -> Annealed:
     """Process a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
 
-    A path that turns out to be long, or whose particles do not leave their modes, asks its
-    `shortcut` for the particles at its end. In reverse, the chunk is removed: particles of the
-    posterior of past and chunk become those of the past alone, and the log evidence gains
-    -log p(chunk | past).
+    A path that turns out to be long, or whose particles do not leave their modes, asks for a
+    `shortcut` to its end, and stops there unless that is None. In reverse, the chunk is removed:
+    particles of the posterior of past and chunk become those of the past alone, and the log
+    evidence gains -log p(chunk | past).
 
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
     particle, or -inf at all particles.
@@ -65,15 +65,14 @@ def anneal(
             settings, model, population, past, chunk, done, is_reverse=is_reverse
         )
         infos.append(info)
-        if shortcut is not None and _is_stuck(info) and done < 1.0:
-            end, shortcut = shortcut(population), None
-            if end is not None:
-                return Annealed(end, infos, is_cut=True)
-        if _is_long(settings, len(infos), done * chunk.size) and not is_reverse:
-            end = None if shortcut is None else shortcut(population)
-            _warn_of_long(infos, done, chunk, is_cut=end is not None)
-            if end is not None:
-                return Annealed(end, infos, is_cut=True)
+        is_long = _is_long(settings, len(infos), done * chunk.size) and not is_reverse
+        found = None
+        if shortcut is not None and (is_long or _is_stuck(info)) and done < 1.0:
+            found, shortcut = shortcut(population), None
+        if is_long:
+            _warn_of_long(infos, done, chunk, is_cut=found is not None)
+        if found is not None:
+            return Annealed(population, infos, found)
     return Annealed(population, infos)
 
 

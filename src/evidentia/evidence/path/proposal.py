@@ -6,6 +6,7 @@ search: Newton's method from several of them finds more modes. Where these are n
 mixture is learnt from the particles (`learning`).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -17,14 +18,15 @@ from evidentia.evidence.path.population import Population
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.means import about_mean, is_apart
-from evidentia.posterior.modes import distinct, newton
+from evidentia.posterior.modes import distinct, is_same, newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
 from evidentia.posterior.symmetry import fold
 
-NUM_STARTS = 16  # maximum number of particles from which to search for modes
+NUM_STARTS = 64  # maximum number of particles from which to search for modes
+PATIENCE = 8  # starts in vain
 UNSEARCHED = 0.005  # share of the particles, far from the modes found, that needs no search
-MAX_SEARCHED = 200_000  # maximum of rows times these particles
+MAX_SEARCHED = 2_000_000  # maximum of rows times parameters times these particles
 
 
 class Particles(NamedTuple):
@@ -145,19 +147,21 @@ def modes_of_more_rows(
 
 def modes_near(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
-) -> list[LocalGaussian | None]:
+) -> list[LocalGaussian]:
     """Modes nearest to some of the particles, each far from the modes before.
 
-    Random starts would miss one of four equal modes in two searches of five.
+    Random starts would miss one of four equal modes in two searches of five. The search ends when
+    few particles are far from all modes, or `PATIENCE` starts in a row lead to no new one.
     """
-    found, share = [], particles.share.copy()
-    for _ in range(min(NUM_STARTS, MAX_SEARCHED // rows.size)):
-        if share.sum() < UNSEARCHED:
+    found: list[LocalGaussian] = []
+    share, in_vain = particles.share.copy(), 0
+    for _ in range(min(NUM_STARTS, MAX_SEARCHED // (rows.size * model.num_parameters))):
+        if share.sum() < UNSEARCHED or in_vain == PATIENCE:
             break
         start = generator.choice(len(share), p=share / share.sum())
-        found.append(mode := newton(model, rows, particles.positions[start]))
-        share[start] = 0.0
-        if mode is not None:
+        mode, share[start], in_vain = newton(model, rows, particles.positions[start]), 0.0, in_vain + 1
+        if mode is not None and not any(is_same(model, mode.centre, other) for other in found):
+            found, in_vain = [*found, mode], 0
             share = np.where(is_near(mode, particles.positions), 0.0, share)
     return found
 
@@ -178,7 +182,7 @@ def some_of(
 
 
 def about(
-    model: BoundModel, rows: Rows, found: list[LocalGaussian | None], generator: np.random.Generator
+    model: BoundModel, rows: Rows, found: Sequence[LocalGaussian | None], generator: np.random.Generator
 ) -> Proposal | None:
     """A proposal at the distinct ones of some modes; None if there are none."""
     modes = distinct(model, found)

@@ -14,7 +14,7 @@ import numpy as np
 from evidentia.evidence.path.coverage import MISSED, covers, unreached
 from evidentia.evidence.path.importance import WeightedDraws, is_enough, is_regular, weighted_draws
 from evidentia.evidence.path.learning import fitted, is_learnable, learn, with_modes
-from evidentia.evidence.path.population import Population, host_generator, split_key
+from evidentia.evidence.path.population import Population, host_generator
 from evidentia.evidence.path.proposal import (
     Particles,
     Proposal,
@@ -64,7 +64,7 @@ def redraw(
     if previous is None:
         return _about_particles(model, rows, particles, generator, count)
     if previous.is_learnt:
-        return _learnt_anew(model, rows, previous, generator, count)
+        return _learnt_anew(model, rows, previous, particles, generator, count)
     return _at_modes_of_more_rows(model, rows, previous, growth, particles, generator, count)
 
 
@@ -93,12 +93,38 @@ def _richer_and_richer(
 
 
 def _learnt_anew(
-    model: BoundModel, rows: Rows, previous: Proposal, generator: np.random.Generator, count: int
+    model: BoundModel,
+    rows: Rows,
+    previous: Proposal,
+    particles: Particles,
+    generator: np.random.Generator,
+    count: int,
 ) -> Redrawn | None:
-    """Draws from a proposal learnt with more rows from that for fewer rows."""
+    """Draws about modes that are Gaussian with more rows, or from a proposal learnt anew."""
+    found = _at_regular_modes(model, rows, previous, particles, generator, count)
+    if found is not None:
+        return found
     proposal = learn(model, rows, previous, generator, count)
     draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
+
+
+def _at_regular_modes(
+    model: BoundModel,
+    rows: Rows,
+    previous: Proposal,
+    particles: Particles,
+    generator: np.random.Generator,
+    count: int,
+) -> Redrawn | None:
+    proposal = about_many_modes(model, rows, particles, generator)
+    if proposal is None:
+        return None
+    draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[0])
+    if not is_regular(draws, count):
+        return None
+    missed = unreached(model, rows, proposal, draws, previous, particles.positions, generator)
+    return Redrawn(draws, proposal) if missed.share < MISSED else None
 
 
 def _at_modes_of_more_rows(
@@ -158,8 +184,8 @@ def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal
     return Proposal((mode,)) if particles.share @ rises < MISSED else None
 
 
-def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Population | None:
-    """Particles of the posterior at the modes above some of the particles of a tempered path.
+def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Redrawn | None:
+    """Draws from the posterior at the modes above some of the particles of a tempered path.
 
     The number of a path's steps grows with the distance of the posterior from the prior, in
     standard deviations; that of climbs grows with about its logarithm. And climbs lead to modes
@@ -174,5 +200,4 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Pop
     draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[0])
     if not is_regular(draws, count) or not covers(model, rows, proposal, draws, particles):
         return None
-    key, _ = split_key(population.key)
-    return draws.population(key, count)
+    return Redrawn(draws, proposal)
