@@ -173,8 +173,11 @@ def _moved_once(
 
 def _most_moves(settings: PathSettings, model: BoundModel, prepared: Prepared, kernel: Kernel) -> int:
     """The largest number of moves in a row: many while rows are few."""
-    if not settings.is_repeating or kernel.needs != "log_density" or kernel.is_reweighting:
+    is_exact = kernel.needs == "log_density" and not kernel.is_reweighting
+    if not is_exact or not (settings.is_repeating or settings.chain_length > 1):
         return 1
+    if settings.chain_length > 1:
+        return 2  # chains, and jumps of all their states
     work = prepared.target.window.size * model.num_parameters
     return max(1, min(MOST_MOVES, FEW_ROWS // max(1, work)))
 
