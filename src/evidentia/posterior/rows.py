@@ -24,7 +24,7 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
-MOST_EXACT = 10**7  # rows times particles whose sums may be computed in float64
+MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows

@@ -17,7 +17,7 @@ from evidentia.evidence.path.moves import CORRELATED, MOST_MOVES, StepInfo
 from evidentia.evidence.path.population import Population, log_evidence_variance, split_key
 
 AGREEMENT = 1.5  # standard errors of a difference
-MOST_RUNS = 5
+MOST_RUNS = 3
 
 
 def is_needed(steps: Sequence[StepInfo]) -> bool:
