@@ -287,10 +287,12 @@ def process(*words, **options):
 
 
 def wait_for_rows(folder, rows):
+    deadline = time.monotonic() + 60
     while (
         not (folder / "updates.jsonl").exists()
         or f'"num_observations": {rows},' not in (folder / "updates.jsonl").read_text()
     ):
+        assert time.monotonic() < deadline, f"{rows} rows have not come within a minute"
         time.sleep(0.01)
 
 
@@ -346,12 +348,31 @@ def test_a_producer_that_dies_between_two_batches_is_no_end(stream, columns, mon
     assert "standard input ended after row 300 without Arrow's end marker" in err
 
 
+SLOW_MODEL = """
+import jax
+import evidentia as ev
+
+linear = ev.models.linear_regression(2)
+
+def log_likelihood(params, batch):
+    num_turns = jax.numpy.where((batch["y"] > 5000).any(), 5_000_000, 0)
+    _, turned = jax.lax.while_loop(
+        lambda carry: carry[0] < num_turns, lambda carry: (carry[0] + 1, carry[1] * 0.5), (0, 1.0)
+    )
+    return linear.log_likelihood(params, batch) + 0.0 * turned
+
+slow = ev.Model(prior=linear.prior, log_likelihood=log_likelihood)
+"""
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_sigterm_in_a_long_batch_leaves_within_seconds_as_before_the_batch(write, columns, tmp_path, by_hand):
-    """After 200 rows come 100 that lie 10,000 deviations from the prior: a path of minutes."""
+def test_sigterm_in_a_long_batch_leaves_within_seconds_as_before_the_batch(write, columns, tmp_path):
+    """After 200 rows come 100 at which each evaluation of the likelihood is slow: a path of minutes."""
+    (tmp_path / "own.py").write_text(SLOW_MODEL)
     far = np.where(np.arange(NUM_ROWS) < 200, columns["y"], columns["y"] + 10_000)
     out, kept = tmp_path / "out", tmp_path / "kept"
-    run = process(write(y=far), *LINEAR, "--seed", 5, "--out", out, "--checkpoint", kept)
+    words = ("-m", f"{tmp_path}/own.py:slow", "-t", "y", *SMALL, "--seed", 5)
+    run = process(write(y=far), *words, "--out", out, "--checkpoint", kept)
     wait_for_rows(out, 200)
     time.sleep(1.0)
     started = time.monotonic()
@@ -361,7 +382,7 @@ def test_sigterm_in_a_long_batch_leaves_within_seconds_as_before_the_batch(write
     assert run.returncode == 0
     found = json.loads(shown)
     assert (found["num_observations"], found["completed"]) == (200, False)
-    assert found["log_evidence"] == by_hand[1].log_evidence
+    assert found["log_evidence"] == updates(out)[1]["models"]["slow"]["log_evidence"]
     assert "Stopped after 200 rows; the same command resumes from there." in err
 
 
