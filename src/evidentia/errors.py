@@ -57,6 +57,10 @@ class EstimationError(EvidentiaError, RuntimeError):
     fit: Any = None
 
 
+class DependentRowsError(ModelError):
+    """A NumPyro model does not have one log-probability per row: all data are one observation."""
+
+
 class CheckpointError(EvidentiaError, RuntimeError):
     """A checkpoint or saved result cannot be written or read, such as a damaged one."""
 

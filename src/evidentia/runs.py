@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
 from evidentia.cluster.engine import Engine
 from evidentia.cluster.rows import PartitionedRows, gathered
-from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
+from evidentia.data.arrays import num_rows, on_device, shuffled
 from evidentia.data.batches import all_rows, recut
 from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.data.read_ahead import read_ahead
@@ -37,6 +38,7 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
+from evidentia.model.whole import Whole, bound_to
 from evidentia.online.online import Online
 from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
@@ -63,14 +65,15 @@ def runs_over(
         return partial(ArrayRun, model.bind(found.some), found.rows, found.fingerprints, seed, started)
     if isinstance(data, Source):
         return partial(SourceRun, model, data, seed, started)
-    arrays = as_arrays(data)
-    if model.check_data is not None:
-        model.check_data(arrays)
-    known = fingerprints(sums_by_name(arrays))
+    bound, arrays, whole = found = bound_to(model, data)
+    known = fingerprints(sums_by_name(found.data))
+    if whole is not None:
+        window = Window(jax.tree.map(jnp.asarray, arrays), 0, 1)
+        return partial(ArrayRun, bound, window, known, seed, started, whole=whole)
     if not in_order:
         arrays = shuffled(arrays, seed)
     window = Window(on_device(arrays), 0, num_rows(arrays))
-    return partial(ArrayRun, model.bind(arrays), window, known, seed, started)
+    return partial(ArrayRun, bound, window, known, seed, started)
 
 
 def _spread_runs(
@@ -145,8 +148,11 @@ class ArrayRun:
         seed: int,
         started: float,
         method: Method,
+        *,
+        whole: Whole | None = None,
     ):
         _check_memory(method, bound)
+        self._whole, self._unit = whole, 1 if whole is None else whole.num_rows
         self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
         self._started, self._method = started, method
         self._history: list[Update] = []
@@ -160,8 +166,8 @@ class ArrayRun:
             num_steps += snapshot.num_steps
             found = snapshot.estimate or Estimate(math.nan, math.nan)
             update = Update(
-                snapshot.num_observations,
-                self._rows.size,
+                snapshot.num_observations * self._unit,
+                self._rows.size * self._unit,
                 found.log_evidence,
                 found.standard_error,
                 num_steps,
@@ -169,7 +175,7 @@ class ArrayRun:
                 snapshot.share_done,
             )
             if snapshot.num_observations:
-                if self._history and self._history[-1].num_observations == snapshot.num_observations:
+                if self._history and self._history[-1].num_observations == update.num_observations:
                     self._history.pop()
                 self._history.append(update)
                 self._last = snapshot
@@ -179,7 +185,7 @@ class ArrayRun:
         """The result of the last snapshot with an estimate."""
         if self._last is None or self._last.estimate is None:
             return None
-        return make_evidence(
+        found = make_evidence(
             self._bound,
             self._method,
             self._seed,
@@ -191,6 +197,10 @@ class ArrayRun:
             completed=completed,
             fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
         )
+        if self._whole is None:
+            return found
+        reason = f"none over rows: {self._whole.reason}"
+        return replace(found, diagnostics={**found.diagnostics, "trajectory": reason})
 
     def stopped(self) -> str:
         """A sentence with the number of rows, or of steps if the method uses all rows at once."""

@@ -40,19 +40,54 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bo
         {'y': array([1, 2, 3], dtype=int32)}
     """
     _check_labels(data, name)
-    if isinstance(data, tuple):
-        arrays: Any = tuple(_as_array(value, f"{name}[{i}]", allow_nan) for i, value in enumerate(data))
-        named = {f"{name}[{i}]": array for i, array in enumerate(arrays)}
-    elif isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
-        keys = list(data) if isinstance(data, Mapping) else list(_column_names(data))
-        _check_names(keys, name)
-        arrays = {str(key): _as_array(data[key], f"{name}[{key!r}]", allow_nan) for key in keys}
-        named = {f"{name}[{key!r}]": array for key, array in arrays.items()}
-    else:
-        arrays = _as_array(data, name, allow_nan)
-        named = {name: arrays}
+    arrays, named = _converted(data, name, partial(_as_array, allow_nan=allow_nan))
     _check_lengths(named, name, min_rows)
     return arrays
+
+
+def as_one_row(data: Any, *, name: str = "data") -> tuple[Any, int]:
+    """All data as a table of one row, for a model whose rows depend on each other.
+
+    The arrays may differ in length, and be single numbers.
+
+    Returns:
+        The arrays, each with a new leading axis of length one; and the number of rows of the data:
+        the length of the leading axis that all arrays share, or else 1.
+
+    Raises:
+        DataError: as for `as_arrays`, apart from lengths.
+
+    Example:
+        >>> as_one_row({"y": [1, 2, 3], "limit": 2})
+        ({'y': array([[1, 2, 3]], dtype=int32), 'limit': array([2], dtype=int32)}, 3)
+    """
+
+    def convert(values: Any, argument: str) -> np.ndarray:
+        is_number = np.ndim(values) == 0
+        array = _as_array([values] if is_number else values, argument, allow_nan=False)
+        return array if is_number else array[None]
+
+    arrays, named = _converted(data, name, convert)
+    if not named:
+        raise DataError(f"{name} is empty: it must hold at least one array.")
+    lengths = {array.shape[1] for array in named.values() if array.ndim > 1}
+    return arrays, lengths.pop() if len(lengths) == 1 else 1
+
+
+def _converted(
+    data: Any, name: str, convert: Callable[[Any, str], np.ndarray]
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """The arrays in the structure of the data, and by their names in errors."""
+    if isinstance(data, tuple):
+        arrays: Any = tuple(convert(value, f"{name}[{i}]") for i, value in enumerate(data))
+        return arrays, {f"{name}[{i}]": array for i, array in enumerate(arrays)}
+    if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        keys = list(data) if isinstance(data, Mapping) else list(_column_names(data))
+        _check_names(keys, name)
+        arrays = {str(key): convert(data[key], f"{name}[{key!r}]") for key in keys}
+        return arrays, {f"{name}[{key!r}]": array for key, array in arrays.items()}
+    arrays = convert(data, name)
+    return arrays, {name: arrays}
 
 
 def num_rows(arrays: Any) -> int:

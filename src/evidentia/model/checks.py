@@ -63,7 +63,8 @@ def check_values(values: Values) -> None:
     if not np.allclose(kept, kept_among_others, rtol=0, atol=1e-3 * size, equal_nan=True):
         raise ModelError(
             "the log-likelihood of an observation changes with the other rows of its batch. It must depend on its own "
-            "row alone: standardise the data beforehand, not inside the model."
+            "row alone: standardise the data beforehand, not inside the model; or, if rows depend on each other, let "
+            "the model have all data at once: pointwise=False."
         )
     if _is_constant(log_likelihoods) and _is_constant(of_made_up):
         raise ModelError(
@@ -185,7 +186,7 @@ def _is_constant(log_likelihoods: np.ndarray) -> bool:
 
 def _shape_hint(shape: tuple[int, ...], count: int) -> str:
     if shape == ():
-        return "Do not sum over the observations."
+        return "Do not sum over the observations; or, if rows depend on each other, use pointwise=False."
     if shape[0] == count and count not in shape[1:]:
         return "Sum over the other axes."
     return "Check how the shapes broadcast."

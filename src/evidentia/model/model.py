@@ -37,6 +37,11 @@ class Model:
             labels out of range.
         simulate: `data, params = simulate(num_observations, seed)`, params drawn from the prior.
         exact_log_evidence: the exact log evidence of data in nats, if known.
+        pointwise: False if rows depend on each other, as in a Gaussian process or an
+            autoregression: `log_likelihood(params, data) -> ()` then has all data at once, arrays
+            of any shapes, and returns one number. Only `estimate`, with data in memory, takes
+            such a model: every look is one at all data, and there is no trajectory over rows.
+            None, the default of `from_numpyro`: `estimate` finds out.
         sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent
             posterior draws given data (NumPy arrays), if available, as constrained values by name
             with draws on the leading axis. Estimators that need posterior draws use these, not a
@@ -68,6 +73,7 @@ class Model:
     simulate: Callable[[int, int], tuple[Any, dict[str, np.ndarray]]] | None = None
     exact_log_evidence: Callable[[Any], float] | None = None
     sample_posterior: SamplePosterior | None = None
+    pointwise: bool | None = True
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
@@ -80,13 +86,21 @@ class Model:
 
     @classmethod
     def from_numpyro(
-        cls, function: Callable[..., Any], *, name: str | None = None, exchangeable: tuple[str, ...] = ()
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        exchangeable: tuple[str, ...] = (),
+        pointwise: bool | None = None,
     ) -> "Model":
         """A model from a NumPyro function, called as `function(**batch)`.
 
         Its latent sites are the parameters, its observed sites the likelihood. Latent sites must
-        be continuous, with shapes independent of the number of rows; each observed site must have
-        one log-probability per row.
+        be continuous, with shapes independent of the number of rows. Each observed site has one
+        log-probability per row; otherwise, as with a `MultivariateNormal` over the rows,
+        `estimate` takes up to 10,000 rows together as one observation, and the result says so
+        (`diagnostics["trajectory"]`). `pointwise=False` asks for that: latent sites may then
+        have any shapes, and the function loops.
 
         Raises:
             ModelError: `function` is not a function; or, at the first use, a site is not
@@ -103,7 +117,14 @@ class Model:
         if not callable(function):
             raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         default = getattr(function, "__name__", type(function).__name__)
-        return cls(function, program.pointwise(function), name=name or default, exchangeable=exchangeable)
+        log_likelihood = program.pointwise(function) if pointwise is not False else program.joint(function)
+        return cls(
+            function,
+            log_likelihood,
+            name=name or default,
+            exchangeable=exchangeable,
+            pointwise=pointwise,
+        )
 
     def bind(self, batch: Observations) -> BoundModel:
         """This model bound to the shapes of `batch`, which is the data or a few rows of it.
@@ -114,11 +135,20 @@ class Model:
             ModelError: the prior or the log-likelihood cannot be used; the message says what is
                 needed.
         """
-        leaves, structure = jax.tree.flatten(batch)
-        key = structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
-        if key not in self._bound:
-            self._bound[key] = self._bind(batch)
-        return self._bound[key]
+        if self.pointwise is False:
+            raise ModelError(
+                f"the rows of {self.name!r} depend on each other (pointwise=False): only evidentia.estimate, with data in "
+                "memory on one device, takes such a model."
+            )
+        return self._cached(batch, is_whole=False)
+
+    def bind_whole(self, one_row: Observations) -> BoundModel:
+        """This model bound to a table of one row, which is all data.
+
+        Raises:
+            ModelError: as `bind`.
+        """
+        return self._cached(one_row, is_whole=True)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"
@@ -126,7 +156,7 @@ class Model:
     def __reduce__(self):
         """Pickled as it was written, without what tracing found."""
         if self._is_numpyro:
-            return _from_numpyro, (self.prior, self.name, self.exchangeable)
+            return _from_numpyro, (self.prior, self.name, self.exchangeable, self.pointwise)
         return Model, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     @property
@@ -134,21 +164,19 @@ class Model:
         is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
         return callable(self.prior) and not is_distribution
 
-    def _bind(self, batch: Observations) -> BoundModel:
+    def _cached(self, batch: Observations, is_whole: bool) -> BoundModel:
+        leaves, structure = jax.tree.flatten(batch)
+        key = is_whole, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
+        if key not in self._bound:
+            self._bound[key] = self._bind(batch, is_whole)
+        return self._bound[key]
+
+    def _bind(self, batch: Observations, is_whole: bool) -> BoundModel:
         few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
-        if callable(self.prior):
-            statements.check_arguments(self.prior, batch)
-            found = statements.statements_of(self.prior, few)
-            statements.check_splits_by_row(found, statements.statements_of(self.prior, more), few, more)
-            prior = self.prior
-        else:
-            prior = program.program_of(self.prior)
-            found = statements.statements_of(prior, {})
-        rows = few if callable(self.prior) else {}
-        densities = Densities(prior, statements.latent_sites(found), self.log_likelihood, rows)
+        densities = self._densities(few, more, is_whole)
         checks.check_result(densities, few)
         checks.check_result(densities, more)
-        batches = checks.probing_batches(checks.some_rows(batch, 64))
+        batches = checks.probing_batches(checks.some_rows(batch, 2 if is_whole else 64))
         computed, evaluate = attempt("the model", lambda: probe(densities, batches))
         checks.check_values(evaluate(probing_positions(densities.size)))
         # Rows decide too: a symmetry that some rows do not show may be broken by others.
@@ -166,6 +194,28 @@ class Model:
             checks.check_parameters_used(densities, few)
         return bound
 
+    def _densities(self, few: Observations, more: Observations, is_whole: bool) -> Densities:
+        """The functions to trace, after the checks of the program for two numbers of rows."""
+        log_likelihood = self.log_likelihood
+        if not callable(self.prior):
+            prior, rows = program.program_of(self.prior), {}
+            found = statements.statements_of(prior, rows)
+        else:
+            statements.check_arguments(self.prior, few)
+            prior, rows = self.prior, few
+            if is_whole:
+                log_likelihood, prior = program.joint(self.prior), program.of_one_row(self.prior)
+            if is_whole:
+                found = statements.statements_of(prior, few, is_whole=True)
+                statements.check_observes(found, few)
+            else:
+                found = statements.statements_by_row(prior, few, more)
+        if is_whole:
+            log_likelihood = program.of_each_row(log_likelihood)
+        return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
 
-def _from_numpyro(function: Program, name: str, exchangeable: tuple[str, ...]) -> Model:
-    return Model.from_numpyro(function, name=name, exchangeable=exchangeable)
+
+def _from_numpyro(
+    function: Program, name: str, exchangeable: tuple[str, ...], pointwise: bool | None
+) -> Model:
+    return Model.from_numpyro(function, name=name, exchangeable=exchangeable, pointwise=pointwise)

@@ -9,10 +9,10 @@ With T NumPyro's bijector from the real numbers to the support of a site,
 `Site` gives a latent site's slice of one flat vector, which holds the sites in sampling order.
 """
 
+import functools
 import operator
 import threading
 from collections.abc import Callable, Mapping
-from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -198,9 +198,53 @@ def pointwise(function: Program) -> LogLikelihood:
     def log_likelihood(params, batch):
         sites = trace_of(function, batch, params).values()
         sampled = [message for message in sites if message["type"] == "sample"]
-        return reduce(operator.add, [log_prob(message) for message in sampled if message["is_observed"]])
+        return functools.reduce(
+            operator.add, [log_prob(message) for message in sampled if message["is_observed"]]
+        )
 
     return log_likelihood
+
+
+def joint(function: Program) -> LogLikelihood:
+    """Log-likelihood of all data: the sum of all log-probabilities of the observed sites."""
+
+    def log_likelihood(params, data):
+        sites = trace_of(function, data, params).values()
+        sampled = [message for message in sites if message["type"] == "sample"]
+        return sum(
+            (jnp.sum(log_prob(message)) for message in sampled if message["is_observed"]),
+            start=jnp.zeros(()),
+        )
+
+    return log_likelihood
+
+
+def of_one_row(program: Program) -> Program:
+    """The program called with all data as a table of one row, or of copies of it."""
+
+    @functools.wraps(program)
+    def called(**rows):
+        return program(**{name: array[0] for name, array in rows.items()})
+
+    return called
+
+
+def of_each_row(log_likelihood: LogLikelihood) -> LogLikelihood:
+    """The log-likelihood of each row of a table whose rows are all data of a model.
+
+    Raises ModelError, when it is traced, unless it is one number.
+    """
+
+    def of_one(params, data):
+        value = log_likelihood(params, data)
+        if jnp.shape(value) != ():
+            raise ModelError(
+                f"with pointwise=False, log_likelihood must return one number for all data; got shape {jnp.shape(value)}. "
+                "Sum over the observations; or, if they are independent, leave out pointwise=False."
+            )
+        return value
+
+    return lambda params, rows: jax.vmap(functools.partial(of_one, params))(rows)
 
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:

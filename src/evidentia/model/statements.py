@@ -12,7 +12,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.primitives import Messenger
 
-from evidentia.errors import ModelError, attempt
+from evidentia.errors import DependentRowsError, ModelError, attempt
 from evidentia.model.program import Program, Site, bijector, log_prob, run_traced
 
 Rows = Mapping[str, Any]
@@ -28,8 +28,10 @@ class Statement(NamedTuple):
     log_prob_shape: tuple[int, ...]
 
 
-def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
+def statements_of(program: Program, rows: Rows, *, is_whole: bool = False) -> dict[str, Statement]:
     """The sample statements of a program called with `rows`, by name; the program is only traced.
+
+    Loops (`numpyro.contrib.control_flow`) are for models of all data as a whole.
 
     Raises:
         ModelError: evidentia cannot use a statement, or the program itself fails.
@@ -37,7 +39,7 @@ def statements_of(program: Program, rows: Rows) -> dict[str, Statement]:
     statements: dict[str, Statement] = {}
 
     def run(key, rows):
-        checked = _Checked(handlers.seed(program, key))
+        checked = _Checked(handlers.seed(program, key), is_whole)
         for name, message in run_traced(checked, rows).items():
             if message["type"] == "sample":
                 statements[name] = _statement(message)
@@ -90,7 +92,25 @@ def check_arguments(function: Program, data: Any) -> None:
         ) from error
 
 
-def check_splits_by_row(
+def statements_by_row(program: Program, few: Rows, more: Rows) -> dict[str, Statement]:
+    """As `statements_of`, of a model that splits by observation.
+
+    Raises:
+        DependentRowsError: it does not have one log-probability per row, or fails with some of
+            the rows.
+        ModelError: as `statements_of`; or a latent site depends on the number of rows.
+    """
+    try:
+        first, second = statements_of(program, few), statements_of(program, more)
+    except ModelError as error:
+        if isinstance(error.__cause__, Exception):  # raised by the model itself
+            raise DependentRowsError(str(error)) from error.__cause__
+        raise
+    _check_splits_by_row(first, second, few, more)
+    return first
+
+
+def _check_splits_by_row(
     first: Mapping[str, Statement], second: Mapping[str, Statement], few: Rows, more: Rows
 ) -> None:
     """Raise ModelError unless a NumPyro model splits by observation.
@@ -112,9 +132,15 @@ def check_splits_by_row(
             raise ModelError(
                 f"site {name!r} is latent and its shape depends on the number of observations: {first[name].shape} for "
                 f"{counts[0]}, {second[name].shape} for {counts[1]}. Integrate it out of the model; or, if it should "
-                f"be observed, put its values into data (which holds {', '.join(few)})."
+                f"be observed, put its values into data (which holds {', '.join(few)}); or, if rows are few, make it a "
+                "parameter like others: from_numpyro(..., pointwise=False)."
             )
-    if not any(statement.observed for statement in first.values()):
+    check_observes(first, few)
+
+
+def check_observes(statements: Mapping[str, Statement], few: Rows) -> None:
+    """Raise ModelError unless a model has an observed site."""
+    if not any(statement.observed for statement in statements.values()):
         raise ModelError(
             "the model has no observed site: pass the data as obs= to a numpyro.sample statement "
             f"(data holds {', '.join(few)})."
@@ -132,8 +158,12 @@ def _statement(message: Any) -> Statement:
 class _Checked(Messenger):
     """Checks every statement of a program before it is executed, and changes nothing."""
 
+    def __init__(self, program: Program, is_whole: bool):
+        super().__init__(program)
+        self._refused = ("param", "mutable", *(() if is_whole else ("control_flow", "prng_key")))
+
     def process_message(self, msg: Any) -> None:
-        if msg["type"] in ("param", "mutable", "control_flow", "prng_key"):
+        if msg["type"] in self._refused:
             raise ModelError(
                 f"the model uses numpyro's {msg['type']} ({msg.get('name')!r}); only sample, deterministic, factor and "
                 "plate statements are supported."
@@ -174,10 +204,11 @@ def _check_observed(name: str, statement: Statement, rows: int) -> None:
         return
     what = f"numpyro.factor {name!r}" if statement.is_factor else f"observed site {name!r}"
     if len(shape) > 1 and shape[0] == rows and rows not in shape[1:]:
-        hint = f"Add .to_event({len(shape) - 1}) to its distribution"
+        error, hint = ModelError, f"Add .to_event({len(shape) - 1}) to its distribution"
     else:
+        error = DependentRowsError
         hint = "Rows belong on the leading axis and must be independent given the latent sites"
-    raise ModelError(
+    raise error(
         f"{what} must have one log-probability per observation: for {rows} observations shape ({rows},) is needed, "
         f"got {shape}. {hint}."
     )

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia.compilation import compiled, in_float64
+from evidentia.errors import ModelError
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.shards import Shards
@@ -138,7 +139,7 @@ class Window:
     def span(self) -> str:
         """The row numbers, for messages."""
         first = self.start if self.first_row is None else self.first_row
-        return f"rows {first} to {first + self.size - 1}"
+        return f"rows {first} to {first + self.size - 1}" if self.size > 1 else f"row {first}"
 
     def part(self, start: int, stop: int) -> "Window":
         """A plain window of the rows from `start` to `stop`, relative to this window."""
@@ -181,22 +182,24 @@ class Window:
         row's average over the particles is subtracted, and the small deviations are summed in
         float32. The offset makes a few particles, whose sums are also computed in float64, right
         on average. If they then differ by more than `ROUNDING`, as where data lie thousands of
-        deviations from the prior, all sums are computed in float64, unless rows are many.
+        deviations from the prior, or a sum is NaN, as where float32 has no Cholesky factor, all
+        sums are computed in float64, unless rows are many.
         """
         deviations = np.asarray(_deviations(model, positions, self), np.float64)
         few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
         finite = np.isfinite(deviations[few]) & np.isfinite(exact)
-        if not finite.any():
-            return deviations, 0.0
         errors = exact[finite] - deviations[few][finite]
         # Beside values of -10³⁰ nats, the others are all the same in float32.
-        resolution = np.finfo(np.float32).eps * np.max(np.abs(deviations[few][finite]))
-        if max(np.std(errors), resolution) > ROUNDING and self.size * len(positions) <= MOST_EXACT:
+        resolution = np.finfo(np.float32).eps * np.max(np.abs(deviations[few][finite]), initial=0.0)
+        is_poor = (
+            np.isnan(deviations).any() or max(np.std(errors) if finite.any() else 0.0, resolution) > ROUNDING
+        )
+        if is_poor and self.size * len(positions) <= MOST_EXACT:
             exact = self.exact_log_likelihoods(model, np.asarray(positions))
-            offset = float(np.max(exact[np.isfinite(exact)]))
-            return exact - offset, offset
-        return deviations, float(np.mean(errors))
+            offset = float(np.max(exact[np.isfinite(exact)], initial=-np.inf))
+            return (exact - offset, offset) if np.isfinite(offset) else (exact, 0.0)
+        return deviations, float(np.mean(errors)) if finite.any() else 0.0
 
     def exact_log_likelihoods(
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
@@ -336,7 +339,7 @@ def _expand(model, centre, window, hessian):
 
     def add(carry, block, weights):
         if hessian:
-            curvature, (value, gradient) = jax.jacfwd(look, has_aux=True)(centre, block, weights)
+            curvature, (value, gradient) = _jacobian(look, centre, block, weights)
         else:
             curvature, (value, gradient) = 0.0, look(centre, block, weights)[1]
         return jax.tree.map(jnp.add, carry, (value, gradient, curvature))
@@ -344,3 +347,17 @@ def _expand(model, centre, window, hessian):
     size = centre.shape[0]
     zeros = (jnp.zeros(shape, centre.dtype) for shape in ((), size, (size, size)))
     return fold_rows(add, tuple(zeros), window)
+
+
+def _jacobian(function, *arguments):
+    """The Jacobian of a function with auxiliary results."""
+    try:
+        return jax.jacfwd(function, has_aux=True)(*arguments)
+    except TypeError as error:
+        if "custom_vjp" not in str(error):
+            raise
+        raise ModelError(
+            "the log-likelihood has derivatives in reverse mode only (a jax.custom_vjp, as in jax.experimental.ode); "
+            "second derivatives need forward mode, too. Use a solver that has it, such as diffrax with "
+            "adjoint=DirectAdjoint()."
+        ) from error

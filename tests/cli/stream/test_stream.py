@@ -367,7 +367,7 @@ slow = ev.Model(prior=linear.prior, log_likelihood=log_likelihood)
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_sigterm_in_a_long_batch_leaves_within_seconds_as_before_the_batch(write, columns, tmp_path):
-    """After 200 rows come 100 at which each evaluation of the likelihood is slow: a path of minutes."""
+    """After 200 rows come 100 at which the likelihood is slow: a path of minutes."""
     (tmp_path / "own.py").write_text(SLOW_MODEL)
     far = np.where(np.arange(NUM_ROWS) < 200, columns["y"], columns["y"] + 10_000)
     out, kept = tmp_path / "out", tmp_path / "kept"
