@@ -38,10 +38,10 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
-from evidentia.model.whole import Whole, bound_to
 from evidentia.online.online import Online
 from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
+from evidentia.posterior.whole import Whole, bound_to
 from evidentia.result import Evidence, make_evidence
 from evidentia.trajectory import trajectory_of
 

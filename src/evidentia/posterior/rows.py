@@ -197,6 +197,7 @@ class Window:
         )
         if is_poor and self.size * len(positions) <= MOST_EXACT:
             exact = self.exact_log_likelihoods(model, np.asarray(positions))
+            exact = np.where(exact == np.inf, np.nan, exact)
             offset = float(np.max(exact[np.isfinite(exact)], initial=-np.inf))
             return (exact - offset, offset) if np.isfinite(offset) else (exact, 0.0)
         return deviations, float(np.mean(errors)) if finite.any() else 0.0

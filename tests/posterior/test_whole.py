@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 import evidentia as ev
 from evidentia.errors import DataError, DependentRowsError, ModelError
-from evidentia.model.whole import MOST_ROWS, bound_to
+from evidentia.posterior.whole import MOST_ROWS, bound_to
 
 NUM_ROWS = 60
 
