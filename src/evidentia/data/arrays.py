@@ -45,7 +45,7 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bo
     return arrays
 
 
-def as_one_row(data: Any, *, name: str = "data") -> tuple[Any, int]:
+def as_one_row(data: Any) -> tuple[Any, int]:
     """All data as a table of one row, for a model whose rows depend on each other.
 
     The arrays may differ in length, and be single numbers.
@@ -67,9 +67,9 @@ def as_one_row(data: Any, *, name: str = "data") -> tuple[Any, int]:
         array = _as_array([values] if is_number else values, argument, allow_nan=False)
         return array if is_number else array[None]
 
-    arrays, named = _converted(data, name, convert)
+    arrays, named = _converted(data, "data", convert)
     if not named:
-        raise DataError(f"{name} is empty: it must hold at least one array.")
+        raise DataError("data is empty: it must hold at least one array.")
     lengths = {array.shape[1] for array in named.values() if array.ndim > 1}
     return arrays, lengths.pop() if len(lengths) == 1 else 1
 

@@ -166,7 +166,7 @@ class _Checked(Messenger):
         if msg["type"] in self._refused:
             raise ModelError(
                 f"the model uses numpyro's {msg['type']} ({msg.get('name')!r}); only sample, deterministic, factor and "
-                "plate statements are supported."
+                "plate statements are supported, and loops in a model of all data at once (pointwise=False)."
             )
         if msg["type"] == "plate":
             _check_plate(msg)
