@@ -35,6 +35,21 @@ def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_ker
     assert {order is not None for order in orders} == {is_ordered}
 
 
+def test_chains_that_no_jumps_decorrelate_are_not_begun_again(monkeypatch):
+    """Few particles in many parameters have no fit to jump from; all states are kept once."""
+    moves = sys.modules["evidentia.evidence.path.moves"]
+    monkeypatch.setattr(moves, "fitted_jumps", lambda *_: None)
+    monkeypatch.setattr(moves, "CORRELATED", -2.0)
+    arrays = {"y": jnp.asarray([[-1.0], [1.0], [2.0]])}
+    bound = MODEL.bind(arrays)
+    population = from_prior(bound, jax.random.key(0), 16)
+    settings = PathSettings(0.5, HMC(), exact_kernel=HMC(), resampling="systematic", chain_length=4)
+    population, info = move_particles(
+        settings, bound, population, np.zeros(16), posterior(Window(arrays, 0, 3)), StepInfo(1.0)
+    )
+    assert (len(population.positions), info.num_moves) == (16, 1)
+
+
 def test_particles_are_not_moved_with_their_own_covariance():
     """Four particles per parameter. The mean was 1.1 too high when they were; 0.7 is 3 errors."""
     count, size, seeds = 60, 30, 6

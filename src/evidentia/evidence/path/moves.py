@@ -121,6 +121,8 @@ def move_particles(
             positions, accepted = jumped(jumps, model, target, folded_to, population.positions)
             population = population._replace(positions=positions)
             jumps = jumps if accepted > LEAST_ACCEPTED else None
+        elif length > 1 and num_moves:  # chains are not begun again from all their states
+            break
         else:
             population, noise, noise_share = _moved_once(
                 model, kernel, prepared, population, scales, folded_to, length
