@@ -20,6 +20,7 @@ from evidentia.data.source import Source
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import (
     ConfigurationError,
+    DataError,
     DiagnosticWarning,
     EstimationError,
     EvidentiaError,
@@ -52,7 +53,7 @@ class Question(Protocol):
 
 def estimate(
     model: Model | Question,
-    data: Any,
+    data: Any = None,
     *,
     method: Method | None = None,
     seed: int = 0,
@@ -70,7 +71,8 @@ def estimate(
             (NumPy, JAX, pandas, Polars, Arrow). The built-in regressions take `{"x": (n,
             features), "y": (n,)}`. Or a source, such as `read_parquet` returns: it is read once,
             in order, by an `Online`, and may be larger than memory. Or rows on a cluster: a Dask
-            data frame, a tuple or mapping of Dask collections, or a Ray dataset.
+            data frame, a tuple or mapping of Dask collections, or a Ray dataset. If not given,
+            those that the model brings along (`Model.data`).
         method: the configuration of a method; `SGAIS()` if not given, the only one for a source.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
@@ -115,6 +117,7 @@ def estimate(
         return model.answer(data, method, int(seed), partial(estimate, method=method, seed=seed, **options))
     chosen: Method = SGAIS() if method is None else method
     _check(model, chosen, seed, target_standard_error)
+    data = _data_of(model, data)
     started = time.perf_counter()
     elsewhere = _elsewhere(data, sharding, executor)
     if elsewhere is not None:
@@ -157,6 +160,13 @@ def estimate(
         executor=executor,
     )
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
+
+
+def _data_of(model: Model, data: Any) -> Any:
+    """The data given, or those that the model brings along."""
+    if data is None and model.data is None:
+        raise DataError(f"data is missing: the model {model.name!r} brings none along.")
+    return model.data if data is None else data
 
 
 def _elsewhere(

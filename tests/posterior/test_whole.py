@@ -1,6 +1,7 @@
 """Models whose rows depend on each other: all data are one observation."""
 
 import pickle
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,23 @@ MODELS = {
     "function": FUNCTION,
     "pickled": pickle.loads(pickle.dumps(ev.Model.from_numpyro(autoregression, pointwise=False))),
 }
+
+
+def test_a_function_without_arguments_holds_its_data(series):
+    data, exact = series
+    model = ev.Model.from_numpyro(lambda: autoregression(**data), name="closure")
+    found = ev.estimate(model)
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error
+    assert (found.num_observations, found.model_name) == (1, "closure")
+    assert np.isfinite(ev.prior_sensitivity(found, factors=(2.0,)).log_evidence).all()
+
+
+def test_a_model_brings_its_data(series):
+    data, _ = series
+    found = ev.estimate(replace(FUNCTION, data=data))
+    assert found.log_evidence == ev.estimate(FUNCTION, data).log_evidence
+    with pytest.raises(DataError, match="data is missing: the model 'function' brings none along"):
+        ev.estimate(FUNCTION)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -42,6 +43,7 @@ class Model:
             of any shapes, and returns one number. Only `estimate`, with data in memory, takes
             such a model: every look is one at all data, and there is no trajectory over rows.
             None, the default of `from_numpyro`: `estimate` finds out.
+        data: the data that the model brings along: what `estimate(model)` uses.
         sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent
             posterior draws given data (NumPy arrays), if available, as constrained values by name
             with draws on the leading axis. Estimators that need posterior draws use these, not a
@@ -74,6 +76,7 @@ class Model:
     exact_log_evidence: Callable[[Any], float] | None = None
     sample_posterior: SamplePosterior | None = None
     pointwise: bool | None = True
+    data: Any = None
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
@@ -100,7 +103,8 @@ class Model:
         log-probability per row; otherwise, as with a `MultivariateNormal` over the rows,
         `estimate` takes up to 10,000 rows together as one observation, and the result says so
         (`diagnostics["trajectory"]`). `pointwise=False` asks for that: latent sites may then
-        have any shapes, and the function loops.
+        have any shapes, and the function loops. A function without arguments holds its data
+        itself, all as one observation: `estimate(model)`.
 
         Raises:
             ModelError: `function` is not a function; or, at the first use, a site is not
@@ -117,6 +121,9 @@ class Model:
         if not callable(function):
             raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         default = getattr(function, "__name__", type(function).__name__)
+        data = None
+        if program.holds_its_data(function):
+            function, pointwise, data = partial(program.without_data, function), False, {"no_data": 0}
         log_likelihood = program.pointwise(function) if pointwise is not False else program.joint(function)
         return cls(
             function,
@@ -124,6 +131,7 @@ class Model:
             name=name or default,
             exchangeable=exchangeable,
             pointwise=pointwise,
+            data=data,
         )
 
     def bind(self, batch: Observations) -> BoundModel:
@@ -156,7 +164,7 @@ class Model:
     def __reduce__(self):
         """Pickled as it was written, without what tracing found."""
         if self._is_numpyro:
-            return _from_numpyro, (self.prior, self.name, self.exchangeable, self.pointwise)
+            return _from_numpyro, (self.prior, self.name, self.exchangeable, self.pointwise, self.data)
         return Model, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     @property
@@ -216,6 +224,7 @@ class Model:
 
 
 def _from_numpyro(
-    function: Program, name: str, exchangeable: tuple[str, ...], pointwise: bool | None
+    function: Program, name: str, exchangeable: tuple[str, ...], pointwise: bool | None, data: Any
 ) -> Model:
-    return Model.from_numpyro(function, name=name, exchangeable=exchangeable, pointwise=pointwise)
+    model = Model.from_numpyro(function, name=name, exchangeable=exchangeable, pointwise=pointwise)
+    return replace(model, data=data)

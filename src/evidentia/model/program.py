@@ -10,6 +10,7 @@ With T NumPyro's bijector from the real numbers to the support of a site,
 """
 
 import functools
+import inspect
 import operator
 import threading
 from collections.abc import Callable, Mapping
@@ -245,6 +246,16 @@ def of_each_row(log_likelihood: LogLikelihood) -> LogLikelihood:
         return value
 
     return lambda params, rows: jax.vmap(functools.partial(of_one, params))(rows)
+
+
+def holds_its_data(program: Program) -> bool:
+    """Whether a program is called without arguments: its data are in its closure."""
+    return not inspect.signature(program).parameters
+
+
+def without_data(program: Program, no_data: Array) -> Any:
+    """A program that holds its data itself, as one of data that it does not use."""
+    return program()
 
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
