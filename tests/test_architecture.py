@@ -17,7 +17,7 @@ SOURCE = Path(evidentia.__file__).parent
 LAYERS = (
     {"arviz_bridge"},
     {"errors", "interruption", "weights"},
-    {"compilation", "storage", "trajectory"},
+    {"compilation", "storage", "trajectory", "verdict"},
     {"model", "kernels", "data", "checkpoint"},
     {"posterior"},
     {"evidence", "display"},

@@ -16,6 +16,7 @@ from evidentia.data.fingerprint import check_same_data
 from evidentia.display import text
 from evidentia.errors import ConfigurationError, as_number
 from evidentia.result import Evidence, jsonable
+from evidentia.verdict import Verdict, read_verdict
 from evidentia.weights import model_probabilities
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Comparison:
         probability: posterior probabilities of the models.
         probability_error: standard error of `probability`, to first order (see `compare`).
         seconds: duration of each estimate.
+        verdicts: on each log evidence; None for results of earlier versions, which have none.
     """
 
     names: tuple[str, ...]
@@ -59,6 +61,7 @@ class Comparison:
     probability: Float[ndarray, " models"]
     probability_error: Float[ndarray, " models"]
     seconds: Float[ndarray, " models"]
+    verdicts: tuple[Verdict | None, ...]
 
     @property
     def best(self) -> str:
@@ -67,7 +70,22 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """The conclusion in one or two sentences."""
+        """The conclusion in one or two sentences, and whether to trust it."""
+        return " ".join([self._lead(), *self._doubts()])
+
+    def _doubts(self) -> list[str]:
+        """A sentence for each model whose log evidence is not trusted."""
+        phrases = {"doubtful": "is doubtful", "failed": "failed"}
+        if len(self.names) > 1:
+            phrases["doubtful"] += ", and so are its Bayes factors"
+            phrases["failed"] += ", and its Bayes factors must not be used"
+        return [
+            f"The log evidence of {name} {phrases[verdict.word]}: {verdict.reason}"
+            for name, verdict in zip(self.names, self.verdicts, strict=True)
+            if verdict is not None and verdict.word in phrases
+        ]
+
+    def _lead(self) -> str:
         if len(self.names) == 1:
             nats = text.with_error(self.log_evidence[0], self.standard_error[0])
             return f"The log evidence of {self.best} is {nats} nats. Nothing to compare it with."
@@ -98,13 +116,16 @@ class Comparison:
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """A header and one row of text per model, for the terminal and notebooks."""
         header = ("model", "log evidence (nats)", "log Bayes factor", "probability", "seconds")
-        return header, [
+        words = [verdict.word if verdict else "unknown" for verdict in self.verdicts]
+        are_shown = not {"doubtful", "failed"}.isdisjoint(words)
+        return (*header, "verdict") if are_shown else header, [
             (
                 name,
                 text.with_error(self.log_evidence[i], self.standard_error[i]),
                 text.with_error(self.log_bayes_factor[i], self.log_bayes_factor_error[i]) if i else "0",
                 text.probability(self.probability[i], self.probability_error[i]),
                 f"{self.seconds[i]:.1f}",
+                *([words[i]] if are_shown else []),
             )
             for i, name in enumerate(self.names)
         ]
@@ -120,13 +141,17 @@ class Comparison:
 
         Unknown errors become None.
         """
-        columns = [field.name for field in fields(self) if field.name not in ("names", "num_observations")]
+        apart = "names", "num_observations", "verdicts"
+        columns = [field.name for field in fields(self) if field.name not in apart]
         return {
             "num_observations": self.num_observations,
             "best": self.best,
             "conclusion": self.conclusion,
             "models": {
-                name: {column: jsonable(getattr(self, column)[i]) for column in columns}
+                name: {
+                    **{column: jsonable(getattr(self, column)[i]) for column in columns},
+                    "verdict": verdict.to_dict() if (verdict := self.verdicts[i]) else None,
+                }
                 for i, name in enumerate(self.names)
             },
         }
@@ -185,6 +210,7 @@ def compare(
         probability=probability,
         probability_error=probability_error,
         seconds=seconds,
+        verdicts=tuple(_verdict(list(evidences.values())[i]) for i in order),
     )
 
 
@@ -269,6 +295,10 @@ def _fingerprints(name: str, evidence: Evidence | Mapping[str, Any]) -> Mapping[
     raise ConfigurationError(
         f"the fingerprints of evidences[{name!r}] must map names of arrays to texts; got {reprlib.repr(known)}."
     )
+
+
+def _verdict(evidence: Evidence | Mapping[str, Any]) -> Verdict | None:
+    return evidence.verdict if isinstance(evidence, Evidence) else read_verdict(evidence.get("verdict"))
 
 
 def _text(evidence: Evidence | Mapping[str, Any], key: str) -> str | None:

@@ -27,6 +27,7 @@ from evidentia.posterior.reweighting import ModelWidths
 from evidentia.posterior.summary import summarise
 from evidentia.posterior.symmetry import log_num_copies
 from evidentia.trajectory import Trajectory
+from evidentia.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,11 +101,18 @@ class Evidence:
         """Effective sample size of the posterior's weights, in particles."""
         return weights.ess(self.log_weights)
 
+    @property
+    def verdict(self) -> Verdict:
+        """Whether to trust the log evidence: "trusted", "doubtful" or "failed", and why."""
+        signs = {name: sentence.removeprefix(f"{self.model_name}: ") for name, sentence in self.signs.items()}
+        return verdict_of(self.log_evidence, self.standard_error, signs=signs, completed=self.completed)
+
     def __repr__(self) -> str:
-        stopped = "" if self.completed else ", stopped early"
+        ending = "" if self.completed else ", stopped early"
+        ending += f", {self.verdict.word}" if self.signs else ""
         return (
             f"Evidence({self.model_name}: {text.with_error(self.log_evidence, self.standard_error)} nats, "
-            f"{self.num_observations:,} observations, {text.duration(self.seconds)}{stopped})"
+            f"{self.num_observations:,} observations, {text.duration(self.seconds)}{ending})"
         )
 
     def _repr_html_(self) -> str:
@@ -116,6 +124,7 @@ class Evidence:
             ("method", configuration_name(self.method)),
             ("seed", str(self.seed)),
             ("time", text.duration(self.seconds)),
+            ("verdict", str(self.verdict)),
         ]
         return text.html_table(("Evidence", self.model_name), rows)
 
@@ -220,6 +229,7 @@ class Evidence:
         return jsonable(
             {
                 **self._scalars(),
+                "verdict": self.verdict.to_dict(),
                 "log_evidence_per_observation": self.log_evidence / self.num_observations,
                 "num_particles": self.num_particles,
                 "ess": self.ess,

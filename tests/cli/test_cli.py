@@ -716,3 +716,17 @@ def test_a_pipe_is_refused_at_once(run, tmp_path, command, name):
     os.mkfifo(tmp_path / name)
     code, out, err = run(command, tmp_path / name, "-m", "linear", "-t", "y")
     assert (code, out) == (2, "") and f"{name} is a named pipe" in err and "evidentia stream -" in err
+
+
+def test_a_failed_estimate_ends_with_exit_code_3(tmp_path, capsys):
+    """Its results are printed and written all the same, and their comparison ends so, too."""
+    table = tmp_path / "table.csv"
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    table.write_text("x,y\n" + "\n".join(f"{x},{y}" for x, y in rows) + "\n")
+    words = ["estimate", str(table), "-m", "linear", "-t", "y", "--method", "harmonic-mean", "--quiet"]
+    out = tmp_path / "out"
+    assert main([*words, "--num-particles", "64", "--out", str(out), "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["evidences"]["linear regression"]["verdict"]["word"] == "failed"
+    assert main(["compare", str(out)]) == 3
+    assert "failed" in capsys.readouterr().out

@@ -56,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after the program's name; by default those of the process.
 
     Returns:
-        0; 2 for a mistake in the command, the data or the model, after one message on stderr; 130
-        after Ctrl-C.
+        0; 2 for a mistake in the command, the data or the model, after one message on stderr; 3 if
+        a log evidence must not be used (its verdict is "failed"); 130 after Ctrl-C.
 
     Example:
         >>> words = ["estimate", "table.parquet", "--model", "softmax", "--target", "label"]

@@ -40,6 +40,7 @@ def command(
         output.print_json(comparison.to_dict())
     else:
         show_comparison(comparison)
+    output.end(comparison.verdicts)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -155,3 +155,4 @@ def command(
         output.show_note("Rows are numbered in random order; with --in-order, in file order.")
     if stopped is not None:
         raise stopped
+    output.end(evidence.verdict for evidence in evidences.values())

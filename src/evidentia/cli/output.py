@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from evidentia.errors import EvidenceWarning
+from evidentia.verdict import Verdict
 
 # Text from files could move the cursor or change colours.
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
@@ -90,6 +92,12 @@ def print_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
     """Print an object as JSON on stdout, on one line if `indent` is None."""
     sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def end(verdicts: Iterable[Verdict | None]) -> None:
+    """Leave the command with exit code 3 if a log evidence must not be used."""
+    if any(verdict is not None and verdict.word == "failed" for verdict in verdicts):
+        raise typer.Exit(3)
 
 
 @contextmanager

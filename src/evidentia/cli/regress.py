@@ -139,6 +139,7 @@ def command(
                 output.show_written(out)
     if stopped is not None:
         raise stopped
+    output.end(evidence.verdict for evidence in evidences.values())
 
 
 def _with_sections(

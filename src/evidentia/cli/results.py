@@ -88,7 +88,7 @@ def show_evidence(evidence: Evidence) -> None:
         "particles": f"{evidence.num_particles:,}, effective {evidence.ess:,.0f}",
         "seed": str(evidence.seed),
         "time": text.duration(evidence.seconds),
-        "warnings": str(evidence.diagnostics.get("warnings") or "none"),
+        "verdict": evidence.verdict.word + (f": {', '.join(evidence.signs)}" if evidence.signs else ""),
     }
     output.show_line(evidence.model_name, style="bold")
     grid = Table.grid(padding=(0, 2, 0, 0))

@@ -103,13 +103,15 @@ def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
 
 def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     ess, shape = weights.ess(log_weights), weights.pareto_shape(log_weights)
-    problem = None
+    name = None
     if ess < MIN_ESS:
+        name = "prior far from posterior"
         problem = f"the estimate rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
     elif weights.MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, as all weights are equal
+        name = "heavy weights"
         problem = f"the largest likelihoods of the prior draws have a Pareto shape of {shape:.2f}"
-    signs = {} if problem is None else {
-        "prior far from posterior": f"{problem}: the log evidence is too low in most runs, perhaps by a lot, and the "
+    signs = {} if name is None else {
+        name: f"{problem}: the log evidence is too low in most runs, perhaps by a lot, and the "
         "standard error cannot be trusted. Use SGAIS(), or Laplace() if the posterior has few modes; many times more "
         "particles help only if the posterior is not much narrower than the prior."
     }  # fmt: skip

@@ -101,6 +101,7 @@ def describe(evidence: Evidence) -> list[Fact]:
         Fact("Model", evidence.model_name),
         Fact("Log evidence", f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats"),
         Fact("Per observation", f"{evidence.log_evidence / evidence.num_observations:.5f} nats"),
+        Fact("Verdict", evidence.verdict.word, evidence.verdict.reason),
         Fact("Observations", f"{evidence.num_observations:,}{stopped}"),
         Fact("Particles", f"{evidence.num_particles:,}", f"worth {evidence.ess:,.0f} independent draws"),
         Fact("Annealing steps", f"{evidence.trajectory.num_annealing_steps.sum():,}"),

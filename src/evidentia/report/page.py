@@ -68,8 +68,10 @@ def _lead(comparison: Comparison) -> dict[str, str]:
 def _sort_keys(comparison: Comparison) -> list[tuple[str | float, ...]]:
     """What the cells of the table are sorted by: names as text, the rest as numbers."""
     names = "log_evidence", "log_bayes_factor", "probability", "seconds"
-    columns = (getattr(comparison, name).tolist() for name in names)
-    return list(zip(comparison.names, *columns, strict=True))
+    columns = [getattr(comparison, name).tolist() for name in names]
+    _, rows = comparison.cells()
+    rest = [row[1 + len(names) :] for row in rows]  # verdicts, if they are shown
+    return [(*keys, *more) for *keys, more in zip(comparison.names, *columns, rest, strict=True)]
 
 
 def _made() -> str:
