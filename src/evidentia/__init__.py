@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.estimation import estimate
     from evidentia.evidence import (
         AIS,
+        AMIS,
         SGAIS,
         SMC,
         HarmonicMean,
@@ -81,7 +82,7 @@ _NAMES = {  # where the others are defined
     ),
     "estimation": ("estimate",),
     "evidence": (
-        *("AIS", "SGAIS", "SMC", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"),
+        *("AIS", "AMIS", "SGAIS", "SMC", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"),
         *("OnlineNestedSampling", "PriorSampling", "Sequential", "linear_schedule", "sigmoid_schedule"),
     ),
     "fleet": ("FleetEvidence", "FleetRecord", "FleetUpdate", "estimate_many"),

@@ -9,7 +9,9 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from jax.sharding import NamedSharding
 
@@ -29,9 +31,11 @@ from evidentia.errors import (
     check_seed,
     warn,
 )
+from evidentia.evidence.amis import AMIS
 from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.model import Model
+from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.width import Change, with_width
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
@@ -55,12 +59,13 @@ def estimate(
     model: Model | Question,
     data: Any = None,
     *,
-    method: Method | None = None,
+    method: Method | Literal["auto"] | None = "auto",
     seed: int = 0,
     target_standard_error: float | None = None,
     in_order: bool = False,
     sharding: NamedSharding | None = None,
     executor: Executor | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     progress: bool | Callable[[Update], None] = False,
 ) -> Evidence:
     """Estimate the log evidence log p(data) of a model, in nats.
@@ -73,7 +78,9 @@ def estimate(
             in order, by an `Online`, and may be larger than memory. Or rows on a cluster: a Dask
             data frame, a tuple or mapping of Dask collections, or a Ray dataset. If not given,
             those that the model brings along (`Model.data`).
-        method: the configuration of a method; `SGAIS()` if not given, the only one for a source.
+        method: the configuration of a method. "auto" is `SGAIS()`, the only one for a source,
+            which tempers the likelihood where rows are few or depend on each other; or `AMIS()`
+            for a likelihood outside JAX, which has no gradient. `diagnostics["chosen"]` says why.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
             with as many more particles as needed, up to `MAX_PARTICLES`; if that is not enough, an
@@ -88,6 +95,9 @@ def estimate(
             over devices already need no `sharding`.
         executor: of `concurrent.futures`, or of Dask or Ray: its workers read the partitions of a
             source, once for each look at all rows, for `SGAIS` and `Laplace`.
+        checkpoint: a folder that keeps the evaluations of a likelihood outside JAX
+            (`Model.from_callable`), also if this process is killed. The same call again goes on
+            where it was; with more particles, from what a completed run has evaluated.
         progress: True for a bar on standard error, or a function that is called with an `Update`
             after each chunk, or after each step of a method that uses all rows at once.
 
@@ -113,9 +123,14 @@ def estimate(
             raise ConfigurationError(
                 "rows on many devices or on a cluster need an evidentia.Model with arrays; got a Regression with a table."
             )
+        if checkpoint is not None:
+            raise ConfigurationError(
+                "checkpoint keeps evaluations of a Model.from_callable; a Regression needs none."
+            )
         options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
-        return model.answer(data, method, int(seed), partial(estimate, method=method, seed=seed, **options))
-    chosen: Method = SGAIS() if method is None else method
+        given = None if method == "auto" else method
+        return model.answer(data, given, int(seed), partial(estimate, method=method, seed=seed, **options))
+    chosen, reason = chosen_method(model, method)
     _check(model, chosen, seed, target_standard_error)
     data = _data_of(model, data)
     started = time.perf_counter()
@@ -123,7 +138,11 @@ def estimate(
     if elsewhere is not None:
         check_elsewhere(chosen, in_order)
     make_run = runs_over(model, data, int(seed), in_order, elsewhere, started)
-    with reporter(progress, model.name) as report, _numbered(in_order or isinstance(data, Source)):
+    with (
+        reporter(progress, model.name) as report,
+        _numbered(in_order or isinstance(data, Source) or model.pointwise is False),
+        _remembering(model, checkpoint),
+    ):
         evidence, messages = drive(make_run(chosen), report)
         while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
             larger = replace(chosen, num_particles=more)  # type: ignore[type-var]
@@ -147,6 +166,8 @@ def estimate(
             f"the standard error is {known} with {evidence.method.num_particles:,} particles; "
             f"target_standard_error={target_standard_error:g} was not reached."
         )
+    if reason:
+        evidence = replace(evidence, diagnostics={**evidence.diagnostics, "chosen": reason})
     warn(messages)
     warn(evidence.signs.values(), DiagnosticWarning)
     again = partial(
@@ -158,8 +179,38 @@ def estimate(
         in_order=in_order,
         sharding=sharding,
         executor=executor,
+        checkpoint=checkpoint,
     )
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
+
+
+def chosen_method(model: Any, method: Any) -> tuple[Any, str]:
+    """The method for a model, and why it was chosen; "" if it was given."""
+    if method is not None and method != "auto":
+        return method, ""
+    if isinstance(model, Model) and isinstance(model.log_likelihood, OutsideLikelihood):
+        return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
+    return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
+
+
+@contextmanager
+def _remembering(model: Model, checkpoint: str | PathLike[str] | None) -> Iterator[None]:
+    """Remember evaluations outside JAX, and let exceptions of the likelihood pass through JAX."""
+    if not isinstance(model.log_likelihood, OutsideLikelihood):
+        if checkpoint is not None:
+            raise ConfigurationError(
+                "checkpoint keeps evaluations of a likelihood outside JAX (Model.from_callable); other runs take seconds. A "
+                "stream has Online.save."
+            )
+        yield
+        return
+    evaluations = model.log_likelihood.evaluations
+    with evaluations.run(None if checkpoint is None else Path(checkpoint)):
+        try:
+            yield
+        finally:
+            if evaluations.failure is not None:
+                raise evaluations.failure from None
 
 
 def _data_of(model: Model, data: Any) -> Any:
@@ -191,6 +242,8 @@ def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], E
         error = math.hypot(other.standard_error, evidence.standard_error)
         return Change(other.log_evidence - evidence.log_evidence, error, is_new_run=True)
 
+    if evidence.widths is None:  # results show something else than the parameters
+        return evidence
     assert isinstance(evidence.widths, ModelWidths)
     return replace(evidence, widths=replace(evidence.widths, new_run=change))
 

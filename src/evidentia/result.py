@@ -295,7 +295,7 @@ def make_evidence(
     `particles` are unconstrained positions and log weights.
     """
     positions, log_weights = particles
-    posterior = {name: np.asarray(values) for name, values in model.constrain(positions).items()}
+    params = {name: np.asarray(values) for name, values in model.constrain(positions).items()}
     measured = {**diagnosis.measured, "warnings": "; ".join(diagnosis.signs)}
     if model.symmetry:
         measured["log_copies"] = log_num_copies(model)
@@ -305,7 +305,7 @@ def make_evidence(
         standard_error=float(estimate.standard_error),
         num_observations=int(trajectory.num_observations[-1]),
         trajectory=trajectory,
-        posterior=posterior,
+        posterior=params if model.shown is None else model.shown(params),
         log_weights=normalised,
         method=method,
         model_name=model.name,
@@ -314,7 +314,7 @@ def make_evidence(
         completed=completed,
         diagnostics=measured,
         signs={name: f"{model.name}: {sentence}" for name, sentence in diagnosis.signs.items()},
-        widths=ModelWidths(model, posterior, normalised),
+        widths=ModelWidths(model, params, normalised) if model.shown is None else None,
         fingerprints=fingerprints,
     )
 

@@ -197,10 +197,12 @@ class ArrayRun:
             completed=completed,
             fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
         )
-        if self._whole is None:
-            return found
-        reason = f"none over rows: {self._whole.reason}"
-        return replace(found, diagnostics={**found.diagnostics, "trajectory": reason})
+        more: dict[str, Any] = {}
+        if self._whole is not None:
+            more["trajectory"] = f"none over rows: {self._whole.reason}"
+        if self._bound.evaluations is not None:
+            more["num_evaluations"] = self._bound.evaluations.num_evaluations
+        return replace(found, diagnostics={**found.diagnostics, **more}) if more else found
 
     def stopped(self) -> str:
         """A sentence with the number of rows, or of steps if the method uses all rows at once."""

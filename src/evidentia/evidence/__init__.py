@@ -1,6 +1,7 @@
 """The methods that estimate the log evidence, one file each."""
 
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
+from evidentia.evidence.amis import AMIS
 from evidentia.evidence.harmonic_mean import HarmonicMean
 from evidentia.evidence.jarzynski import Jarzynski
 from evidentia.evidence.laplace import Laplace
@@ -13,6 +14,7 @@ from evidentia.evidence.smc import SMC
 
 __all__ = [
     "AIS",
+    "AMIS",
     "SGAIS",
     "SMC",
     "HarmonicMean",

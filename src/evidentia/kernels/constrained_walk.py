@@ -42,18 +42,15 @@ class ConstrainedWalk(ConstrainedKernel):
         self, key: Array, points: Points, region: Region, factor: Float[Array, "parameters parameters"]
     ) -> tuple[Points, Float[Array, " points"], Float[Array, " points"]]:
         """Points after the steps, and their acceptance rates (returned twice); `factor` is h L."""
-
-        def log_density(key, positions) -> Values:
-            values, _ = region.log_density(key, positions)
-            assert values is not None  # the density must be known, not only its gradient
-            return values
+        log_density = region.log_density
+        assert log_density is not None  # it must be known, not only its gradient
 
         def step(index, carry: tuple[Points, Values, Values]):
             here, value, taken = carry
-            key_step, key_accept, key_density = jax.random.split(jax.random.fold_in(key_steps, index), 3)
+            key_step, key_accept, _ = jax.random.split(jax.random.fold_in(key_steps, index), 3)
             there = here.positions + jax.random.normal(key_step, here.positions.shape) @ factor.T
             log_likelihoods: Array = region.log_likelihood(there)
-            value_there = log_density(key_density, there)
+            value_there = log_density(there)
             accept: Array = jnp.log(jax.random.uniform(key_accept, value.shape)) < value_there - value
             accept &= region.holds(log_likelihoods, here.labels)
             positions = jnp.where(accept[:, None], there, here.positions)
@@ -61,8 +58,8 @@ class ConstrainedWalk(ConstrainedKernel):
             here = Points(positions, log_likelihoods, here.labels)
             return here, jnp.where(accept, value_there, value), taken + accept
 
-        key_density, key_steps, key_labels = jax.random.split(key, 3)
-        carry = points, log_density(key_density, points.positions), jnp.zeros(len(points.labels))
+        _, key_steps, key_labels = jax.random.split(key, 3)
+        carry = points, log_density(points.positions), jnp.zeros(len(points.labels))
         moved, _, taken = jax.lax.fori_loop(0, self.num_steps, step, carry)
         labels = region.relabel(key_labels, moved.log_likelihoods)
         return moved._replace(labels=labels), taken / self.num_steps, taken / self.num_steps

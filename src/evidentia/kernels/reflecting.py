@@ -78,7 +78,7 @@ class ReflectingSGHMC(ConstrainedKernel):
             first, last, noise = 1.0, 0.0, (2 * self.friction) ** 0.5
 
         def density(key, positions):
-            values, gradients = region.log_density(key, positions)
+            values, gradients = region.slope(key, positions)
             return values, gradients @ factor
 
         # Without the log density, or with the published steps, every step inside is accepted.

@@ -35,8 +35,9 @@ class Region(NamedTuple):
     Attributes:
         threshold, label: log L* and u*.
         log_likelihood, likelihood_gradient: log L and its gradient.
-        log_density: `(key, positions) -> values, gradients`: the log density to sample inside
-            (None if unknown), and an estimate of its gradient.
+        log_density: the log density to sample inside, if it is known.
+        slope: `(key, positions) -> values, gradients`: the same (None if unknown), and an estimate
+            of its gradient.
         draw: `(key, count) -> positions`: draws from the density without the contour, if possible.
     """
 
@@ -44,7 +45,8 @@ class Region(NamedTuple):
     label: Float[Array, ""] | float
     log_likelihood: Callable[[Positions], Values]
     likelihood_gradient: Callable[[Positions], Positions]
-    log_density: Callable[[Array, Positions], tuple[Values | None, Positions]]
+    log_density: Callable[[Positions], Values] | None
+    slope: Callable[[Array, Positions], tuple[Values | None, Positions]]
     draw: Callable[[Array, int], Positions] | None = None
 
     def holds(self, log_likelihoods: Values, labels: Values) -> Bool[Array, " points"]:

@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.compilation import compiled, in_float64
+from evidentia.model.outside import Evaluations
 from evidentia.model.program import Densities, Observations, Params, Position
 from evidentia.model.symmetry import Symmetry
 
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
+Shown = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 LEAST_DRAWS = 1024  # smallest number of prior draws that is generated
 MOST_IN_FLOAT32 = 2.0**17  # nats; above it, neighbouring numbers in float32 are over 0.01 apart
@@ -39,6 +41,8 @@ class BoundModel:
         symmetry: changes of the parameters that leave the model as it is.
         sample_posterior: exact draws of the constrained parameters given data, or None.
         identity: a hash of what the model computes (`probe`).
+        shown: as in `Model`.
+        evaluations: of a log-likelihood outside JAX; None for others.
     """
 
     name: str
@@ -46,6 +50,8 @@ class BoundModel:
     symmetry: Symmetry
     sample_posterior: SamplePosterior | None
     identity: str
+    shown: Shown | None = None
+    evaluations: Evaluations | None = None
 
     @cached_property
     def num_parameters(self) -> int:

@@ -1,7 +1,8 @@
 """A model: a prior and a pointwise log-likelihood, as a user writes them."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
@@ -12,7 +13,8 @@ import numpyro.distributions as dist
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, program, statements
-from evidentia.model.bound import BoundModel, SamplePosterior
+from evidentia.model.bound import BoundModel, SamplePosterior, Shown
+from evidentia.model.outside import OutsideLikelihood, outside_likelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, LogLikelihood, Observations, Prior, Program
 from evidentia.model.symmetry import Symmetry, find_symmetry
@@ -44,6 +46,8 @@ class Model:
             such a model: every look is one at all data, and there is no trajectory over rows.
             None, the default of `from_numpyro`: `estimate` finds out.
         data: the data that the model brings along: what `estimate(model)` uses.
+        shown: what results show in place of the parameters: a function of the posterior draws by
+            name, with draws on the leading axis, that returns others.
         sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent
             posterior draws given data (NumPy arrays), if available, as constrained values by name
             with draws on the leading axis. Estimators that need posterior draws use these, not a
@@ -77,6 +81,7 @@ class Model:
     sample_posterior: SamplePosterior | None = None
     pointwise: bool | None = True
     data: Any = None
+    shown: Shown | None = None
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
@@ -134,6 +139,65 @@ class Model:
             data=data,
         )
 
+    @classmethod
+    def from_callable(
+        cls,
+        log_likelihood: Callable[[Any], Any],
+        prior_transform: Callable[[Any], Any] | None = None,
+        *,
+        prior: Mapping[str, dist.Distribution] | None = None,
+        num_parameters: int | None = None,
+        names: Sequence[str] | None = None,
+        vectorized: bool = False,
+        periodic: Sequence[str | int] = (),
+        executor: Executor | None = None,
+        name: str = "model",
+    ) -> "Model":
+        """A model whose log-likelihood is not written in JAX, as nested samplers take them.
+
+        `estimate(model)` needs no data. Without a gradient its method is `AMIS()`; others are
+        `SMC(kernel=kernels.RandomWalk())`, `NestedSampling(kernel=kernels.ConstrainedWalk())` and
+        `PriorSampling()`. Every point is evaluated once, and `diagnostics["num_evaluations"]`
+        counts; `estimate(model, checkpoint=folder)` keeps the evaluations.
+
+        Args:
+            log_likelihood: a function of the vector of parameters, of float64, that returns their
+                log-likelihood in nats; with a `prior`, of a mapping from names to values.
+            prior_transform: parameters from a vector in the unit cube.
+            prior: NumPyro distributions by name, in place of a `prior_transform`.
+            num_parameters: their number, with a `prior_transform`; they are called x0, x1, ….
+            names: of the parameters, in place of `num_parameters`.
+            vectorized: whether the functions take many points at once, on the leading axis.
+            periodic: names or indices of parameters whose unit interval is a circle.
+            executor: of `concurrent.futures` or alike, at whose workers points are evaluated. The
+                functions, with the data that they hold, are sent once to each.
+            name: the name shown in results.
+
+        Raises:
+            ModelError: an argument cannot be used.
+            ConfigurationError: the executor cannot be used, or be given the functions.
+
+        Example:
+            >>> from scipy.stats import norm
+            >>> def log_likelihood(x):
+            ...     return norm.logpdf(1.0, x[0], 0.1)
+            >>> model = Model.from_callable(log_likelihood, lambda u: 4 * u - 2, num_parameters=1)
+            >>> ev.estimate(model).log_evidence  # doctest: +SKIP
+            -1.386
+        """
+        made = outside_likelihood(
+            log_likelihood,
+            prior_transform,
+            prior,
+            num_parameters=num_parameters,
+            names=names,
+            vectorized=vectorized,
+            periodic=periodic,
+            executor=executor,
+            name=name,
+        )
+        return cls(made[0], made[1], name=name, pointwise=False, data={"no_data": 0}, shown=made[2])
+
     def bind(self, batch: Observations) -> BoundModel:
         """This model bound to the shapes of `batch`, which is the data or a few rows of it.
 
@@ -180,6 +244,8 @@ class Model:
         return self._bound[key]
 
     def _bind(self, batch: Observations, is_whole: bool) -> BoundModel:
+        if isinstance(self.log_likelihood, OutsideLikelihood):
+            return self._bind_outside(batch, self.log_likelihood)
         few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
         densities = self._densities(few, more, is_whole)
         checks.check_result(densities, few)
@@ -195,12 +261,27 @@ class Model:
                 checks.check_exchangeable(densities, self.exchangeable, few)
             _SYMMETRIES[key] = find_symmetry(densities, evaluate, batches, self.exchangeable)
         symmetry = _SYMMETRIES[key]
-        bound = BoundModel(self.name, densities, symmetry, self.sample_posterior, f"{computed} {symmetry}")
+        identity = f"{computed} {symmetry}"
+        bound = BoundModel(self.name, densities, symmetry, self.sample_posterior, identity, self.shown)
         if isinstance(self.prior, Mapping) and all(
             isinstance(value, dist.Distribution) for value in self.prior.values()
         ):
             checks.check_parameters_used(densities, few)
         return bound
+
+    def _bind_outside(self, batch: Observations, likelihood: OutsideLikelihood) -> BoundModel:
+        """Without checks that evaluate the log-likelihood, which may take long."""
+        densities = self._densities(batch, batch, is_whole=True)
+        identity = f"outside JAX, {likelihood.identity}"
+        return BoundModel(
+            self.name,
+            densities,
+            Symmetry(),
+            self.sample_posterior,
+            identity,
+            self.shown,
+            likelihood.evaluations,
+        )
 
     def _densities(self, few: Observations, more: Observations, is_whole: bool) -> Densities:
         """The functions to trace, after the checks of the program for two numbers of rows."""

@@ -88,22 +88,26 @@ def log_target(
 
     One pass over the rows gives value and gradient; JAX cannot differentiate its dynamic length.
     """
+    missing = target.window.missing
 
-    def value_and_gradient(position):
+    def over_rows(function, start, position):
         def add(total, block, weights):
-            here = jax.value_and_grad(weighted_sum, argnums=1)(model, position, block, weights)
-            return jax.tree.map(jnp.add, total, here)
+            return jax.tree.map(jnp.add, total, function(model, position, block, weights))
 
-        prior = jax.value_and_grad(model.log_prior)(position)
-        value, gradient = fold_rows(add, prior, target.window, target.row_weights)
-        if (missing := target.window.missing) is not None:
-            value = value + missing.value + missing.rise(position)
-            gradient = gradient + missing.slope(position)
-        return value, gradient
+        return fold_rows(add, start(position), target.window, target.row_weights)
 
     @jax.custom_vjp
     def log_density(position):
-        return value_and_gradient(position)[0]
+        value = over_rows(weighted_sum, model.log_prior, position)
+        return value if missing is None else value + missing.value + missing.rise(position)
+
+    def value_and_gradient(position):
+        of_block = jax.value_and_grad(weighted_sum, argnums=1)
+        value, gradient = over_rows(of_block, jax.value_and_grad(model.log_prior), position)
+        if missing is not None:
+            value = value + missing.value + missing.rise(position)
+            gradient = gradient + missing.slope(position)
+        return value, gradient
 
     log_density.defvjp(value_and_gradient, lambda gradient, cotangent: (cotangent * gradient,))
     return log_density

@@ -250,16 +250,18 @@ def _region(model, estimator, target, expansion, rows, offset) -> Region:
 
         return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
 
-    exact = jax.vmap(jax.value_and_grad(log_target(model, target)))
-    gradient = estimator.function(model, target, expansion)
+    exact, gradient = log_target(model, target), estimator.function(model, target, expansion)
 
-    def log_density(key, positions):
-        return exact(positions) if estimator.is_exact else (None, gradient(key, positions))
+    def slope(key, positions):
+        if estimator.is_exact:
+            return jax.vmap(jax.value_and_grad(exact))(positions)
+        return None, gradient(key, positions)
 
     def likelihood_gradient(positions):
         return gradient_sum(model, positions, rows)
 
-    return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, model.draw_prior)
+    log_density = jax.vmap(exact) if estimator.is_exact else None
+    return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, slope, model.draw_prior)
 
 
 def _mean(iterations: Sequence[Iteration], name: str) -> float:

@@ -44,14 +44,16 @@ def is_learnable(model: BoundModel) -> bool:
     return model.num_parameters <= MOST_PARAMETERS
 
 
-def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | None:
+def fitted(
+    particles: Particles, generator: np.random.Generator, most_components: int = MOST_COMPONENTS
+) -> Proposal | None:
     """Components that fit the particles; None if their covariance is singular."""
     positions, count = particles.positions, len(particles.share)
     covariance = _covariance(positions - particles.mean, particles.share)
     if not is_definite(covariance):
         return None
     effective = 1 / np.sum(particles.share**2)
-    most = max(1, min(MOST_COMPONENTS, int(effective / (MIN_PARTICLES * positions.shape[1]))))
+    most = max(1, min(most_components, int(effective / (MIN_PARTICLES * positions.shape[1]))))
     chosen = positions[generator.choice(count, count, p=particles.share)]
     root = np.linalg.cholesky(covariance)
     white = np.linalg.solve(root, (chosen - particles.mean).T).T
@@ -62,7 +64,7 @@ def fitted(particles: Particles, generator: np.random.Generator) -> Proposal | N
         return None
     proposal = _mixture([LocalGaussian(centre, narrow, 0.0) for centre in centres], np.zeros(len(centres)))
     for _ in range(NUM_STEPS):
-        proposal = improved(proposal, particles)
+        proposal = improved(proposal, particles, most_components)
     return proposal
 
 
@@ -114,7 +116,7 @@ def _log_density(
     return symmetrised(model, proposal.log_density, positions, NEAR_COPIES)
 
 
-def improved(proposal: Proposal, particles: Particles) -> Proposal:
+def improved(proposal: Proposal, particles: Particles, most_components: int = MOST_COMPONENTS) -> Proposal:
     """The proposal after a step of expectation maximisation on weighted particles.
 
     The covariance of a component is shrunk towards what it was, which counts as twice as many
@@ -125,7 +127,7 @@ def improved(proposal: Proposal, particles: Particles) -> Proposal:
     belongs = np.exp(terms - np.logaddexp.reduce(terms, axis=0)) * share
     masses, known = belongs.sum(1), 2 * positions.shape[1]
     components, log_shares = [], []
-    for index in np.argsort(-masses)[:MOST_COMPONENTS]:
+    for index in np.argsort(-masses)[:most_components]:
         before, mass = proposal.components[index], masses[index]
         if mass * len(share) < 1:
             continue

@@ -1,0 +1,83 @@
+"""Evaluations of a function at points: each point once, counted, and recorded if asked for."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from evidentia.errors import CheckpointError
+from evidentia.model.outside.function import Function, Points
+from evidentia.model.outside.record import Record
+from evidentia.model.outside.workers import Workers
+
+AGREEMENT = 1e-6  # of a recorded value with the same one computed again, relative
+
+
+class Evaluations:
+    """Values of a function at points, remembered during a run.
+
+    Attributes:
+        function: what is evaluated.
+        names: of the coordinates of a point.
+        num_evaluations: points evaluated since the run began, without those remembered.
+        failure: the exception that ended the run, if one did.
+    """
+
+    def __init__(self, function: Function, names: tuple[str, ...], executor: Executor | None):
+        self.function = function
+        self.num_evaluations = 0
+        self.failure: BaseException | None = None
+        self.names = names
+        self._values: dict[bytes, float] = {}
+        self._record: Record | None = None
+        self._workers = None if executor is None else Workers(executor, function)
+
+    @contextmanager
+    def run(self, checkpoint: Path | None) -> Iterator[None]:
+        """A run, which begins with what its folder of a checkpoint holds, if it has one.
+
+        Raises:
+            CheckpointError: the folder cannot be used, or holds values of another function.
+        """
+        self._values, self.num_evaluations, self.failure = {}, 0, None
+        if checkpoint is None:
+            yield
+            return
+        self._record = Record(checkpoint, self.names)
+        try:
+            points, values = self._record.read()
+            if len(points):
+                self._check(checkpoint, points[-1:], values[-1])
+            self._values = {
+                point.tobytes(): float(value) for point, value in zip(points, values, strict=True)
+            }
+            yield
+        finally:
+            self._record.close()
+            self._record = None
+
+    def at(self, points: Points) -> Float[np.ndarray, " points"]:
+        """The values at points; new ones are evaluated, each once."""
+        keys = [point.tobytes() for point in points]
+        new = {key: index for index, key in reversed(list(enumerate(keys))) if key not in self._values}
+        if new:
+            chosen = points[sorted(new.values())]
+            found = (self._workers or self.function).values(chosen)
+            if self._record is not None:
+                self._record.append(chosen, found)
+            self.num_evaluations += len(chosen)
+            self._values.update(
+                (point.tobytes(), float(value)) for point, value in zip(chosen, found, strict=True)
+            )
+        return np.array([self._values[key] for key in keys])
+
+    def _check(self, checkpoint: Path, points: Points, recorded: float) -> None:
+        value = float(self.function.values(points)[0])
+        if not np.isclose(value, recorded, rtol=AGREEMENT, atol=AGREEMENT):
+            raise CheckpointError(
+                f"checkpoint {checkpoint} holds evaluations of another log-likelihood: {recorded:.6g} where this one is {value:.6g}. "
+                "Name another folder."
+            )

@@ -1,0 +1,101 @@
+"""A user's log-likelihood of NumPy arrays, with what its arguments are made of."""
+
+import math
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from evidentia.errors import EstimationError, ModelError
+
+Points = Float[np.ndarray, "points coordinates"]
+Layout = tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes of parameters, in their order
+
+
+@dataclass(frozen=True)
+class Function:
+    """A log-likelihood of points, which workers of an executor call, too.
+
+    A point is a place in the unit cube if there is a `prior_transform`, and otherwise the
+    constrained parameters, one after the other.
+
+    Attributes:
+        log_likelihood: of one vector of parameters, or of a mapping by name if there is no
+            `prior_transform`; if `vectorized`, of many, with points on the leading axis.
+        prior_transform: parameters from a place in the unit cube.
+        layout: names and shapes of the parameters without a `prior_transform`.
+        vectorized: whether both functions take many points at once.
+    """
+
+    log_likelihood: Callable[[Any], Any]
+    prior_transform: Callable[[Any], Any] | None
+    layout: Layout
+    vectorized: bool
+
+    def values(self, points: Points) -> Float[np.ndarray, " points"]:
+        """The log-likelihood at every point, in nats.
+
+        Raises:
+            EstimationError: it raises an exception, or is NaN or +inf, at a point that is named.
+            ModelError: it does not return one number for each point.
+        """
+        if self.vectorized:
+            return self._checked(points, self._call(points, self.arguments(points)), len(points))
+        found = [
+            self._checked(point[None], self._call(point[None], self.arguments(point)), None)
+            for point in points
+        ]
+        return np.concatenate(found)
+
+    def arguments(self, points: Float[np.ndarray, "*points coordinates"]) -> Any:
+        """The parameters at points, on whose leading axes are those of `points`."""
+        if self.prior_transform is not None:
+            try:
+                return self.prior_transform(points.copy())
+            except Exception as error:
+                raise _failure("prior_transform", points, error) from error
+        found, start = {}, 0
+        for name, shape in self.layout:
+            stop = start + math.prod(shape)
+            found[name] = points[..., start:stop].reshape(points.shape[:-1] + shape)
+            start = stop
+        return found
+
+    def _call(self, points: Points, arguments: Any) -> Any:
+        try:
+            return self.log_likelihood(arguments)
+        except Exception as error:
+            raise _failure("log_likelihood", arguments, error) from error
+
+    def _checked(self, points: Points, given: Any, count: int | None) -> Float[np.ndarray, " points"]:
+        values = np.asarray(given)
+        if values.size != len(points) or (count is not None and values.shape != (count,)) or values.ndim > 1:
+            wanted = (
+                "one number" if count is None else f"an array of shape ({count},), one number for each point"
+            )
+            hint = " With vectorized=True it takes many points at once." if count is None else ""
+            raise ModelError(
+                f"log_likelihood must return {wanted}; got {reprlib.repr(given)} with shape {values.shape}.{hint}"
+            )
+        values = values.astype(np.float64).reshape(-1)
+        if (bad := np.isnan(values) | (values == np.inf)).any():
+            index = int(np.argmax(bad))
+            raise EstimationError(
+                f"log_likelihood is {values[index]} at {shown(self.arguments(points[index]))}. It must be a number, or -inf where "
+                "the data are impossible."
+            )
+        return values
+
+
+def shown(arguments: Any) -> str:
+    """Parameters in a message, on one line."""
+    if isinstance(arguments, dict):
+        return ", ".join(f"{name}={shown(value)}" for name, value in arguments.items())
+    return np.array2string(np.asarray(arguments), separator=", ", threshold=10, max_line_width=10**6)
+
+
+def _failure(name: str, arguments: Any, error: Exception) -> EstimationError:
+    return EstimationError(f"{name} raised {type(error).__name__} at {shown(arguments)}: {error}")

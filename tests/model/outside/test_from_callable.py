@@ -1,0 +1,213 @@
+"""Likelihoods outside JAX: every point once, at workers, kept in a folder, with clear errors."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import norm
+
+import evidentia as ev
+from evidentia.errors import CheckpointError, ConfigurationError, EstimationError, ModelError
+from tests.outside_peaks import (
+    EXACT,
+    Unsendable,
+    fails_on_the_right,
+    log_likelihood,
+    log_likelihoods,
+    peak,
+)
+
+LINEAR = ev.models.linear_regression(num_features=1)
+
+
+def test_the_evidence_and_the_parameters():
+    calls = []
+    model = peak(log_likelihood=lambda x: calls.append(x) or log_likelihood(x))
+    found = ev.estimate(model)
+    assert abs(found.log_evidence - EXACT) < 4 * found.standard_error < 0.2
+    assert found.method == ev.AMIS()
+    assert found.diagnostics["chosen"].startswith("AMIS, as the log-likelihood is not written in JAX")
+    assert list(found.posterior) == ["x0", "x1"]
+    assert abs(np.exp(found.log_weights) @ found.posterior["x0"] - 0.3) < 0.02
+    assert found.diagnostics["num_evaluations"] == len(calls) == len({x.tobytes() for x in calls})
+    assert ev.estimate(model).log_evidence == found.log_evidence
+
+
+def test_many_points_at_once_are_the_same():
+    found = ev.estimate(
+        peak(log_likelihood=log_likelihoods, vectorized=True, num_parameters=None, names=("a", "b"))
+    )
+    assert found.log_evidence == ev.estimate(peak()).log_evidence
+    assert list(found.posterior) == ["a", "b"]
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_numpyro_priors(vectorized):
+    def value(params):
+        return norm.logpdf(1.0, params["mean"], 0.5) + norm.logpdf(params["shifts"], 0.0, 0.2).sum(-1)
+
+    prior = {"mean": dist.Normal(0, 1), "shifts": dist.Normal(0, 1).expand([2]).to_event(1)}
+    found = ev.estimate(ev.Model.from_callable(value, prior=prior, vectorized=vectorized))
+    exact = norm.logpdf(1.0, 0, np.sqrt(1.25)) + 2 * norm.logpdf(0, 0, np.sqrt(1.04))
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error
+    assert found.posterior["shifts"].shape[1] == 2
+    assert np.isfinite(ev.prior_sensitivity(found, factors=(2.0,)).log_evidence).all()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ev.SMC(num_particles=128, kernel=ev.kernels.RandomWalk(num_steps=5)),
+        ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedWalk(num_steps=20)),
+        ev.PriorSampling(num_particles=4000),
+    ],
+)
+def test_other_methods_without_gradients(method):
+    found = ev.estimate(peak(log_likelihood=log_likelihoods, vectorized=True), method=method)
+    assert abs(found.log_evidence - EXACT) < 4 * found.standard_error
+    assert "chosen" not in found.diagnostics
+
+
+def test_methods_with_gradients_are_refused():
+    with pytest.raises(
+        ModelError, match=r"of 'peak' is not written in JAX and has no gradient: use method=AMIS\(\)"
+    ):
+        ev.estimate(peak(), method=ev.SGAIS())
+
+
+def test_a_circle_has_no_edge():
+    """A peak across the edge of the unit interval is one mode, as inside."""
+
+    def at(centre):
+        return ev.Model.from_callable(
+            lambda x: 50.0 * np.cos(2 * np.pi * (x[0] - centre)),
+            lambda u: u,
+            names=("phase",),
+            periodic=("phase",),
+        )
+
+    inside, across = ev.estimate(at(0.5)), ev.estimate(at(0.0))
+    joint = np.hypot(inside.standard_error, across.standard_error)
+    assert abs(inside.log_evidence - across.log_evidence) < 4 * joint
+    phases = across.posterior["phase"]
+    assert ((phases >= 0) & (phases <= 1)).all()
+    assert 0.3 < np.mean(phases < 0.5) < 0.7
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_workers_give_the_same(processes):
+    found = ev.estimate(peak(executor=processes))
+    assert found.log_evidence == ev.estimate(peak()).log_evidence
+    with ThreadPoolExecutor(2) as threads:
+        assert ev.estimate(peak(executor=threads)).log_evidence == found.log_evidence
+
+
+def test_what_workers_cannot_be_given_is_named(processes):
+    with pytest.raises(ConfigurationError, match=r"cannot be given .*Unsendable.*it holds a telescope"):
+        peak(executor=processes, log_likelihood=Unsendable())
+    with pytest.raises(ConfigurationError, match=r"executor must have the method submit .* got 3"):
+        peak(executor=3)
+
+
+def test_exceptions_and_nan_come_with_their_point(processes):
+    for executor in (None, processes):
+        model = peak(log_likelihood=fails_on_the_right, executor=executor)
+        with pytest.raises(
+            EstimationError,
+            match=r"log_likelihood raised ZeroDivisionError at \[0\.9\d+ ?, .*\]: too far right",
+        ):
+            ev.estimate(model)
+    with pytest.raises(
+        EstimationError, match=r"log_likelihood is nan at \[.*\]\. It must be a number, or -inf"
+    ):
+        ev.estimate(peak(log_likelihood=lambda x: np.nan))
+    with pytest.raises(EstimationError, match="prior_transform raised ValueError at"):
+        ev.estimate(peak(prior_transform=lambda u: [float("x")]))
+    with pytest.raises(ModelError, match=r"must return one number; got array.* With vectorized=True"):
+        ev.estimate(peak(log_likelihood=lambda x: np.zeros(3)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"log_likelihood": 3}, "log_likelihood must be a function"),
+        ({"prior_transform": None}, "either prior_transform, .* or prior, .* got neither"),
+        ({"prior": {"x": dist.Normal(0, 1)}}, "got both"),
+        ({"num_parameters": None}, "num_parameters or names is needed"),
+        ({"names": ("a",)}, "got 1 names and 2"),
+        ({"names": ("a", "a")}, "names must be different texts"),
+        ({"periodic": ("phase",)}, r"periodic must hold names of parameters \(x0, x1\)"),
+    ],
+)
+def test_arguments_that_do_not_fit(changes, message):
+    with pytest.raises(ModelError, match=message):
+        peak(**changes)
+
+
+def test_a_completed_run_goes_on_with_more_particles(tmp_path):
+    first = ev.estimate(peak(), checkpoint=tmp_path)
+    again = ev.estimate(peak(), checkpoint=tmp_path)
+    assert again.log_evidence == first.log_evidence
+    assert again.diagnostics["num_evaluations"] == 0
+    more = ev.estimate(peak(), method=ev.AMIS(num_particles=4096), checkpoint=tmp_path)
+    assert more.standard_error < 0.6 * first.standard_error
+    assert more.diagnostics["num_evaluations"] < 4 * 4096
+    alone = ev.estimate(peak(), method=ev.AMIS(num_particles=4096))
+    assert more.log_evidence == alone.log_evidence
+
+
+def test_a_folder_of_another_model_is_refused(tmp_path):
+    ev.estimate(peak(), checkpoint=tmp_path)
+    with pytest.raises(
+        CheckpointError, match=r"holds evaluations of another log-likelihood: .* Name another folder"
+    ):
+        ev.estimate(peak(log_likelihood=lambda x: log_likelihood(x) - 1.0), checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="with the parameters x0, x1; this one has a, b"):
+        ev.estimate(peak(num_parameters=None, names=("a", "b")), checkpoint=tmp_path)
+    with pytest.raises(ConfigurationError, match="checkpoint keeps evaluations of a likelihood outside JAX"):
+        ev.estimate(LINEAR, LINEAR.simulate(10, 0)[0], checkpoint=tmp_path)
+
+
+KILLED = """
+import os, signal, sys
+import evidentia as ev
+from tests.outside_peaks import log_likelihood, peak
+
+calls = []
+
+def killed(x):
+    calls.append(x)
+    if len(calls) == 2500:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return log_likelihood(x)
+
+ev.estimate(peak(log_likelihood=killed), checkpoint=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes cannot be killed so")
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    whole = ev.estimate(peak())
+    rest = ev.estimate(peak(), checkpoint=tmp_path)
+    assert rest.log_evidence == whole.log_evidence
+    assert rest.diagnostics["num_evaluations"] <= whole.diagnostics["num_evaluations"] - 2000
