@@ -22,7 +22,7 @@ LAYERS = (
     {"posterior"},
     {"evidence", "display"},
     {"result"},
-    {"online", "cluster", "comparison", "regression", "sensitivity"},
+    {"online", "cluster", "comparison", "log_density", "regression", "sensitivity"},
     {"runs"},
     {"estimation", "bounds", "monitor", "latent", "report"},
     {"fleet"},

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
         AMIS,
         SGAIS,
         SMC,
+        BridgeSampling,
         HarmonicMean,
         Jarzynski,
         Laplace,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
         sigmoid_schedule,
     )
     from evidentia.fleet import FleetEvidence, FleetRecord, FleetUpdate, estimate_many
+    from evidentia.log_density import bridge_sampling_of
     from evidentia.model import Model
     from evidentia.model import built_in as models
     from evidentia.monitor.average import AverageUpdate, ModelAverage
@@ -82,10 +84,12 @@ _NAMES = {  # where the others are defined
     ),
     "estimation": ("estimate",),
     "evidence": (
-        *("AIS", "AMIS", "SGAIS", "SMC", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"),
-        *("OnlineNestedSampling", "PriorSampling", "Sequential", "linear_schedule", "sigmoid_schedule"),
+        *("AIS", "AMIS", "SGAIS", "SMC", "BridgeSampling", "HarmonicMean", "Jarzynski", "Laplace"),
+        *("NestedSampling", "OnlineNestedSampling", "PriorSampling", "Sequential"),
+        *("linear_schedule", "sigmoid_schedule"),
     ),
     "fleet": ("FleetEvidence", "FleetRecord", "FleetUpdate", "estimate_many"),
+    "log_density": ("bridge_sampling_of",),
     "model": ("Model",),
     "monitor.average": ("AverageUpdate", "ModelAverage"),
     "monitor.change": ("Change", "ChangeDetector", "ChangeReport"),

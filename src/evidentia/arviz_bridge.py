@@ -27,6 +27,23 @@ def inference_data(groups: Mapping[str, Mapping[str, ndarray]], attributes: Mapp
     return arviz.from_dict(**groups, attrs=attributes, posterior_attrs=attributes)  # pyright: ignore
 
 
+def posterior_arrays(draws: Any) -> dict[str, ndarray] | None:
+    """Arrays (chains, draws, ...) of the group `posterior` by name; None if there is none.
+
+    `draws` is InferenceData, a DataTree, or xarray's Dataset of that group.
+    """
+    group = getattr(draws, "posterior", draws)
+    variables = getattr(group, "data_vars", None)
+    if not isinstance(variables, Mapping):
+        return None
+    axes = "chain", "draw"
+    return {
+        str(name): variable.transpose(*axes, ...).values
+        for name, variable in variables.items()
+        if set(axes) <= set(variable.dims)
+    }
+
+
 def pareto_shape(log_weights: Float[ndarray, " particles"]) -> float:
     """Shape k of the generalised Pareto distribution fitted to the largest of finite weights.
 

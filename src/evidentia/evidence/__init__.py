@@ -2,6 +2,7 @@
 
 from evidentia.evidence.ais import AIS, linear_schedule, sigmoid_schedule
 from evidentia.evidence.amis import AMIS
+from evidentia.evidence.bridge_sampling import BridgeSampling
 from evidentia.evidence.harmonic_mean import HarmonicMean
 from evidentia.evidence.jarzynski import Jarzynski
 from evidentia.evidence.laplace import Laplace
@@ -17,6 +18,7 @@ __all__ = [
     "AMIS",
     "SGAIS",
     "SMC",
+    "BridgeSampling",
     "HarmonicMean",
     "Jarzynski",
     "Laplace",

@@ -234,12 +234,35 @@ def symmetrised(
     """
     if not model.symmetry:
         return log_density(np.asarray(positions, np.float64))
+    _, terms = _at_copies(model, log_density, positions, most)
+    return np.logaddexp.reduce(terms, axis=0) - log_num_copies(model)
+
+
+def copy_in_proportion(
+    model: BoundModel,
+    log_density: Density,
+    positions: Float[np.ndarray, "draws parameters"],
+    generator: np.random.Generator,
+) -> Float[np.ndarray, "draws parameters"]:
+    """One copy of each position, drawn with a probability in proportion to a density there."""
+    if not model.symmetry:
+        return positions
+    copies, terms = _at_copies(model, log_density, jnp.asarray(positions, jnp.float32), FULL_SUM)
+    chosen = np.argmax(terms + generator.gumbel(size=terms.shape), axis=0)
+    return copies[chosen, np.arange(len(positions))]
+
+
+def _at_copies(
+    model: BoundModel, log_density: Density, positions, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every copy of each position, and there the log of a density times that of the Jacobian."""
     orders, signs = _elements(model, most)
     copies, log_jacobians = _copies(model, positions, orders)
-    flat = (np.asarray(copies, np.float64)[:, None] * signs[:, None]).reshape(-1, copies.shape[-1])
-    terms = log_density(flat).reshape(len(orders), len(signs), -1)
+    every = np.asarray(copies, np.float64)[:, None] * signs[:, None]
+    every = every.reshape(-1, *every.shape[2:])
+    terms = log_density(every.reshape(-1, every.shape[-1])).reshape(len(orders), len(signs), -1)
     terms = terms + np.asarray(log_jacobians, np.float64)[:, None]
-    return np.logaddexp.reduce(terms.reshape(-1, terms.shape[-1]), axis=0) - log_num_copies(model)
+    return every, terms.reshape(-1, terms.shape[-1])
 
 
 def _copies(model: BoundModel, positions, orders):
