@@ -34,6 +34,7 @@ METHODS = [
     ev.Laplace(),
     ev.PriorSampling(),
     ev.HarmonicMean(),
+    ev.BridgeSampling(),
     GPrior(None),
     GPrior(0.25),
 ]

@@ -16,7 +16,7 @@ ONLINE = ev.Online(MODEL)
 PAIR = {"a": ONLINE, "b": ev.Online(MODEL)}
 EVIDENCE = {"log_evidence": -1.0, "standard_error": 0.1, "num_observations": 10, "seconds": 1.0}
 
-METHODS = "AIS", "SGAIS", "SMC", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"
+METHODS = "AIS", "SGAIS", "SMC", "BridgeSampling", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"
 MORE_METHODS = "OnlineNestedSampling", "PriorSampling", "Sequential", "EDetector"
 KERNELS = "BAOAB", "HMC", "MALA", "RandomWalk", "SGHMC", "SGLD", "SGNHT", "ULA"
 CONSTRAINED = "ConstrainedWalk", "ReflectingSGHMC", "Rejection"

@@ -17,7 +17,7 @@ from evidentia.evidence.method import Diagnosis
 
 MAX_RHAT = 1.05  # of a coordinate
 FEW_EFFECTIVE = (
-    100.0  # draws of the coordinate that mixes worst; below it, errors were up to twice as large as said
+    100.0  # draws of the coordinate that mixes worst; short chains seem to be worth more than they are
 )
 MAX_ERRORS = 4.0  # joint standard errors between estimates that should agree
 SMALLEST = 0.01  # nats, below which no difference is a sign: likelihoods are rounded
