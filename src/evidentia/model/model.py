@@ -173,7 +173,7 @@ class Model:
             found.program,
             name=found.program.name,
             exchangeable=exchangeable,
-            pointwise=pointwise if found.has_rows else False,
+            pointwise=found.pointwise if pointwise is None else pointwise,
         )
         return replace(made, data=found.data) if found.data else made
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from evidentia.errors import ModelError
 
-# The first simplifies logarithms of sums of exponentials and the like, the second makes impossible
-# parameters, such as a negative scale, a log-probability of -inf.
-REWRITES = ("canonicalize", "stabilize", "local_check_parameter_to_ninf_switch")
+REWRITES = ("canonicalize", "stabilize")  # logarithms of sums of exponentials, and the like
+# Impossible parameters, such as a negative scale, have a log-probability of -inf; or are not checked.
+CHECKED, UNCHECKED = "local_check_parameter_to_ninf_switch", "local_remove_check_parameter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Graph:
         return io_toposort(list(self.inputs.values()), self.outputs)
 
 
-def graph_of(inputs: Mapping[str, Any], outputs: Sequence[Any]) -> Graph:
+def graph_of(inputs: Mapping[str, Any], outputs: Sequence[Any], checks: str = CHECKED) -> Graph:
     """A graph of variables, simplified for precision; it keeps only the inputs that it needs.
 
     Raises:
@@ -64,7 +64,7 @@ def graph_of(inputs: Mapping[str, Any], outputs: Sequence[Any]) -> Graph:
     from pytensor.graph.rewriting.utils import rewrite_graph
     from pytensor.graph.traversal import ancestors
 
-    simple = rewrite_graph(list(outputs), include=REWRITES)
+    simple = rewrite_graph(list(outputs), include=(*REWRITES, checks))
     used = set(ancestors(simple))
     return Graph({name: variable for name, variable in inputs.items() if variable in used}, simple)
 
@@ -124,7 +124,7 @@ def _performed(node: Any, arguments: list[Any]) -> list[Any]:
     storage = {variable: [value] for variable, value in zip(node.inputs, arguments, strict=True)}
     storage.update({variable: [None] for variable in node.outputs})
     computed = {variable: [variable not in node.outputs] for variable in storage}
-    node.op.make_thunk(node, storage, computed, no_recycle=[], impl="py")()
+    node.op.make_thunk(node, storage, computed, [], "py")()
     return [storage[variable][0] for variable in node.outputs]
 
 
@@ -138,16 +138,13 @@ def _dtype_of(values: Iterable[Any]) -> Any:
 
 
 def _in_jax(value: Any, dtype: Any) -> Any:
-    """A number of PyTensor's for JAX: single ones without a precision of their own, as in Python.
-
-    Arrays are copied, as JAX keeps the first copy that it has made of an array.
-    """
+    """A number of PyTensor's for JAX: single ones without a precision of their own, as in Python."""
     if not isinstance(value, np.ndarray | np.generic):
         return value
     if np.ndim(value) == 0:
         return value.item()
     if value.dtype.kind == "f":
-        return np.array(value, dtype)
+        return jnp.asarray(value, dtype)
     return np.array(value, np.int32) if value.dtype in (np.int64, np.uint64) else np.array(value)
 
 

@@ -18,16 +18,20 @@ class Rows:
 
     Attributes:
         count: the number of rows, or None if the observed arrays differ.
+        single: inputs that are known to be no rows, in spite of their length.
         taken: names that are not free.
+        guessed: inputs of the likelihood that were taken for rows because of their length.
     """
 
     count: int | None
+    single: frozenset[Any]
     taken: set[str]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
+    guessed: list[Any] = field(default_factory=list)
     _names: dict[Any, str] = field(default_factory=dict)
 
-    def variable(self, source: Any, value: np.ndarray, name: str | None = None) -> tuple[str, Any]:
+    def variable(self, source: Any, value: np.ndarray, name: str | None = None) -> Any:
         """The variable that stands for an array of the model, with any number of rows."""
         import pytensor.tensor as pt
 
@@ -37,18 +41,22 @@ class Rows:
         if name not in self.variables:
             self.arrays[name] = np.asarray(value)
             shape = (None,) * min(value.ndim, 1) + value.shape[1:]
-            self.variables[name] = pt.tensor(name, dtype=source.type.dtype, shape=shape)
+            self.variables[name] = pt.TensorType(source.type.dtype, shape)(name)
             self.taken.add(name)
-        return name, self.variables[name]
+        return self.variables[name]
 
     def replacement(self, source: Any) -> Any:
         """What stands for an input of the likelihood's graphs: itself, or rows."""
         value = value_of(source)
         if value is None:
             return source
-        if self.count is not None and np.ndim(value) > 0 and len(value) == self.count:
-            return self.variable(source, value)[1]
-        return constant_of(source)
+        if source in self._names:
+            return self.variable(source, value)
+        is_as_long = self.count is not None and np.ndim(value) > 0 and len(value) == self.count
+        if not is_as_long or source in self.single:
+            return constant_of(source)
+        self.guessed.append(source)
+        return self.variable(source, value)
 
     def _same(self, value: np.ndarray) -> str | None:
         """The name of an equal array that has none of its own, used twice in the formulas."""

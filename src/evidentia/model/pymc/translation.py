@@ -1,28 +1,30 @@
 """A PyMC model as a NumPyro program and its data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from evidentia.errors import ModelError
-from evidentia.model.pymc.graphs import graph_of, prepare_jax
+from evidentia.model.pymc.graphs import CHECKED, UNCHECKED, Graph, graph_of, prepare_jax
 from evidentia.model.pymc.known import DISTRIBUTIONS
 from evidentia.model.pymc.program import Known, PyMCProgram
 from evidentia.model.pymc.rows import Rows, constant_of, rebuilt, value_of
+from evidentia.model.pymc.splitting import Split, split
 from evidentia.model.pymc.support import check_model, check_variable, imported, is_ordered
 from evidentia.model.pymc.variables import FREE, OWN, Draw, Variable
 
 
-class Translation(NamedTuple):
-    """A PyMC model's program, its data by name, and whether they can be rows.
+MOST_GUESSES = 31  # of the arrays that are no rows, in spite of their length: all subsets of five
 
-    They cannot if the observed arrays differ in length.
-    """
+
+class Translation(NamedTuple):
+    """A PyMC model's program, its data by name, and `pointwise` of `Model.from_numpyro`."""
 
     program: PyMCProgram
     data: dict[str, np.ndarray]
-    has_rows: bool
+    pointwise: bool | None
 
 
 def translated(model: Any, name: str | None) -> Translation:
@@ -38,32 +40,52 @@ def translated(model: Any, name: str | None) -> Translation:
     prepare_jax()
     check_model(model)
     values = _values(model)
+    free = {rv.name: _free(model, rv, values) for rv in model.free_RVs}
     lengths = {_length(model.rvs_to_values[rv]) for rv in model.observed_RVs}
     count = lengths.pop() if len(lengths) == 1 else None
-    rows = Rows(count if count is not None and count > 1 else None, set(model.named_vars))
-    given = {rv: values[rv.name] for rv in model.free_RVs}
-    free = {rv.name: _free(model, rv, given) for rv in model.free_RVs}
-    given |= {rv: _observed_value(model, rv, rows) for rv in model.observed_RVs}
+
+    def with_rows(single: frozenset[Any]) -> tuple[PyMCProgram, Rows]:
+        rows = Rows(count if (count or 0) > 1 else None, single, set(model.named_vars))
+        observed, potentials = _likelihoods(model, values, rows)
+        return PyMCProgram(name or model.name or "model", tuple(rows.arrays), free, observed, potentials), rows
+
+    program, rows = with_rows(frozenset())
+    found = split(program, rows.arrays) if rows.count is not None else Split.NOT
+    if found is not Split.INDEPENDENT:  # perhaps an array is as long as the rows by accident
+        for single in islice(_subsets(rows.guessed), MOST_GUESSES):
+            other, its_rows = with_rows(single)
+            if split(other, its_rows.arrays) is Split.INDEPENDENT:
+                return Translation(other, its_rows.arrays, None)
+    return Translation(program, rows.arrays, None if found is not Split.NOT else False)
+
+
+def _subsets(sources: list[Any]) -> Iterator[frozenset[Any]]:
+    """The subsets of some sources but the empty one, smaller ones first."""
+    for size in range(1, len(sources) + 1):
+        yield from map(frozenset, combinations(sources, size))
+
+
+def _likelihoods(
+    model: Any, values: Mapping[Any, Any], rows: Rows
+) -> tuple[dict[str, Graph], dict[str, Graph]]:
+    """The observed variables and the potentials, as functions of parameters and rows."""
+    given = {**values, **{rv: _observed_value(model, rv, rows) for rv in model.observed_RVs}}
     observed = {rv.name: _likelihood(rv, given, rows) for rv in model.observed_RVs}
     potentials = {one.name: rebuilt([one], given, rows.replacement)[0] for one in model.potentials}
-    inputs = {**values, **rows.variables}
-    program = PyMCProgram(
-        name or model.name or "model",
-        tuple(rows.arrays),
-        free,
+    inputs = {**{rv.name: value for rv, value in values.items()}, **rows.variables}
+    return (
         {name: graph_of(inputs, [terms]) for name, terms in observed.items()},
         {name: graph_of(inputs, [terms]) for name, terms in potentials.items()},
     )
-    return Translation(program, rows.arrays, rows.count is not None)
 
 
-def _values(model: Any) -> dict[str, Any]:
-    """A variable for the constrained values of each free random variable, by its name."""
+def _values(model: Any) -> dict[Any, Any]:
+    """A variable for the values of each free random variable, on their own scale."""
     import pytensor.tensor as pt
 
     shapes = model.eval_rv_shapes()
     return {
-        rv.name: pt.tensor(rv.name, dtype=rv.type.dtype, shape=tuple(map(int, shapes[rv.name])))
+        rv: pt.TensorType(rv.type.dtype, tuple(map(int, shapes[rv.name])))(rv.name)
         for rv in model.free_RVs
     }
 
@@ -101,8 +123,11 @@ def _variable(copy: Any, inputs: Mapping[str, Any], value: Any) -> Variable:
             graph_of(to_free, [transform.backward(free, *parents)]),
             graph_of(to_free, [transform.log_jac_det(free, *parents)]),
         )
+    # PyMC checks that the values sum to zero to 1e-9, which float32 does not reach.
+    checks = UNCHECKED if type(copy.owner.op).__name__ == "ZeroSumNormalRV" else CHECKED
+    density = graph_of(own, [logp(copy, value)], checks)
     used = graph_of(inputs, [copy]).inputs
-    return Variable(value.type.shape, graph_of(own, [logp(copy, value)]), graphs, Draw(used, copy))
+    return Variable(value.type.shape, density, graphs, Draw(used, copy))
 
 
 # --- Observed variables --------------------------------------------------------------------------
@@ -127,7 +152,7 @@ def _observed_value(model: Any, rv: Any, rows: Rows) -> Any:
         known = value_of(source)
         if known is None or (isinstance(source, Constant) and source is not value):
             return source
-        return rows.variable(source, known, rv.name if isinstance(source, Constant) else None)[1]
+        return rows.variable(source, known, rv.name if isinstance(source, Constant) else None)
 
     value = model.rvs_to_values[rv]
     return rebuilt([value], {}, as_data)[0]
