@@ -11,9 +11,10 @@ import numpyro.distributions as dist
 from jaxtyping import Array
 from numpyro.distributions import constraints
 
+from evidentia.model.pymc.cholesky import LKJCholeskyCov
 from evidentia.model.pymc.graphs import Graph, prepare_jax
 from evidentia.model.pymc.known import Ordered, known
-from evidentia.model.pymc.variables import FromGraphs, Variable
+from evidentia.model.pymc.variables import Variable
 
 
 class Known(NamedTuple):
@@ -22,12 +23,23 @@ class Known(NamedTuple):
     kind: str
     parameters: Graph
     shape: tuple[int, ...]
-    is_ordered: bool
+    is_ordered: bool = False
 
     def given(self, values: Mapping[str, Any]) -> dist.Distribution:
         """Its distribution given the values of the variables before it."""
         distribution = known(self.kind, self.parameters(values), self.shape)
         return Ordered(distribution) if self.is_ordered else distribution
+
+
+class Cholesky(NamedTuple):
+    """A free LKJCholeskyCov: its concentration, and its standard deviations."""
+
+    concentration: Graph
+    deviations: "Known | Variable"
+
+    def given(self, values: Mapping[str, Any]) -> dist.Distribution:
+        """Its distribution given the values of the variables before it."""
+        return LKJCholeskyCov(self.concentration(values)[0], self.deviations.given(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +57,7 @@ class PyMCProgram:
 
     name: str
     arguments: Sequence[str]
-    free: Mapping[str, Known | Variable]
+    free: Mapping[str, Known | Cholesky | Variable]
     observed: Mapping[str, Graph]
     potentials: Mapping[str, Graph]
 
@@ -58,9 +70,7 @@ class PyMCProgram:
         prepare_jax()
         values = {name: jnp.asarray(data[name]) for name in self.arguments}
         for name, variable in self.free.items():
-            is_known = isinstance(variable, Known)
-            distribution = variable.given(values) if is_known else FromGraphs(variable, values)
-            values[name] = numpyro.sample(name, distribution)
+            values[name] = numpyro.sample(name, variable.given(values))
         for name, graph in self.observed.items():
             numpyro.sample(name, _Likelihood(graph, values), obs=jnp.zeros(()))
         for name, graph in self.potentials.items():

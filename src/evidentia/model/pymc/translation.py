@@ -9,7 +9,7 @@ import numpy as np
 from evidentia.errors import ModelError
 from evidentia.model.pymc.graphs import CHECKED, UNCHECKED, Graph, graph_of, prepare_jax
 from evidentia.model.pymc.known import DISTRIBUTIONS
-from evidentia.model.pymc.program import Known, PyMCProgram
+from evidentia.model.pymc.program import Cholesky, Known, PyMCProgram
 from evidentia.model.pymc.rows import Rows, constant_of, rebuilt, value_of
 from evidentia.model.pymc.splitting import Split, split
 from evidentia.model.pymc.support import check_model, check_variable, imported, is_ordered
@@ -93,30 +93,39 @@ def _values(model: Any) -> dict[Any, Any]:
 # --- Free variables ------------------------------------------------------------------------------
 
 
-def _free(model: Any, rv: Any, given: Mapping[Any, Any]) -> Known | Variable:
+def _free(model: Any, rv: Any, values: Mapping[Any, Any]) -> Known | Cholesky | Variable:
     check_variable(model, rv)
-    before = {one: value for one, value in given.items() if one is not rv}
+    before = {one: value for one, value in values.items() if one is not rv}
     [copy] = rebuilt([rv], before, constant_of)
     inputs = {one.name: value for one, value in before.items()}
-    shape = given[rv].type.shape
-    kind = type(copy.owner.op).__name__
-    if kind in DISTRIBUTIONS:
-        parameters = copy.owner.op.dist_params(copy.owner)
-        return Known(kind, graph_of(inputs, parameters), shape, is_ordered(model, rv))
-    return _variable(copy, inputs, given[rv])
+    if type(copy.owner.op).__name__ == "_LKJCholeskyCovRV":
+        _, size, concentration, deviations = copy.owner.inputs
+        shape = (int(np.asarray(size.data)),)
+        return Cholesky(graph_of(inputs, [concentration]), _variable(deviations, inputs, shape))
+    return _variable(copy, inputs, values[rv].type.shape, is_ordered(model, rv))
 
 
-def _variable(copy: Any, inputs: Mapping[str, Any], value: Any) -> Variable:
+def _variable(
+    copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...], is_ordered: bool = False
+) -> Known | Variable:
+    op = copy.owner.op
+    if type(op).__name__ in DISTRIBUTIONS:
+        return Known(type(op).__name__, graph_of(inputs, op.dist_params(copy.owner)), shape, is_ordered)
+    return _general(copy, inputs, shape)
+
+
+def _general(copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...]) -> Variable:
+    import pytensor.tensor as pt
     from pymc import logp
     from pymc.distributions.transforms import _default_transform
 
+    op, value = copy.owner.op, pt.TensorType(copy.type.dtype, shape)(OWN)
     own = {**inputs, OWN: value}
-    transform = _default_transform(copy.owner.op, copy)
-    graphs = None
+    graphs, transform = None, _default_transform(op, copy)
     if transform is not None:
         parents = copy.owner.inputs
         forward = transform.forward(value, *parents)
-        free = forward.type("free")
+        free = forward.type(FREE)
         to_free = {**inputs, FREE: free}
         graphs = (
             graph_of(own, [forward]),
@@ -124,10 +133,9 @@ def _variable(copy: Any, inputs: Mapping[str, Any], value: Any) -> Variable:
             graph_of(to_free, [transform.log_jac_det(free, *parents)]),
         )
     # PyMC checks that the values sum to zero to 1e-9, which float32 does not reach.
-    checks = UNCHECKED if type(copy.owner.op).__name__ == "ZeroSumNormalRV" else CHECKED
+    checks = UNCHECKED if type(op).__name__ == "ZeroSumNormalRV" else CHECKED
     density = graph_of(own, [logp(copy, value)], checks)
-    used = graph_of(inputs, [copy]).inputs
-    return Variable(value.type.shape, density, graphs, Draw(used, copy))
+    return Variable(shape, density, graphs, Draw(graph_of(inputs, [copy]).inputs, copy))
 
 
 # --- Observed variables --------------------------------------------------------------------------

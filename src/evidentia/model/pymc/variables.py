@@ -25,8 +25,8 @@ class Variable:
     Attributes:
         shape: of its values.
         log_density: log density at `OWN`, with any shape; the terms are summed.
-        forward, backward, log_det: PyMC's transform to the real numbers, from `OWN` and back from
-            `FREE`, and log |det ∂backward/∂FREE|; None if the variable is real.
+        transform: PyMC's transform to the real numbers, from `OWN`; back from `FREE`; and log |det|
+            of the derivative of the latter. None if the variable is real.
         draw: draws of it.
     """
 
@@ -34,6 +34,10 @@ class Variable:
     log_density: Graph
     transform: "tuple[Graph, Graph, Graph] | None"
     draw: "Draw"
+
+    def given(self, values: Mapping[str, Any]) -> dist.Distribution:
+        """Its distribution given the values of the variables before it."""
+        return FromGraphs(self, values)
 
 
 class FromGraphs(dist.Distribution):
