@@ -115,8 +115,8 @@ def _converted(node: Any, arguments: list[Any]) -> Any:
         return prepare_jax()(node.op, node=node)
     except NotImplementedError as error:
         raise ModelError(
-            f"the PyMC model uses {node.op}, which PyTensor cannot convert to JAX ({error}). Write it with other "
-            "operations; or, for a likelihood that is not JAX, see Model.from_callable."
+            f"the PyMC model uses {str(node.op)[:60]}, which PyTensor cannot convert to JAX. Write it with other operations; "
+            "or, for a likelihood that is not JAX, see Model.from_callable."
         ) from error
 
 

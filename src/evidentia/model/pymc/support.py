@@ -3,17 +3,17 @@
 from importlib import metadata
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ModelError
+from evidentia.model.pymc.variables import OWN, Variable
 
 OLDEST, TOO_NEW = (5, 26), (6,)
 SUPPORTED = "PyMC 5.26 or newer, before 6"
 
-# Transforms that only change the scale on which a sampler works, not the values of a variable.
-SAME_SUPPORT = {"LogTransform", "LogExpM1", "LogOddsTransform", "SimplexTransform"}
+NUM_DRAWS = 500  # that show whether a transform leaves out a part of a prior
 IMPROPER = {"FlatRV", "HalfFlatRV", "ICARRV"}
-NOT_DISTRIBUTIONS = {"SimulatorRV": "a simulator has no likelihood"}
 WITHOUT_BIJECTOR = {
     "WishartRV": "use pm.LKJCholeskyCov",
     "LKJCorrRV": "use pm.LKJCholeskyCov",
@@ -71,12 +71,26 @@ def check_variable(model: Any, rv: Any) -> None:
             f"the free variable {rv.name!r} is a {kind.removesuffix('RV')}, whose support PyMC does not map to the real "
             f"numbers: {WITHOUT_BIJECTOR[kind]}."
         )
-    if "CustomDist" in kind and not hasattr(rv.owner.op, "fgraph"):
-        raise ModelError(
-            f"the free variable {rv.name!r} is a CustomDist with a log density that need not be normalised. Write it with "
-            "dist=, from other distributions; or as a proper prior with a pm.Potential, which counts as likelihood."
-        )
     _check_transform(model, rv)
+
+
+def check_general(name: str, variable: Variable) -> None:
+    """Raise ModelError unless PyMC can draw a variable without parents, and its support is known."""
+    try:
+        drawn = variable.draw.on_host(np.zeros(2, np.uint32), [], variable.shape, np.float32)
+    except Exception as error:  # of PyMC or of the user's own function
+        reason = str(error).splitlines()[0] if str(error) else ""
+        raise ModelError(
+            f"PyMC cannot draw the free variable {name!r} from its prior: {type(error).__name__}: {reason}. Give it a "
+            "distribution that it can draw, for example a CustomDist with dist= or random=."
+        ) from error
+    if variable.transform is None:
+        others = (variable.log_density({OWN: jnp.asarray(factor * drawn)}) for factor in (-1.0, 2.0))
+        if not all(np.isfinite(np.sum(density)) for [density] in others):
+            raise ModelError(
+                f"the free variable {name!r} is not on the whole real line, and PyMC knows no transform for it. Name one, "
+                "for example transform=pm.distributions.transforms.log."
+            )
 
 
 def is_ordered(model: Any, rv: Any) -> bool:
@@ -84,19 +98,36 @@ def is_ordered(model: Any, rv: Any) -> bool:
     return "Ordered" in _transforms(model, rv)
 
 
+def transform_of(model: Any, rv: Any) -> Any:
+    """PyMC's transform from the support of a variable to the real numbers; None if it is real."""
+    from pymc.distributions.transforms import _default_transform
+
+    default = _default_transform(rv.owner.op, rv)
+    return model.rvs_to_transforms[rv] if default is None else default
+
+
 def _check_transform(model: Any, rv: Any) -> None:
     from pymc.distributions.transforms import _default_transform
 
-    default = type(_default_transform(rv.owner.op, rv)).__name__
-    for name in _transforms(model, rv):
-        if name == "Ordered":
-            _check_ordered(model, rv)
-        elif name != default and not (name in SAME_SUPPORT and default in SAME_SUPPORT):
-            raise ModelError(
-                f"the free variable {rv.name!r} has the transform {name}, which may restrict its prior to values with an "
-                "unknown probability: the evidence needs a normalised prior. Use a distribution with this support, for "
-                "example pm.Truncated."
-            )
+    if is_ordered(model, rv):
+        _check_ordered(model, rv)
+        return
+    transform, default = model.rvs_to_transforms[rv], _default_transform(rv.owner.op, rv)
+    if transform is not None and type(transform) is not type(default) and _restricts(transform, rv):
+        raise ModelError(
+            f"the free variable {rv.name!r} has the transform {_transforms(model, rv)[-1]}, which leaves out a part of its "
+            "prior: the evidence needs a normalised prior. Use a distribution with this support, for example pm.Truncated."
+        )
+
+
+def _restricts(transform: Any, rv: Any) -> bool:
+    """Whether draws from the prior lie outside the values of a transform."""
+    from pymc import draw
+
+    parents = rv.owner.inputs
+    there_and_back = transform.backward(transform.forward(rv, *parents), *parents)
+    drawn, again = draw([rv, there_and_back], NUM_DRAWS, random_seed=0, mode="FAST_COMPILE")
+    return not np.allclose(drawn, again, rtol=1e-6, atol=1e-6)
 
 
 def _check_ordered(model: Any, rv: Any) -> None:

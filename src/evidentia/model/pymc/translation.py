@@ -12,7 +12,7 @@ from evidentia.model.pymc.known import DISTRIBUTIONS
 from evidentia.model.pymc.program import Cholesky, Known, PyMCProgram
 from evidentia.model.pymc.rows import Rows, constant_of, rebuilt, value_of
 from evidentia.model.pymc.splitting import Split, split
-from evidentia.model.pymc.support import check_model, check_variable, imported, is_ordered
+from evidentia.model.pymc.support import check_general, check_model, check_variable, imported, is_ordered, transform_of
 from evidentia.model.pymc.variables import FREE, OWN, Draw, Variable
 
 
@@ -102,26 +102,29 @@ def _free(model: Any, rv: Any, values: Mapping[Any, Any]) -> Known | Cholesky | 
         _, size, concentration, deviations = copy.owner.inputs
         shape = (int(np.asarray(size.data)),)
         return Cholesky(graph_of(inputs, [concentration]), _variable(deviations, inputs, shape))
-    return _variable(copy, inputs, values[rv].type.shape, is_ordered(model, rv))
+    shape = values[rv].type.shape
+    return _variable(copy, inputs, shape, transform_of(model, rv), is_ordered(model, rv))
 
 
 def _variable(
-    copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...], is_ordered: bool = False
+    copy: Any,
+    inputs: Mapping[str, Any],
+    shape: tuple[int, ...],
+    transform: Any = None,
+    is_ordered: bool = False,
 ) -> Known | Variable:
     op = copy.owner.op
     if type(op).__name__ in DISTRIBUTIONS:
         return Known(type(op).__name__, graph_of(inputs, op.dist_params(copy.owner)), shape, is_ordered)
-    return _general(copy, inputs, shape)
+    return _general(copy, inputs, shape, transform)
 
 
-def _general(copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...]) -> Variable:
+def _general(copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...], transform: Any) -> Variable:
     import pytensor.tensor as pt
     from pymc import logp
-    from pymc.distributions.transforms import _default_transform
 
     op, value = copy.owner.op, pt.TensorType(copy.type.dtype, shape)(OWN)
-    own = {**inputs, OWN: value}
-    graphs, transform = None, _default_transform(op, copy)
+    own, graphs = {**inputs, OWN: value}, None
     if transform is not None:
         parents = copy.owner.inputs
         forward = transform.forward(value, *parents)
@@ -135,7 +138,11 @@ def _general(copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...]) -> Va
     # PyMC checks that the values sum to zero to 1e-9, which float32 does not reach.
     checks = UNCHECKED if type(op).__name__ == "ZeroSumNormalRV" else CHECKED
     density = graph_of(own, [logp(copy, value)], checks)
-    return Variable(shape, density, graphs, Draw(graph_of(inputs, [copy]).inputs, copy))
+    draw = Draw(graph_of(inputs, [copy]).inputs, copy)
+    found = Variable(shape, density, graphs, draw)
+    if not draw.inputs:
+        check_general(copy.name, found)
+    return found
 
 
 # --- Observed variables --------------------------------------------------------------------------

@@ -120,14 +120,17 @@ class Draw:
         result = jax.ShapeDtypeStruct((*seeds.shape[:-1], *shape), jnp.result_type(float))
 
         def draw(seeds, *given):
-            return self._draw(np.asarray(seeds), [np.asarray(one) for one in given], shape, result.dtype)
+            return self.on_host(np.asarray(seeds), [np.asarray(one) for one in given], shape, result.dtype)
 
         given = [jnp.asarray(values[name]) for name in self.inputs]
         if seeds.ndim > 1:
             given = [jnp.broadcast_to(one, (*seeds.shape[:-1], *one.shape)) for one in given]
         return jax.pure_callback(draw, result, seeds, *given, vmap_method="broadcast_all")
 
-    def _draw(self, seeds, given, shape, dtype) -> np.ndarray:
+    def on_host(
+        self, seeds: np.ndarray, given: list[np.ndarray], shape: tuple[int, ...], dtype: Any
+    ) -> np.ndarray:
+        """One draw for each pair of seeds, given values with the same leading axes."""
         batch = seeds.shape[:-1]
         drawn = np.empty((*batch, *shape), dtype)
         with self._lock:
