@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ModelError
+from evidentia.model.pymc.special import FUNCTIONS
 
 REWRITES = ("canonicalize", "stabilize")  # logarithms of sums of exponentials, and the like
 # Impossible parameters, such as a negative scale, have a log-probability of -inf; or are not checked.
@@ -93,8 +94,12 @@ def _apply(node: Any, arguments: list[Any], dtype: Any) -> list[Any]:
         return [np.array(jnp.shape(arguments[0])[node.op.i], np.int64)]
     if kind == "CheckAndRaise" or kind == "Assert":
         return [arguments[0]]
-    if kind == "Elemwise" and type(node.op.scalar_op).__name__ == "Cast":
-        return [_cast(arguments[0], node.outputs[0].type.dtype, dtype)]
+    if kind == "Elemwise":
+        function = type(node.op.scalar_op).__name__
+        if function == "Cast":
+            return [_cast(arguments[0], node.outputs[0].type.dtype, dtype)]
+        if function in FUNCTIONS:
+            return [FUNCTIONS[function](*(_in_jax(one, dtype) for one in arguments))]
     results = _converted(node, arguments)(*(_in_jax(one, dtype) for one in arguments))
     return [results] if len(node.outputs) == 1 and not isinstance(results, tuple | list) else list(results)
 

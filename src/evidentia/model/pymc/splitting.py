@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 import jax
 import numpy as np
-from numpyro import handlers
 
-from evidentia.model.program import log_prob, run_traced
+from evidentia.model.probe import probing_positions
+from evidentia.model.program import log_prob, trace_at
 from evidentia.model.pymc.program import PyMCProgram
+from evidentia.model.statements import latent_sites, statements_of
 
 
 class Split(Enum):
@@ -21,24 +21,25 @@ class Split(Enum):
 
 
 def split(program: PyMCProgram, data: Mapping[str, np.ndarray]) -> Split:
-    """Compares every second row's log-probability with what it is among all, at one prior draw."""
+    """Compares every second row's log-probability with what it is among all, at one position."""
 
-    @jax.jit
-    def terms(key, rows):
-        trace = run_traced(handlers.seed(program, key), rows)
+    def terms(position, rows):
+        free = {name: site.take(position) for name, site in sites.items()}
+        trace, _ = trace_at(program, free, rows)
         return [log_prob(trace[name]) for name in (*program.observed, *program.potentials)]
 
-    key = jax.random.key(0)
-    count = len(next(iter(data.values())))
     some = {name: array[::2] for name, array in data.items()}
     try:
-        shapes = jax.eval_shape(terms, key, data), jax.eval_shape(terms, key, some)
+        sites = latent_sites(statements_of(program, data, is_whole=True))
+        position = probing_positions(max(site.stop for site in sites.values()))[0]
+        shapes = [jax.eval_shape(terms, position, rows) for rows in (data, some)]
     except Exception:  # whatever it is, the model is then one of all rows
         return Split.UNKNOWN
-    for each, rows in zip(shapes, (count, (count + 1) // 2), strict=True):
-        if any(one.shape != (rows,) for one in each):
+    for each, rows in zip(shapes, (data, some), strict=True):
+        if any(one.shape != (len(next(iter(rows.values()))),) for one in each):
             return Split.UNKNOWN
-    for of_all, of_some in zip(terms(key, data), terms(key, some), strict=True):
+    compiled = jax.jit(terms, compiler_options={"xla_backend_optimization_level": 0})  # run twice
+    for of_all, of_some in zip(compiled(position, data), compiled(position, some), strict=True):
         size = float(np.max(np.abs(of_all), where=np.isfinite(of_all), initial=0.0))
         if not np.allclose(of_all[::2], of_some, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
             return Split.NOT

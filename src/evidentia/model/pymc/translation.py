@@ -150,11 +150,11 @@ def _general(copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...], trans
 
 def _length(value: Any) -> int | None:
     """The number of rows of an observed array; None for a single number."""
-    from pytensor.graph.traversal import explicit_graph_inputs
+    from pytensor.graph.traversal import graph_inputs
 
     known = value_of(value)
     if known is None:  # a conversion of a data container, for example to floating numbers
-        arrays = [value_of(one) for one in explicit_graph_inputs([value])] or [np.zeros(())]
+        arrays = [value_of(one) for one in graph_inputs([value])] or [np.zeros(())]
         known = next((one for one in arrays if one is not None and one.ndim == value.ndim), np.zeros(()))
     return len(known) if known.ndim else None
 
