@@ -86,19 +86,16 @@ def _cholesky():
     pm.MvNormal("chol", np.zeros(2), chol=np.array([[1.0, 0.0], [0.5, 2.0]]), shape=(3, 2))
 
 
-def _ordered():
-    ascending = pm.distributions.transforms.ordered
-    pm.Normal("normal", 1.0, 2.0, shape=3, transform=ascending, initval=[-1.0, 0.0, 1.0])
-    pm.Gamma("gamma", 2.0, 3.0, shape=4, transform=ascending, initval=[0.1, 0.2, 0.3, 0.4])
-
-
 PAIRS = {
     "scalar": (lambda: pm.Normal("x", 1.0, 2.0), sampled(x=dist.Normal(1.0, 2.0))),
     "vector": (
         lambda: pm.Normal("x", THREE, 2 * THREE, shape=3),
         sampled(x=dist.Normal(THREE, 2 * THREE).to_event(1)),
     ),
-    "of one": (lambda: pm.Normal("x", 1.0, 2.0, shape=(1,)), sampled(x=dist.Normal(1.0, 2.0).expand([1]).to_event(1))),
+    "of one": (
+        lambda: pm.Normal("x", 1.0, 2.0, shape=(1,)),
+        sampled(x=dist.Normal(1.0, 2.0).expand([1]).to_event(1)),
+    ),
     "matrix": (
         lambda: pm.Gamma("x", THREE, 2.0, shape=(2, 3)),
         sampled(x=dist.Gamma(THREE, 2.0).expand([2, 3]).to_event(2)),
@@ -140,7 +137,9 @@ PAIRS = {
     ),
     "truncated": (
         _truncated,
-        sampled(both=_tail(0.0, 3.0), lower=_tail(0.5, None), upper=_tail(None, 0.5), general=_tail(-1.0, 2.5)),
+        sampled(
+            both=_tail(0.0, 3.0), lower=_tail(0.5, None), upper=_tail(None, 0.5), general=_tail(-1.0, 2.5)
+        ),
     ),
     "simplex": (
         lambda: pm.Dirichlet("x", THREE, shape=(2, 3)),
@@ -156,5 +155,4 @@ PAIRS = {
         ),
     ),
     "zero sum": (lambda: pm.ZeroSumNormal("x", 2.0, shape=4), sampled(x=dist.ZeroSumNormal(2.0, (4,)))),
-    "ordered": (_ordered, None),
 }

@@ -1,13 +1,12 @@
 """PyMC's LKJCholeskyCov: the Cholesky factor of a covariance matrix with an LKJ correlation.
 
-With s the standard deviations and C the Cholesky factor of the correlation matrix, L = diag(s) C is
-held row by row. Rows are vectors of length s, so that
+With s the standard deviations and C the Cholesky factor of the correlation matrix, L = diag(s) C
+is held row by row. Rows are vectors of length s, so that
 
     log p(L) = log p(C) + log p(s) - Σᵢ (i log sᵢ - log Cᵢᵢ),        i = 0, …, n - 1.
 
-PyMC 5.28 subtracts the logarithm of the LKJ density's normalising constant instead of adding it, so
-its density has another integral than one; here it has the right one (Lewandowski, Kurowicka, Joe
-2009).
+PyMC 5.28 subtracts the logarithm of the LKJ density's normalising constant instead of adding it,
+so its density does not integrate to one; this one does (Lewandowski, Kurowicka, Joe 2009).
 """
 
 from typing import Any
@@ -42,8 +41,8 @@ class LKJCholeskyCov(dist.Distribution):
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of the factor."""
         for_deviations, for_correlation = random.split(key)
-        deviations = self.deviations.sample(for_deviations, sample_shape)
-        factor = self._correlation.sample(for_correlation, sample_shape)
+        deviations: Any = self.deviations.sample(for_deviations, sample_shape)
+        factor: Any = self._correlation.sample(for_correlation, sample_shape)
         return (deviations[..., None] * factor)[..., *self._places]
 
     def log_prob(self, value: Array) -> Float[Array, "*batch"]:

@@ -1,10 +1,10 @@
 """PyTensor graphs evaluated with JAX.
 
-A graph is evaluated node by node while JAX traces, with the shapes that its inputs have then. What
-depends on shapes and constants alone is computed by PyTensor itself, so that JAX sees numbers where
-it needs them, as in `reshape`; all else is what PyTensor's own conversion to JAX makes of each
-operation. PyTensor computes in 64 bits; here numbers have the precision of the inputs, as in JAX's
-own functions.
+A graph is evaluated node by node while JAX traces, with the shapes that its inputs have then.
+What depends on shapes and constants alone is computed by PyTensor itself, so that JAX sees numbers
+where it needs them, as in `reshape`; all else is what PyTensor's own conversion to JAX makes of
+each operation. PyTensor computes in 64 bits; here numbers have the precision of the inputs, as in
+JAX's own functions.
 """
 
 import sys
@@ -22,7 +22,7 @@ from evidentia.errors import ModelError
 from evidentia.model.pymc.special import FUNCTIONS
 
 REWRITES = ("canonicalize", "stabilize")  # logarithms of sums of exponentials, and the like
-# Impossible parameters, such as a negative scale, have a log-probability of -inf; or are not checked.
+# Impossible parameters, such as a negative scale, have a log-probability of -inf; or no check.
 CHECKED, UNCHECKED = "local_check_parameter_to_ninf_switch", "local_remove_check_parameter"
 
 
@@ -40,14 +40,16 @@ class Graph:
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The outputs at values by name, of which there may be more than the inputs."""
-        known = {variable: values[name] for name, variable in self.inputs.items()}
+        known: dict[Any, Any] = {
+            variable: jnp.asarray(values[name]) for name, variable in self.inputs.items()
+        }
         dtype = _dtype_of(known.values())
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Explicitly requested dtype")  # of 64 bits, by PyTensor
             for node in self._nodes:
-                arguments = [known[one] if one in known else one.data for one in node.inputs]
+                arguments = [_value(one, known) for one in node.inputs]
                 known.update(zip(node.outputs, _apply(node, arguments, dtype), strict=True))
-        return [_in_jax(known[one] if one in known else one.data, dtype) for one in self.outputs]
+        return [_in_jax(_value(one, known), dtype) for one in self.outputs]
 
     @cached_property
     def _nodes(self) -> list[Any]:
@@ -65,7 +67,7 @@ def graph_of(inputs: Mapping[str, Any], outputs: Sequence[Any], checks: str = CH
     from pytensor.graph.rewriting.utils import rewrite_graph
     from pytensor.graph.traversal import ancestors
 
-    simple = rewrite_graph(list(outputs), include=(*REWRITES, checks))
+    simple: Any = rewrite_graph(list(outputs), include=(*REWRITES, checks))
     used = set(ancestors(simple))
     return Graph({name: variable for name, variable in inputs.items() if variable in used}, simple)
 
@@ -74,14 +76,18 @@ def prepare_jax() -> Any:
     """PyTensor's conversion to JAX, whose first import would change JAX's precision for all."""
     is_new = "pytensor.link.jax.dispatch.basic" not in sys.modules
     before = jax.config.values["jax_enable_x64"]
-    from pytensor.link.jax.dispatch import jax_funcify
+    from pytensor.link.jax import dispatch
 
     if is_new:
         jax.config.update("jax_enable_x64", before)
-    return jax_funcify
+    return dispatch.jax_funcify  # pyright: ignore[reportPrivateImportUsage]
 
 
 # --- One node ------------------------------------------------------------------------------------
+
+
+def _value(variable: Any, known: Mapping[Any, Any]) -> Any:
+    return variable.data if variable not in known else known[variable]
 
 
 def _apply(node: Any, arguments: list[Any], dtype: Any) -> list[Any]:
@@ -143,7 +149,7 @@ def _dtype_of(values: Iterable[Any]) -> Any:
 
 
 def _in_jax(value: Any, dtype: Any) -> Any:
-    """A number of PyTensor's for JAX: single ones without a precision of their own, as in Python."""
+    """A number of PyTensor's for JAX: single ones without a precision of their own."""
     if not isinstance(value, np.ndarray | np.generic):
         return value
     if np.ndim(value) == 0:

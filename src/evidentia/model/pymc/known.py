@@ -1,7 +1,7 @@
 """PyMC's variables as NumPyro distributions, where both packages have the same.
 
-They draw, transform and change their widths (`prior_sensitivity`) as in a NumPyro model. The others
-are in `variables.py`.
+They draw, transform and change their widths (`prior_sensitivity`) as in a NumPyro model. The
+others are in `variables.py`.
 """
 
 from collections.abc import Callable
@@ -46,9 +46,9 @@ def known(kind: str, parameters: list[Any], shape: tuple[int, ...]) -> dist.Dist
 
 
 def _floating(parameter: Any) -> Any:
-    if isinstance(parameter, int):
+    if isinstance(parameter, int | float):
         return float(parameter)
-    is_floating = isinstance(parameter, float) or jnp.issubdtype(parameter.dtype, jnp.floating)
+    is_floating = jnp.issubdtype(parameter.dtype, jnp.floating)
     return parameter if is_floating else parameter.astype(jnp.float32)
 
 
@@ -71,13 +71,14 @@ class Ordered(dist.Distribution):
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Draws of the elements, sorted."""
-        return jnp.sort(self._elements.sample(key, sample_shape), axis=-1)
+        return jnp.sort(jnp.asarray(self._elements.sample(key, sample_shape)), axis=-1)
 
     def log_prob(self, value: Array) -> Float[Array, ""]:
-        """Log density at ascending values."""
+        """Log density, -inf unless values ascend: they cannot change places (`symmetry`)."""
         vectors = int(np.prod(self.event_shape[:-1]))
         orders = vectors * float(np.sum(np.log(np.arange(1, self._count + 1))))
-        return self._elements.log_prob(value) + orders
+        is_ascending = jnp.all(jnp.diff(value, axis=-1) >= 0)
+        return jnp.where(is_ascending, self._elements.log_prob(value) + orders, -jnp.inf)
 
 
 class OrderedSupport(constraints.Constraint):

@@ -70,7 +70,7 @@ class PyMCProgram:
         prepare_jax()
         values = {name: jnp.asarray(data[name]) for name in self.arguments}
         for name, variable in self.free.items():
-            values[name] = numpyro.sample(name, variable.given(values))
+            values[name] = jnp.asarray(numpyro.sample(name, variable.given(values)))
         for name, graph in self.observed.items():
             numpyro.sample(name, _Likelihood(graph, values), obs=jnp.zeros(()))
         for name, graph in self.potentials.items():
@@ -80,7 +80,7 @@ class PyMCProgram:
 class _Likelihood(dist.Distribution):
     """An observed variable with its data: one log-probability for each row."""
 
-    support = constraints.real
+    support: Any = constraints.real  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __init__(self, graph: Graph, values: Mapping[str, Any]):
         self._graph, self._values = graph, dict(values)

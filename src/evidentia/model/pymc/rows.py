@@ -33,7 +33,7 @@ class Rows:
 
     def variable(self, source: Any, value: np.ndarray, name: str | None = None) -> Any:
         """The variable that stands for an array of the model, with any number of rows."""
-        import pytensor.tensor as pt
+        from pytensor.tensor.type import TensorType
 
         if source not in self._names:
             self._names[source] = name or source.name or self._same(value) or self._new_name()
@@ -41,7 +41,7 @@ class Rows:
         if name not in self.variables:
             self.arrays[name] = np.asarray(value)
             shape = (None,) * min(value.ndim, 1) + value.shape[1:]
-            self.variables[name] = pt.TensorType(source.type.dtype, shape)(name)
+            self.variables[name] = TensorType(source.type.dtype, shape)(name)
             self.taken.add(name)
         return self.variables[name]
 
@@ -87,11 +87,11 @@ def value_of(source: Any) -> np.ndarray | None:
 
 def constant_of(source: Any) -> Any:
     """A constant in place of a shared array: the value that it has now."""
-    import pytensor.tensor as pt
     from pytensor.graph.basic import Constant
+    from pytensor.tensor.basic import constant
 
     value = value_of(source)
-    return source if value is None or isinstance(source, Constant) else pt.constant(value)
+    return source if value is None or isinstance(source, Constant) else constant(value)
 
 
 def rebuilt(outputs: Sequence[Any], given: Mapping[Any, Any], replacement: Callable[[Any], Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Special functions that PyTensor converts to JAX only where TensorFlow Probability is installed."""
+"""Special functions that PyTensor converts to JAX only with TensorFlow Probability."""
 
 import math
 

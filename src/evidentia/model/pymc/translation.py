@@ -1,20 +1,27 @@
 """A PyMC model as a NumPyro program and its data."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from evidentia.errors import ModelError
+from evidentia.model.pymc.checks import (
+    check_general,
+    check_model,
+    check_variable,
+    imported,
+    is_ordered,
+    transform_of,
+)
 from evidentia.model.pymc.graphs import CHECKED, UNCHECKED, Graph, graph_of, prepare_jax
 from evidentia.model.pymc.known import DISTRIBUTIONS
 from evidentia.model.pymc.program import Cholesky, Known, PyMCProgram
 from evidentia.model.pymc.rows import Rows, constant_of, rebuilt, value_of
 from evidentia.model.pymc.splitting import Split, split
-from evidentia.model.pymc.support import check_general, check_model, check_variable, imported, is_ordered, transform_of
 from evidentia.model.pymc.variables import FREE, OWN, Draw, Variable
-
 
 MOST_GUESSES = 31  # of the arrays that are no rows, in spite of their length: all subsets of five
 
@@ -47,7 +54,9 @@ def translated(model: Any, name: str | None) -> Translation:
     def with_rows(single: frozenset[Any]) -> tuple[PyMCProgram, Rows]:
         rows = Rows(count if (count or 0) > 1 else None, single, set(model.named_vars))
         observed, potentials = _likelihoods(model, values, rows)
-        return PyMCProgram(name or model.name or "model", tuple(rows.arrays), free, observed, potentials), rows
+        return PyMCProgram(
+            name or model.name or "model", tuple(rows.arrays), free, observed, potentials
+        ), rows
 
     program, rows = with_rows(frozenset())
     found = split(program, rows.arrays) if rows.count is not None else Split.NOT
@@ -81,13 +90,10 @@ def _likelihoods(
 
 def _values(model: Any) -> dict[Any, Any]:
     """A variable for the values of each free random variable, on their own scale."""
-    import pytensor.tensor as pt
+    from pytensor.tensor.type import TensorType
 
     shapes = model.eval_rv_shapes()
-    return {
-        rv: pt.TensorType(rv.type.dtype, tuple(map(int, shapes[rv.name])))(rv.name)
-        for rv in model.free_RVs
-    }
+    return {rv: TensorType(rv.type.dtype, tuple(map(int, shapes[rv.name])))(rv.name) for rv in model.free_RVs}
 
 
 # --- Free variables ------------------------------------------------------------------------------
@@ -120,10 +126,10 @@ def _variable(
 
 
 def _general(copy: Any, inputs: Mapping[str, Any], shape: tuple[int, ...], transform: Any) -> Variable:
-    import pytensor.tensor as pt
     from pymc import logp
+    from pytensor.tensor.type import TensorType
 
-    op, value = copy.owner.op, pt.TensorType(copy.type.dtype, shape)(OWN)
+    op, value = copy.owner.op, TensorType(copy.type.dtype, shape)(OWN)
     own, graphs = {**inputs, OWN: value}, None
     if transform is not None:
         parents = copy.owner.inputs
@@ -160,7 +166,7 @@ def _length(value: Any) -> int | None:
 
 
 def _observed_value(model: Any, rv: Any, rows: Rows) -> Any:
-    """An observed array as a variable: of a data container, or under the random variable's name."""
+    """An observed array as data: of its container's name, or its random variable's."""
     from pytensor.graph.basic import Constant
 
     def as_data(source):
@@ -181,8 +187,7 @@ def _likelihood(rv: Any, given: Mapping[Any, Any], rows: Rows) -> Any:
     others = {one: value for one, value in given.items() if one is not rv}
     [copy] = rebuilt([rv], others, rows.replacement)
     if rows.count is not None:
-        try:
+        # A variable that keeps its number of rows is one of all data as one observation.
+        with suppress(NotImplementedError, AttributeError):
             copy = change_dist_size(copy, given[rv].shape[: rv.ndim - copy.owner.op.ndim_supp])
-        except (NotImplementedError, AttributeError):
-            pass  # a variable that keeps its number of rows: all data are one observation
     return logp(copy, given[rv])

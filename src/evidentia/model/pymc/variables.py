@@ -25,8 +25,8 @@ class Variable:
     Attributes:
         shape: of its values.
         log_density: log density at `OWN`, with any shape; the terms are summed.
-        transform: PyMC's transform to the real numbers, from `OWN`; back from `FREE`; and log |det|
-            of the derivative of the latter. None if the variable is real.
+        transform: PyMC's transform to the real numbers, from `OWN`; back from `FREE`; and the
+            latter's log |det|. None if the variable is real.
         draw: draws of it.
     """
 

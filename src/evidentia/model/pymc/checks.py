@@ -46,7 +46,10 @@ def check_model(model: Any) -> None:
                 f"the observed variable {rv.name!r} has a total_size: it takes mini-batches itself. Give it all data, "
                 "without total_size and pm.Minibatch: evidentia draws the mini-batches."
             )
-        if rv.name.endswith("_observed") and f"{rv.name.removesuffix('_observed')}_unobserved" in model.named_vars:
+        if (
+            rv.name.endswith("_observed")
+            and f"{rv.name.removesuffix('_observed')}_unobserved" in model.named_vars
+        ):
             raise ModelError(
                 f"the data of {rv.name.removesuffix('_observed')!r} have missing values, which PyMC makes parameters. "
                 "Leave these rows out, or write the missing values as free variables of their own."
@@ -54,7 +57,7 @@ def check_model(model: Any) -> None:
 
 
 def check_variable(model: Any, rv: Any) -> None:
-    """Raise ModelError unless a free variable has a proper, continuous prior on its own support."""
+    """Raise ModelError unless a free variable has a proper, continuous prior."""
     kind = _kind(rv)
     if rv.type.dtype.startswith(("int", "uint", "bool")):
         raise ModelError(
@@ -75,7 +78,7 @@ def check_variable(model: Any, rv: Any) -> None:
 
 
 def check_general(name: str, variable: Variable) -> None:
-    """Raise ModelError unless PyMC can draw a variable without parents, and its support is known."""
+    """Raise ModelError unless PyMC can draw a variable without parents and knows its support."""
     try:
         drawn = variable.draw.on_host(np.zeros(2, np.uint32), [], variable.shape, np.float32)
     except Exception as error:  # of PyMC or of the user's own function
@@ -161,8 +164,9 @@ def _parts(transform: Any) -> list[Any]:
     if transform is None:
         return []
     return [
-        part for one in getattr(transform, "transform_list", [transform]) for part in
-        ([one] if not hasattr(one, "transform_list") else _parts(one))
+        part
+        for one in getattr(transform, "transform_list", [transform])
+        for part in ([one] if not hasattr(one, "transform_list") else _parts(one))
     ]
 
 
