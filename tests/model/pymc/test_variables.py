@@ -1,5 +1,7 @@
 """Each kind of PyMC variable, against the same model in NumPyro."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,69 +12,73 @@ from scipy import integrate, special
 
 import evidentia as ev
 from evidentia.compilation import in_float64
+from evidentia.model.program import Densities
+from evidentia.model.pymc.special import inverse_erfc, scaled_erfc
+from evidentia.model.statements import latent_sites, statements_of
 from tests.model.pymc.pairs import PAIRS, Y, in_numpyro, in_pymc
 
 DATA = {"y": Y}
 ORDERED = pm.distributions.transforms.ordered
+QUICK = {"xla_backend_optimization_level": 0}  # programs that run once
 
 
-def bound(prior):
-    return ev.Model.from_pymc(in_pymc(prior)).bind(DATA)
+def densities(model: ev.Model) -> Densities:
+    """The functions of a model as `Model.bind` makes them, without its checks."""
+    sites = latent_sites(statements_of(model.prior, DATA))
+    return Densities(model.prior, sites, model.log_likelihood, DATA)
 
 
-def at(bound, params, function):
-    return np.asarray(jax.vmap(function)({name: params[name] for name in bound.parameter_shapes}))
+@cache
+def of_pymc(prior) -> Densities:
+    return densities(ev.Model.from_pymc(in_pymc(prior)))
+
+
+def draws(found: Densities, count: int):
+    def draw(key):
+        return found.place(found.draw(key))[0]
+
+    keys = jax.random.split(jax.random.key(0), count)
+    return jax.jit(jax.vmap(draw), compiler_options=QUICK)(keys)
+
+
+def heights(found: Densities, params) -> np.ndarray:
+    """Log prior density, and log-likelihood of each row, at several parameters."""
+
+    def height(params):
+        return jnp.append(found.pointwise(params, DATA), found.log_prior_of(params))
+
+    return np.asarray(jax.jit(jax.vmap(height), compiler_options=QUICK)(params))
 
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_prior_and_likelihood_are_those_of_numpyro(kind):
-    """Log densities agree at draws from either prior, and the medians of the draws do.
-
-    A median of n draws has a standard error of about 1.25 deviations / √n, here from quartiles.
-    """
-    mine = bound(PAIRS[kind][0])
-    same = ev.Model.from_numpyro(in_numpyro(PAIRS[kind][1])).bind(DATA)
-    assert mine.parameter_shapes == same.parameter_shapes
-    ours, theirs = (
-        one.constrain(one.sample_prior(jax.random.key(seed), 1024)) for seed, one in enumerate((mine, same))
-    )
-    for draws in (ours, theirs):
-        few = {name: value[:8] for name, value in draws.items()}
-        for one in ("log_prior_of", "likelihood"):
-            functions = [
-                each.densities.log_prior_of
-                if one == "log_prior_of"
-                else lambda params, each=each: each.densities.pointwise(params, DATA)
-                for each in (mine, same)
-            ]
-            first, second = (at(each, few, f) for each, f in zip((mine, same), functions, strict=True))
-            np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-4)
-    for name in ours:
-        quartiles = np.quantile(theirs[name], [0.25, 0.75], axis=0)
-        error = 1.25 * np.diff(quartiles, axis=0)[0] / 1.35 * np.sqrt(2 / 1024)
-        assert (np.abs(np.median(ours[name], 0) - np.median(theirs[name], 0)) < 5 * error).all()
+    mine = of_pymc(PAIRS[kind][0])
+    same = densities(ev.Model.from_numpyro(in_numpyro(PAIRS[kind][1])))
+    assert mine.sites == same.sites
+    params = draws(same, 8)
+    np.testing.assert_allclose(heights(mine, params), heights(same, params), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_transforms_undo_and_have_their_jacobian(kind):
-    """unconstrain(constrain(u)) is u; the prior of u is that of θ times |det ∂θ/∂u|."""
-    mine = bound(PAIRS[kind][0])
-    position = np.linspace(-0.9, 0.8, mine.num_parameters).astype(np.float32)
-    params, _ = mine.place(position)
-    np.testing.assert_allclose(mine.unconstrain(params), position, rtol=1e-3, atol=1e-3)
-    if sum(np.size(value) for value in params.values()) != mine.num_parameters:
-        return  # a simplex, or values that sum to zero: against NumPyro's above
+    """unplace(place(u)) is u; the prior of u is that of θ times |det ∂θ/∂u|, in float64."""
+    mine = of_pymc(PAIRS[kind][0])
+
+    def checked(position):
+        params, terms = mine.place(position)
+        jacobian = jax.jacfwd(lambda u: flat(mine.place(u)[0]))(position)
+        return mine.unplace(params), sum(terms.values()), mine.log_prior_of(params), jacobian
+
+    def flat(params):
+        return jnp.concatenate([jnp.ravel(value) for value in params.values()])
+
     with in_float64():
-        wide = position.astype(np.float64)
-
-        def flat(u):
-            return jnp.concatenate([jnp.ravel(value) for value in mine.densities.place(u)[0].values()])
-
-        jacobian = jnp.linalg.slogdet(jax.jacfwd(flat)(wide))[1]
-        placed, terms = mine.densities.place(wide)
-        assert jnp.result_type(*terms.values()) == jnp.float64
-        expected = mine.densities.log_prior_of(placed) + jacobian
-        np.testing.assert_allclose(sum(terms.values()), expected, rtol=1e-6)
+        position = np.linspace(-0.9, 0.8, mine.size)
+        again, of_position, of_params, jacobian = jax.jit(checked, compiler_options=QUICK)(position)
+        assert of_position.dtype == np.float64
+        np.testing.assert_allclose(again, position, rtol=1e-6, atol=1e-6)
+        if jacobian.shape[0] == jacobian.shape[1]:  # simplexes and sums of zero: NumPyro's, above
+            np.testing.assert_allclose(of_position, of_params + np.linalg.slogdet(jacobian)[1], rtol=1e-6)
 
 
 ALONE = {
@@ -90,14 +96,14 @@ ALONE = {
 @pytest.mark.parametrize("kind", ALONE)
 def test_single_variables_have_the_integral_one(kind):
     """And the mean of their draws is that of the density, to four standard errors."""
-    mine = bound(ALONE[kind])
-    u = np.linspace(-40, 40, 20_001, dtype=np.float32)[:, None]
-    density = np.nan_to_num(np.exp(mine.log_priors(u)))
-    x = np.asarray(mine.constrain(u)["x"], np.float64)
-    assert integrate.trapezoid(density, u[:, 0]) == pytest.approx(1, abs=1e-3)
-    draws = np.asarray(mine.constrain(mine.sample_prior(jax.random.key(0), 1024))["x"])
-    mean = integrate.trapezoid(density * np.where(density > 0, x, 0), u[:, 0])
-    assert abs(draws.mean() - mean) < 4 * draws.std() / np.sqrt(1024)
+    mine = of_pymc(ALONE[kind])
+    u = jnp.linspace(-40, 40, 20_001)
+    params, terms = jax.jit(jax.vmap(mine.place), compiler_options=QUICK)(u[:, None])
+    density = np.nan_to_num(np.exp(np.asarray(terms["x"], np.float64)))
+    assert integrate.trapezoid(density, u) == pytest.approx(1, abs=1e-3)
+    mean = integrate.trapezoid(np.where(density > 0, density * params["x"], 0), u)
+    drawn = draws(mine, 1024)["x"]
+    assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(1024)
 
 
 def test_the_density_of_ordered_values_is_normalised():
@@ -107,15 +113,15 @@ def test_the_density_of_ordered_values_is_normalised():
         pm.Normal("normal", 1.0, 2.0, shape=3, transform=ORDERED, initval=[-1.0, 0.0, 1.0])
         pm.Gamma("gamma", 2.0, 3.0, shape=4, transform=ORDERED, initval=[0.1, 0.2, 0.3, 0.4])
 
-    mine = bound(prior)
-    params = mine.constrain(mine.sample_prior(jax.random.key(0), 1024))
+    mine = of_pymc(prior)
+    params = draws(mine, 8)
     assert all((np.diff(value) >= 0).all() for value in params.values())
-    few = {name: value[:8] for name, value in params.items()}
-    single = dist.Normal(1.0, 2.0).log_prob(few["normal"]).sum(1) + dist.Gamma(2.0, 3.0).log_prob(
-        few["gamma"]
-    ).sum(1)
-    expected = np.asarray(single) + np.log(6 * 24)
-    np.testing.assert_allclose(at(mine, few, mine.densities.log_prior_of), expected, rtol=1e-5, atol=1e-4)
+    single = dist.Normal(1.0, 2.0).log_prob(params["normal"]).sum(1)
+    single += dist.Gamma(2.0, 3.0).log_prob(params["gamma"]).sum(1)
+    found = heights(mine, params)[:, -1]
+    np.testing.assert_allclose(found, np.asarray(single) + np.log(6 * 24), rtol=1e-5, atol=1e-4)
+    descending = {name: value[:, ::-1] for name, value in params.items()}
+    assert (heights(mine, descending)[:, -1] == -np.inf).all()
 
 
 def test_ordered_values_have_the_evidence_of_exchangeable_ones():
@@ -141,8 +147,8 @@ def test_cholesky_factors_of_covariances_are_normalised():
     def prior():
         pm.LKJCholeskyCov("chol", n=size, eta=eta, sd_dist=pm.Exponential.dist(0.5, shape=size))
 
-    mine = bound(prior)
-    draws = mine.constrain(mine.sample_prior(jax.random.key(0), 1024))["chol"]
+    mine = of_pymc(prior)
+    drawn = draws(mine, 1024)["chol"]
     below = np.tril_indices(size, -1)
 
     def parts(packed):
@@ -154,14 +160,13 @@ def test_cholesky_factors_of_covariances_are_normalised():
         deviations, correlation = parts(packed)
         return jnp.concatenate([deviations, correlation[below]])
 
-    for packed in draws[:4]:
-        deviations, correlation = parts(packed)
-        log_det = jnp.linalg.slogdet(jax.jacfwd(flat)(packed))[1]
-        expected = dist.LKJCholesky(size, eta).log_prob(correlation) + log_det
-        expected += dist.Exponential(0.5).log_prob(deviations).sum()
-        found = mine.densities.log_prior_of({"chol": packed})
-        assert float(found) == pytest.approx(float(expected), abs=1e-3)
-    deviations, correlation = jax.vmap(parts)(draws)
+    few = drawn[:4]
+    deviations, correlation = jax.vmap(parts)(few)
+    log_det = jnp.linalg.slogdet(jax.vmap(jax.jacfwd(flat))(few))[1]
+    expected = dist.LKJCholesky(size, eta).log_prob(correlation) + log_det
+    expected += dist.Exponential(0.5).log_prob(deviations).sum(1)
+    np.testing.assert_allclose(heights(mine, {"chol": few})[:, -1], expected, atol=1e-3)
+    deviations, correlation = jax.vmap(parts)(drawn)
     correlations = np.asarray(jnp.einsum("nij,nkj->nik", correlation, correlation))[:, *below]
     # Marginally a correlation is 2 Beta(a, a) - 1 with a = η + n/2 - 1, of variance 1 / (2a + 1).
     np.testing.assert_allclose(correlations.var(0), 1 / (2 * (eta + size / 2 - 1) + 1), rtol=0.2)
@@ -169,8 +174,6 @@ def test_cholesky_factors_of_covariances_are_normalised():
 
 
 def test_scaled_erfc_keeps_its_digits():
-    from evidentia.model.pymc.special import inverse_erfc, scaled_erfc
-
     x = np.array([-2.0, 0.0, 0.7, 3.0, 9.9, 10.1, 50.0, 1e4], np.float32)
     np.testing.assert_allclose(scaled_erfc(x), special.erfcx(x.astype(float)), rtol=3e-5)
     np.testing.assert_allclose(inverse_erfc(np.float32([0.1, 1.5])), special.erfcinv([0.1, 1.5]), rtol=1e-5)
