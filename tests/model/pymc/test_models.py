@@ -159,11 +159,11 @@ def test_the_likelihood_is_that_of_pymc(make):
     terms = [*pm_model.observed_RVs, *pm_model.potentials]
     values = [pm_model.rvs_to_values.get(rv) for rv in terms]
     given = {rv: rv.type(rv.name) for rv in pm_model.free_RVs}
+    copies = [rebuilt([term], given, lambda source: source)[0] for term in terms]
     graphs = [
-        term if value is None else pm.logp(term, value) for term, value in zip(terms, values, strict=True)
+        copy if value is None else pm.logp(copy, value) for copy, value in zip(copies, values, strict=True)
     ]
     total = pt.add(*[graph.sum() for graph in graphs], 0.0)
-    [total] = rebuilt([total], given, lambda source: source)
     exact = pm.compile(list(given.values()), total, mode="FAST_COMPILE", on_unused_input="ignore")
     for number in range(3):
         params = {name: value[number] for name, value in draws.items()}
