@@ -9,8 +9,8 @@ import numpy as np
 from evidentia.errors import ModelError
 from evidentia.model.pymc.variables import OWN, Variable
 
-OLDEST, TOO_NEW = (5, 26), (6,)
-SUPPORTED = "PyMC 5.26 or newer, before 6"
+OLDEST, TOO_NEW = (5, 28), (6,)
+SUPPORTED = "PyMC 5.28 or newer, before 6"
 
 NUM_DRAWS = 500  # that show whether a transform leaves out a part of a prior
 IMPROPER = {"FlatRV", "HalfFlatRV", "ICARRV"}

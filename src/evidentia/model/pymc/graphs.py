@@ -87,7 +87,9 @@ def prepare_jax() -> Any:
 
 
 def _value(variable: Any, known: Mapping[Any, Any]) -> Any:
-    return variable.data if variable not in known else known[variable]
+    if variable in known:
+        return known[variable]
+    return variable.data  # of a constant
 
 
 def _apply(node: Any, arguments: list[Any], dtype: Any) -> list[Any]:
