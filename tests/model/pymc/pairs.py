@@ -75,6 +75,7 @@ def _truncated():
     pm.TruncatedNormal("lower", 1.0, 2.0, lower=0.5)
     pm.TruncatedNormal("upper", 1.0, 2.0, upper=0.5)
     pm.Truncated("general", pm.Normal.dist(1.0, 2.0), lower=-1.0, upper=2.5)
+    pm.TruncatedNormal("vector", 1.0, 2.0, lower=0.0, upper=3.0, shape=3)
 
 
 def _tail(low, high):
@@ -138,7 +139,11 @@ PAIRS = {
     "truncated": (
         _truncated,
         sampled(
-            both=_tail(0.0, 3.0), lower=_tail(0.5, None), upper=_tail(None, 0.5), general=_tail(-1.0, 2.5)
+            both=_tail(0.0, 3.0),
+            lower=_tail(0.5, None),
+            upper=_tail(None, 0.5),
+            general=_tail(-1.0, 2.5),
+            vector=_tail(0.0, 3.0).expand([3]).to_event(1),
         ),
     ),
     "simplex": (

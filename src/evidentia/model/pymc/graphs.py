@@ -21,7 +21,10 @@ import numpy as np
 from evidentia.errors import ModelError
 from evidentia.model.pymc.special import FUNCTIONS
 
-REWRITES = ("canonicalize", "stabilize")  # logarithms of sums of exponentials, and the like
+# PyTensor's own for JAX: among others, logarithms of sums of exponentials become stable. Its first
+# stage by itself, "canonicalize", does not end on the interval transform of a vector.
+REWRITES = "fast_run"
+NOT_FOR_JAX = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_save_mem_prealloc")
 # Impossible parameters, such as a negative scale, have a log-probability of -inf; or no check.
 CHECKED, UNCHECKED = "local_check_parameter_to_ninf_switch", "local_remove_check_parameter"
 
@@ -67,7 +70,7 @@ def graph_of(inputs: Mapping[str, Any], outputs: Sequence[Any], checks: str = CH
     from pytensor.graph.rewriting.utils import rewrite_graph
     from pytensor.graph.traversal import ancestors
 
-    simple: Any = rewrite_graph(list(outputs), include=(*REWRITES, checks))
+    simple: Any = rewrite_graph(list(outputs), include=(REWRITES, checks), exclude=NOT_FOR_JAX)
     used = set(ancestors(simple))
     return Graph({name: variable for name, variable in inputs.items() if variable in used}, simple)
 
