@@ -17,6 +17,7 @@ from evidentia.model.bound import BoundModel, SamplePosterior, Shown
 from evidentia.model.outside import OutsideLikelihood, outside_likelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, LogLikelihood, Observations, Prior, Program
+from evidentia.model.pymc import translated
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
 _SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
@@ -197,6 +198,48 @@ class Model:
             name=name,
         )
         return cls(made[0], made[1], name=name, pointwise=False, data={"no_data": 0}, shown=made[2])
+
+    @classmethod
+    def from_pymc(
+        cls,
+        pm_model: Any,
+        *,
+        name: str | None = None,
+        exchangeable: tuple[str, ...] = (),
+        pointwise: bool | None = None,
+    ) -> "Model":
+        """A model from a PyMC model, with its data: `estimate(model)`.
+
+        Its free variables are the parameters, on their own scale, its observed variables and
+        Potential terms the likelihood. Free variables must be continuous, with proper priors;
+        ordered ones get the density of ordered values, k! times that of k single ones.
+
+        The data are the model's `pm.Data` containers with one value per row, by their names,
+        observed arrays by the names of their variables, and other arrays with one value per row
+        as `constant_1` and so on. `estimate(model, data)` takes other values of the same names.
+        As for `from_numpyro`, rows are independent if each has its log-probability; otherwise,
+        and with `pointwise=False`, all data are one observation.
+
+        Raises:
+            ModelError: PyMC is not installed or of a version that is not supported; or a part of
+                the model is not supported, with its name.
+
+        Example:
+            >>> import pymc as pm
+            >>> with pm.Model() as coin:
+            ...     bias = pm.Beta("bias", 1, 1)
+            ...     heads = pm.Bernoulli("heads", bias, observed=[1, 0, 1, 1])
+            >>> Model.from_pymc(coin, name="coin")
+            Model('coin')
+        """
+        found = translated(pm_model, name)
+        made = cls.from_numpyro(
+            found.program,
+            name=found.program.name,
+            exchangeable=exchangeable,
+            pointwise=found.pointwise if pointwise is None else pointwise,
+        )
+        return replace(made, data=found.data) if found.data else made
 
     def bind(self, batch: Observations) -> BoundModel:
         """This model bound to the shapes of `batch`, which is the data or a few rows of it.
