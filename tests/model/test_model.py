@@ -374,7 +374,7 @@ def test_a_numpyro_model_compiles_for_each_batch_size_without_binding_again():
 
 
 def discrete_latent(x, y):
-    z = numpyro.sample("z", dist.Bernoulli(0.5))
+    z = numpyro.sample("z", dist.Poisson(0.5))
     numpyro.sample("y", dist.Normal(z), obs=y)
 
 
@@ -476,7 +476,7 @@ def random_inside(x, y):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (discrete_latent, r"site 'z' is a discrete latent \(Bernoulli"),
+        (discrete_latent, r"site 'z' is a discrete latent \(Poisson\) whose values cannot be listed"),
         (
             local_latent,
             r"site 'effect' is latent and its shape depends on .* \(3,\) for 3, \(5,\) for 5.*holds x, y",

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.errors import ModelError, attempt
-from evidentia.model.probe import NUM_NEAR, Values
-from evidentia.model.program import Densities, Observations
+from evidentia.errors import DependentRowsError, ModelError, attempt
+from evidentia.model.enumeration import AtValues
+from evidentia.model.probe import NUM_NEAR, Values, probing_positions
+from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
 
 
 def some_rows(batch: Observations, count: int) -> Observations:
@@ -71,6 +72,46 @@ def check_values(values: Values) -> None:
             "the log-likelihood is constant. It must depend on the parameters "
             f"({', '.join(values.prior[0])})."
         )
+
+
+def check_summed_out(densities: Densities, program: Program, rows: Observations) -> None:
+    """Raise an error if discrete latent sites cannot be summed out, which would be silently wrong.
+
+    Raises:
+        DependentRowsError: a row's log-probability depends on the values of a site in other rows.
+        ModelError: the prior of a parameter depends on a discrete site.
+    """
+    params, _ = densities.place(jnp.asarray(probing_positions(densities.size)[0]))
+
+    def values_at(indices):
+        at = AtValues(program, indices)
+        sites = trace_of(at, rows, params)
+        return at.sizes, {name: log_prob(each) for name, each in sites.items() if each["type"] == "sample"}
+
+    sizes, first = values_at({})
+    _, last = values_at({name: size - 1 for name, size in sizes.items()})
+    if odd := [name for name in densities.sites if not np.allclose(first[name], last[name], equal_nan=True)]:
+        raise ModelError(
+            f"the prior of {odd[0]!r} depends on a discrete latent ({', '.join(sizes)}): only log-likelihoods may, if it is to "
+            "be summed out. Write both into the likelihood."
+        )
+    for place in range(max((np.size(first[name]) for name in sizes), default=0)):
+        # Others differ from the row's own value, and must not matter.
+        own = {name: place % size for name, size in sizes.items()}
+        mixed = {
+            name: np.where(np.arange(max(1, np.size(first[name]))) == place, index, (index + 1) % sizes[name])
+            for name, index in own.items()
+            if np.ndim(first[name])
+        }
+        _, alike = values_at(own)
+        _, values = values_at(own | mixed)
+        for name in set(values) - set(densities.sites):
+            is_row = np.ndim(values[name]) == 1 and np.size(values[name]) > place
+            if is_row and not np.allclose(values[name][place], alike[name][place], equal_nan=True):
+                raise DependentRowsError(
+                    f"{name!r} depends on the discrete latents ({', '.join(sizes)}) of other rows, which cannot be summed out "
+                    "row by row. Sum them out of the likelihood, as the forward algorithm does."
+                )
 
 
 def check_parameters_used(densities: Densities, rows: Observations) -> None:

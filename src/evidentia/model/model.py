@@ -1,6 +1,5 @@
 """A model: a prior and a pointwise log-likelihood, as a user writes them."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
@@ -11,16 +10,13 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from evidentia.errors import ModelError, attempt
-from evidentia.model import checks, program, statements
+from evidentia.errors import ModelError
+from evidentia.model import program, statements
+from evidentia.model.binding import bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
-from evidentia.model.outside import OutsideLikelihood, outside_likelihood
-from evidentia.model.probe import probe, probing_positions
-from evidentia.model.program import Densities, LogLikelihood, Observations, Prior, Program
+from evidentia.model.outside import outside_likelihood
+from evidentia.model.program import LogLikelihood, Observations, Prior, Program
 from evidentia.model.pymc import translated
-from evidentia.model.symmetry import Symmetry, find_symmetry
-
-_SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +86,7 @@ class Model:
             raise ModelError(
                 f"log_likelihood must be a function (params, batch) -> (batch,); got {self.log_likelihood!r}."
             )
-        if not self._is_numpyro:
+        if not self.is_program:
             statements.check_prior(self.prior)
 
     @classmethod
@@ -270,12 +266,13 @@ class Model:
 
     def __reduce__(self):
         """Pickled as it was written, without what tracing found."""
-        if self._is_numpyro:
+        if self.is_program:
             return _from_numpyro, (self.prior, self.name, self.exchangeable, self.pointwise, self.data)
         return Model, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     @property
-    def _is_numpyro(self) -> bool:
+    def is_program(self) -> bool:
+        """Whether the prior is a NumPyro function, with the likelihood."""
         is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
         return callable(self.prior) and not is_distribution
 
@@ -283,68 +280,8 @@ class Model:
         leaves, structure = jax.tree.flatten(batch)
         key = is_whole, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
         if key not in self._bound:
-            self._bound[key] = self._bind(batch, is_whole)
+            self._bound[key] = bound(self, batch, is_whole)
         return self._bound[key]
-
-    def _bind(self, batch: Observations, is_whole: bool) -> BoundModel:
-        if isinstance(self.log_likelihood, OutsideLikelihood):
-            return self._bind_outside(batch, self.log_likelihood)
-        few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
-        densities = self._densities(few, more, is_whole)
-        checks.check_result(densities, few)
-        checks.check_result(densities, more)
-        batches = checks.probing_batches(checks.some_rows(batch, 2 if is_whole else 64))
-        computed, evaluate = attempt("the model", lambda: probe(densities, batches))
-        checks.check_values(evaluate(probing_positions(densities.size)))
-        # Rows decide too: a symmetry that some rows do not show may be broken by others.
-        rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
-        key = " ".join((computed, rows, *self.exchangeable))
-        if key not in _SYMMETRIES:
-            if self.exchangeable:
-                checks.check_exchangeable(densities, self.exchangeable, few)
-            _SYMMETRIES[key] = find_symmetry(densities, evaluate, batches, self.exchangeable)
-        symmetry = _SYMMETRIES[key]
-        identity = f"{computed} {symmetry}"
-        bound = BoundModel(self.name, densities, symmetry, self.sample_posterior, identity, self.shown)
-        if isinstance(self.prior, Mapping) and all(
-            isinstance(value, dist.Distribution) for value in self.prior.values()
-        ):
-            checks.check_parameters_used(densities, few)
-        return bound
-
-    def _bind_outside(self, batch: Observations, likelihood: OutsideLikelihood) -> BoundModel:
-        """Without checks that evaluate the log-likelihood, which may take long."""
-        densities = self._densities(batch, batch, is_whole=True)
-        identity = f"outside JAX, {likelihood.identity}"
-        return BoundModel(
-            self.name,
-            densities,
-            Symmetry(),
-            self.sample_posterior,
-            identity,
-            self.shown,
-            likelihood.evaluations,
-        )
-
-    def _densities(self, few: Observations, more: Observations, is_whole: bool) -> Densities:
-        """The functions to trace, after the checks of the program for two numbers of rows."""
-        log_likelihood = self.log_likelihood
-        if not callable(self.prior):
-            prior, rows = program.program_of(self.prior), {}
-            found = statements.statements_of(prior, rows)
-        else:
-            statements.check_arguments(self.prior, few)
-            prior, rows = self.prior, few
-            if is_whole:
-                log_likelihood, prior = program.joint(self.prior), program.of_one_row(self.prior)
-            if is_whole:
-                found = statements.statements_of(prior, few, is_whole=True)
-                statements.check_observes(found, few)
-            else:
-                found = statements.statements_by_row(prior, few, more)
-        if is_whole:
-            log_likelihood = program.of_each_row(log_likelihood)
-        return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
 
 
 def _from_numpyro(

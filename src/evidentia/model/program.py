@@ -26,6 +26,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
 
 from evidentia.errors import ModelError, attempt
+from evidentia.model.enumeration import AtValues, Terms, is_summed_out, log_sum
 
 Params = dict[str, Array]
 Position = Float[Array, " parameters"]
@@ -59,10 +60,11 @@ def run_traced(program: Program, data: Mapping[str, Any]) -> Mapping[str, Any]:
     """NumPyro's trace of a program.
 
     All threads share NumPyro's stack of handlers: two programs at once would be in each other's
-    traces. Compiled programs do not come here.
+    traces. Compiled programs do not come here. Discrete latent sites are at their first values,
+    unless the program has others.
     """
     with _running:
-        return handlers.trace(program).get_trace(**data)
+        return handlers.trace(AtValues(program)).get_trace(**data)
 
 
 def trace_at(
@@ -195,29 +197,49 @@ class Densities(NamedTuple):
 
 def pointwise(function: Program) -> LogLikelihood:
     """Log-likelihood of each row: the sum of the log-probabilities of the observed sites."""
-
-    def log_likelihood(params, batch):
-        sites = trace_of(function, batch, params).values()
-        sampled = [message for message in sites if message["type"] == "sample"]
-        return functools.reduce(
-            operator.add, [log_prob(message) for message in sampled if message["is_observed"]]
-        )
-
-    return log_likelihood
+    return lambda params, batch: _log_likelihood(function, params, batch).by_row
 
 
 def joint(function: Program) -> LogLikelihood:
     """Log-likelihood of all data: the sum of all log-probabilities of the observed sites."""
 
     def log_likelihood(params, data):
-        sites = trace_of(function, data, params).values()
-        sampled = [message for message in sites if message["type"] == "sample"]
-        return sum(
-            (jnp.sum(log_prob(message)) for message in sampled if message["is_observed"]),
-            start=jnp.zeros(()),
-        )
+        found = _log_likelihood(function, params, data, is_whole=True)
+        return jnp.sum(found.by_row) + found.shared
 
     return log_likelihood
+
+
+def _log_likelihood(
+    function: Program, params: Params, rows: Mapping[str, Any], is_whole: bool = False
+) -> Terms:
+    """The log-probabilities of the observed sites, with discrete latent sites summed out.
+
+    If all data are one observation, a single value of a discrete site is one for all rows.
+    """
+    first = trace_of(at_first := AtValues(function), rows, params)
+    sizes = at_first.sizes
+    shared = {name: size for name, size in sizes.items() if is_whole and not jnp.shape(first[name]["value"])}
+    own = {name: size for name, size in sizes.items() if name not in shared}
+
+    def terms_at(indices):
+        by_row, for_all = [], []
+        for name, message in trace_of(AtValues(function, indices), rows, params).items():
+            if message["type"] == "sample" and (message["is_observed"] or is_summed_out(message)):
+                is_single = name in shared or (is_whole and not own)
+                (for_all if is_single else by_row).append(log_prob(message))
+        if len({jnp.shape(each) for each in by_row}) > 1:
+            raise ModelError(
+                f"{', '.join(map(repr, own))} cannot be summed out: an observed site or another discrete one has not one "
+                "log-probability for each of its values."
+            )
+        return Terms(_added(by_row), _added([jnp.sum(each) for each in for_all]))
+
+    return log_sum(terms_at, own, shared)
+
+
+def _added(terms: list[Array]) -> Array:
+    return functools.reduce(operator.add, terms) if terms else jnp.zeros(())
 
 
 def of_one_row(program: Program) -> Program:

@@ -13,25 +13,30 @@ from numpyro.distributions import biject_to
 from numpyro.primitives import Messenger
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
+from evidentia.model.enumeration import is_summed_out, support_of
 from evidentia.model.program import Program, Site, bijector, log_prob, run_traced
 
 Rows = Mapping[str, Any]
 
 
 class Statement(NamedTuple):
-    """A `numpyro.sample` or `numpyro.factor` statement."""
+    """A `numpyro.sample` or `numpyro.factor` statement; discrete latents are summed out."""
 
     observed: bool
     is_factor: bool
     shape: tuple[int, ...]
     unconstrained_shape: tuple[int, ...]
     log_prob_shape: tuple[int, ...]
+    is_summed_out: bool = False
 
 
-def statements_of(program: Program, rows: Rows, *, is_whole: bool = False) -> dict[str, Statement]:
+def statements_of(
+    program: Program, rows: Rows, *, is_whole: bool = False, sums_out: bool = True
+) -> dict[str, Statement]:
     """The sample statements of a program called with `rows`, by name; the program is only traced.
 
-    Loops (`numpyro.contrib.control_flow`) are for models of all data as a whole.
+    Loops (`numpyro.contrib.control_flow`) are for models of all data as a whole. Discrete latents
+    are for programs that have the likelihood, too (`sums_out`).
 
     Raises:
         ModelError: evidentia cannot use a statement, or the program itself fails.
@@ -39,7 +44,7 @@ def statements_of(program: Program, rows: Rows, *, is_whole: bool = False) -> di
     statements: dict[str, Statement] = {}
 
     def run(key, rows):
-        checked = _Checked(handlers.seed(program, key), is_whole)
+        checked = _Checked(handlers.seed(program, key), is_whole, sums_out)
         for name, message in run_traced(checked, rows).items():
             if message["type"] == "sample":
                 statements[name] = _statement(message)
@@ -53,7 +58,7 @@ def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
     sites: dict[str, Site] = {}
     start = 0
     for name, statement in statements.items():
-        if not statement.observed:
+        if not statement.observed and not statement.is_summed_out:
             stop = start + math.prod(statement.unconstrained_shape)
             sites[name] = Site(statement.shape, statement.unconstrained_shape, start, stop)
             start = stop
@@ -128,6 +133,9 @@ def _check_splits_by_row(
         if first[name].observed:
             _check_observed(name, first[name], counts[0])
             _check_observed(name, second[name], counts[1])
+        elif first[name].is_summed_out:
+            _check_summed_out(name, first[name], counts[0])
+            _check_summed_out(name, second[name], counts[1])
         elif first[name].shape != second[name].shape:
             raise ModelError(
                 f"site {name!r} is latent and its shape depends on the number of observations: {first[name].shape} for "
@@ -152,14 +160,17 @@ def _statement(message: Any) -> Statement:
     if message["is_observed"]:
         is_factor = isinstance(_base(distribution), dist.Unit)
         return Statement(True, is_factor, shape, (), jnp.shape(log_prob(message)))
+    if is_summed_out(message):
+        return Statement(False, False, shape, (), jnp.shape(log_prob(message)), is_summed_out=True)
     return Statement(False, False, shape, biject_to(distribution.support).inverse_shape(shape), ())
 
 
 class _Checked(Messenger):
     """Checks every statement of a program before it is executed, and changes nothing."""
 
-    def __init__(self, program: Program, is_whole: bool):
+    def __init__(self, program: Program, is_whole: bool, sums_out: bool):
         super().__init__(program)
+        self._sums_out = sums_out
         self._refused = ("param", "mutable", *(() if is_whole else ("control_flow", "prng_key")))
 
     def process_message(self, msg: Any) -> None:
@@ -171,7 +182,7 @@ class _Checked(Messenger):
         if msg["type"] == "plate":
             _check_plate(msg)
         if msg["type"] == "sample" and msg["value"] is None:
-            _check_latent(msg)
+            _check_latent(msg, self._sums_out)
 
 
 def _check_plate(message: Any) -> None:
@@ -183,19 +194,33 @@ def _check_plate(message: Any) -> None:
         )
 
 
-def _check_latent(message: Any) -> None:
+def _check_latent(message: Any, sums_out: bool) -> None:
     name, distribution = message["name"], message["fn"]
     kind = type(_base(distribution)).__name__
     if kind in ("ImproperUniform", "Delta"):
         raise ModelError(
             f"site {name!r} has the prior {kind}, which is not a probability density: the evidence needs a proper prior."
         )
-    if distribution.is_discrete:
+    if distribution.is_discrete and sums_out:
+        support_of(name, distribution)
+    elif distribution.is_discrete:
         raise ModelError(
             f"site {name!r} is a discrete latent ({kind}); parameters must be continuous. Sum it out of the "
-            "likelihood; or, if it should be observed, put its values into data."
+            "likelihood, as Model.from_numpyro does; or, if it should be observed, put its values into data."
         )
-    bijector(message)
+    else:
+        bijector(message)
+
+
+def _check_summed_out(name: str, statement: Statement, rows: int) -> None:
+    if statement.log_prob_shape == (rows,):
+        return
+    if not statement.shape:
+        raise DependentRowsError(f"site {name!r} is discrete, with one value for all rows.")
+    raise ModelError(
+        f"site {name!r} is a discrete latent of shape {statement.shape}; only those with one value in each of {rows} rows, "
+        "or a single one for all, are summed out. Give each value a site of its own."
+    )
 
 
 def _check_observed(name: str, statement: Statement, rows: int) -> None:

@@ -54,8 +54,10 @@ def bound_to(model: Model, data: Any) -> Bound:
                 raise
             try:
                 return _bound_whole(model, data, str(error))
-            except ModelError:
-                raise error from None
+            except ModelError as other:
+                raise DependentRowsError(
+                    f"{error} All data as one observation cannot be used either: {other}"
+                ) from None
     return _bound_whole(model, data, "the model takes all data at once (pointwise=False)")
 
 
