@@ -1,4 +1,4 @@
-"""Likelihoods without gradients: evaluations and errors of AMIS beside dynesty, nautilus and UltraNest.
+"""Likelihoods without gradients: evaluations and errors of AMIS beside three nested samplers.
 
     python benchmarks/callables.py                # half an hour on 2 cores
     python benchmarks/callables.py --seeds 2 --methods AMIS dynesty
@@ -135,7 +135,7 @@ def ultranest(problem: Problem, seed: int) -> Found:
     """UltraNest's reactive sampler at its defaults."""
     from ultranest import ReactiveNestedSampler
 
-    np.random.seed(seed)  # noqa: NPY002: UltraNest has no other seed
+    np.random.seed(seed)  # noqa: NPY002  (UltraNest has no other seed)
     names = [f"x{index}" for index in range(problem.size)]
     sampler = ReactiveNestedSampler(names, problem.log_likelihood, problem.prior_transform, vectorized=True)
     results = sampler.run(show_status=False, viz_callback=False)
