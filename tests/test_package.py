@@ -99,7 +99,9 @@ def test_every_import_is_a_declared_dependency(wheel):
         metadata = email.message_from_bytes(archive.read(name))
     lines = metadata.get_all("Requires-Dist")
     required = {re.match(r"[\w-]+", line)[0] for line in lines if "extra ==" not in line}
-    optional = {re.match(r"[\w-]+", line)[0] for line in lines if re.search(r"extra == .(dask|ray)\b", line)}
+    optional = {
+        re.match(r"[\w-]+", line)[0] for line in lines if re.search(r"extra == .(dask|pymc|ray)\b", line)
+    }
     assert required <= imported <= required | optional
 
 

@@ -215,6 +215,8 @@ def _remembering(model: Model, checkpoint: str | PathLike[str] | None) -> Iterat
 
 def _data_of(model: Model, data: Any) -> Any:
     """The data given, or those that the model brings along."""
+    if data is not None and isinstance(model.log_likelihood, OutsideLikelihood):
+        raise DataError(f"data must be left out: the log-likelihood of {model.name!r} holds its own.")
     if data is None and model.data is None:
         raise DataError(f"data is missing: the model {model.name!r} brings none along.")
     return model.data if data is None else data

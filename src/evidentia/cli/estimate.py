@@ -26,6 +26,8 @@ class Method(StrEnum):
     LAPLACE = "laplace"
     PRIOR = "prior-sampling"
     HARMONIC = "harmonic-mean"
+    BRIDGE = "bridge-sampling"
+    AMIS = "amis"
 
 
 CONFIGURATIONS = {
@@ -40,6 +42,8 @@ CONFIGURATIONS = {
     Method.LAPLACE: lambda: ev.Laplace(),
     Method.PRIOR: lambda: ev.PriorSampling(),
     Method.HARMONIC: lambda: ev.HarmonicMean(),
+    Method.BRIDGE: lambda: ev.BridgeSampling(),
+    Method.AMIS: lambda: ev.AMIS(),
 }
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -108,8 +112,9 @@ def command(
     features as x and the target as y; without --target, all columns as y.
 
     METHOD is sgais for any number of rows; smc, ais, jarzynski, laplace,
-    nested-sampling, online-nested-sampling or sequential for a few thousand;
-    sgais-published, prior-sampling or harmonic-mean for comparison.
+    nested-sampling, online-nested-sampling, sequential, bridge-sampling or
+    amis for a few thousand; sgais-published, prior-sampling or harmonic-mean
+    for comparison.
     """
     from evidentia.cli.candidates import Candidate
     from evidentia.cli.columns import split_features

@@ -16,6 +16,8 @@ from evidentia.model.enumeration import AtValues
 from evidentia.model.probe import NUM_NEAR, Values, probing_positions
 from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
 
+MOST_PLACES = 8  # of a discrete site, at which the others' values must not matter
+
 
 def some_rows(batch: Observations, count: int) -> Observations:
     """`count` rows spread evenly over a batch, as NumPy arrays; small batches repeat rows."""
@@ -81,21 +83,29 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
         DependentRowsError: a row's log-probability depends on the values of a site in other rows.
         ModelError: the prior of a parameter depends on a discrete site.
     """
-    params, _ = densities.place(jnp.asarray(probing_positions(densities.size)[0]))
+    position, sizes = jnp.asarray(probing_positions(densities.size)[0]), {}
 
-    def values_at(indices):
+    @jax.jit
+    def traced(indices, rows):
+        params, _ = densities.place(position)
         at = AtValues(program, indices)
         sites = trace_of(at, rows, params)
-        return at.sizes, {name: log_prob(each) for name, each in sites.items() if each["type"] == "sample"}
+        sizes.update(at.sizes)
+        return {name: log_prob(each) for name, each in sites.items() if each["type"] == "sample"}
 
-    sizes, first = values_at({})
-    _, last = values_at({name: size - 1 for name, size in sizes.items()})
+    def values_at(indices):
+        return traced(indices, rows)
+
+    jax.eval_shape(values_at, {})
+    if not sizes:
+        return
+    first, last = values_at({}), values_at({name: size - 1 for name, size in sizes.items()})
     if odd := [name for name in densities.sites if not np.allclose(first[name], last[name], equal_nan=True)]:
         raise ModelError(
             f"the prior of {odd[0]!r} depends on a discrete latent ({', '.join(sizes)}): only log-likelihoods may, if it is to "
             "be summed out. Write both into the likelihood."
         )
-    for place in range(max((np.size(first[name]) for name in sizes), default=0)):
+    for place in range(min(MOST_PLACES, max(np.size(first[name]) for name in sizes))):
         # Others differ from the row's own value, and must not matter.
         own = {name: place % size for name, size in sizes.items()}
         mixed = {
@@ -103,8 +113,7 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
             for name, index in own.items()
             if np.ndim(first[name])
         }
-        _, alike = values_at(own)
-        _, values = values_at(own | mixed)
+        alike, values = values_at(own), values_at(own | mixed)
         for name in set(values) - set(densities.sites):
             is_row = np.ndim(values[name]) == 1 and np.size(values[name]) > place
             if is_row and not np.allclose(values[name][place], alike[name][place], equal_nan=True):

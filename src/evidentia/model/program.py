@@ -60,11 +60,10 @@ def run_traced(program: Program, data: Mapping[str, Any]) -> Mapping[str, Any]:
     """NumPyro's trace of a program.
 
     All threads share NumPyro's stack of handlers: two programs at once would be in each other's
-    traces. Compiled programs do not come here. Discrete latent sites are at their first values,
-    unless the program has others.
+    traces. Compiled programs do not come here.
     """
     with _running:
-        return handlers.trace(AtValues(program)).get_trace(**data)
+        return handlers.trace(program).get_trace(**data)
 
 
 def trace_at(
@@ -177,7 +176,7 @@ class Densities(NamedTuple):
         If other `rows` change the result, the prior depends on the data.
         """
         free = {name: site.take(position) for name, site in self.sites.items()}
-        trace, log_dets = trace_at(self.prior, free, self.rows if rows is None else rows)
+        trace, log_dets = trace_at(AtValues(self.prior), free, self.rows if rows is None else rows)
         params = {name: trace[name]["value"] for name in self.sites}
         return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in self.sites}
 
@@ -281,8 +280,11 @@ def without_data(program: Program, no_data: Array) -> Any:
 
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
-    """NumPyro's trace of a program with sites at constrained values."""
-    return run_traced(handlers.substitute(program, data=params), rows)
+    """NumPyro's trace of a program with sites at constrained values.
+
+    Discrete latent sites are at their first values, unless the program has others.
+    """
+    return run_traced(AtValues(handlers.substitute(program, data=params)), rows)
 
 
 def _flat(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:

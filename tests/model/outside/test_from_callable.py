@@ -14,7 +14,13 @@ import pytest
 from scipy.stats import norm
 
 import evidentia as ev
-from evidentia.errors import CheckpointError, ConfigurationError, EstimationError, ModelError
+from evidentia.errors import (
+    CheckpointError,
+    ConfigurationError,
+    DataError,
+    EstimationError,
+    ModelError,
+)
 from tests.outside_peaks import (
     EXACT,
     Unsendable,
@@ -80,6 +86,19 @@ def test_methods_with_gradients_are_refused():
         ModelError, match=r"of 'peak' is not written in JAX and has no gradient: use method=AMIS\(\)"
     ):
         ev.estimate(peak(), method=ev.SGAIS())
+
+
+def test_data_are_left_out():
+    with pytest.raises(DataError, match="data must be left out: the log-likelihood of 'peak' holds its own"):
+        ev.estimate(peak(), {"y": np.zeros(3)})
+
+
+def test_a_result_is_saved_and_loaded(tmp_path):
+    found = ev.estimate(peak())
+    found.save(tmp_path)
+    loaded = ev.load(tmp_path)
+    assert (loaded.log_evidence, loaded.method) == (found.log_evidence, ev.AMIS())
+    assert loaded.verdict == found.verdict
 
 
 def test_a_circle_has_no_edge():
