@@ -9,13 +9,13 @@ import pytest
 from scipy.stats import chi2
 
 from evidentia.errors import ConfigurationError
-from evidentia.kernels import ConstrainedWalk, Points, ReflectingSGHMC, Region, Rejection
+from evidentia.kernels import ConstrainedSlice, ConstrainedWalk, Points, ReflectingSGHMC, Region, Rejection
 
 pytestmark = pytest.mark.reference
 
 NUM_POINTS = 20_000
 FOUR_ERRORS = 4 / np.sqrt(NUM_POINTS)
-KERNELS = [ReflectingSGHMC(), ConstrainedWalk(), Rejection()]
+KERNELS = [ReflectingSGHMC(), ConstrainedWalk(), ConstrainedSlice(), Rejection()]
 
 
 def ball(radius):

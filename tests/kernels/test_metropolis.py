@@ -1,4 +1,4 @@
-"""MALA and the random walk: exact on Gaussian and skewed targets; invalid fields are refused."""
+"""Moves that need the log density: exact on Gaussian and skewed targets; bad fields refused."""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from evidentia.errors import ConfigurationError
-from evidentia.kernels import MALA, RandomWalk
+from evidentia.kernels import MALA, ConstrainedSlice, DifferentialEvolution, RandomWalk, Slice
 from tests.kernels import targets
 from tests.kernels.test_hmc import gumbel
 
 pytestmark = pytest.mark.reference
 
 
-@pytest.mark.parametrize("kernel", [MALA(num_steps=60), RandomWalk(num_steps=100)])
+@pytest.mark.parametrize("kernel", [MALA(num_steps=60), RandomWalk(num_steps=100), Slice(num_steps=20)])
 def test_reaches_a_gaussian_from_elsewhere(kernel):
     start = jnp.full((targets.NUM_PARTICLES, 1), 3.0)
     moved = targets.moved_under(
@@ -23,7 +23,15 @@ def test_reaches_a_gaussian_from_elsewhere(kernel):
     assert np.var(moved) == pytest.approx(1, rel=targets.SAMPLING_ERROR)
 
 
-@pytest.mark.parametrize("kernel", [MALA(num_steps=100), RandomWalk(num_steps=150)])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        MALA(num_steps=100),
+        RandomWalk(num_steps=150),
+        Slice(num_steps=30),
+        DifferentialEvolution(num_steps=150),
+    ],
+)
 def test_keeps_a_skewed_target_without_bias(kernel):
     class OfDensity:
         def move(self, key, positions, density, scale):
@@ -32,7 +40,7 @@ def test_keeps_a_skewed_target_without_bias(kernel):
     targets.assert_keeps_a_skewed_target(OfDensity(), 0.0, 0.0)
 
 
-@pytest.mark.parametrize("kernel", [MALA(), RandomWalk()])
+@pytest.mark.parametrize("kernel", [MALA(), RandomWalk(), Slice(), DifferentialEvolution()])
 def test_steps_are_measured_in_the_scale(kernel):
     """With its scale, a kernel treats a narrow correlated Gaussian as a unit Gaussian."""
     covariance = np.array([[1.0, 0.027], [0.027, 0.0009]])
@@ -54,7 +62,7 @@ def test_steps_are_measured_in_the_scale(kernel):
     assert np.mean(np.abs(white - wide).max(1) < 0.01) > 0.98
 
 
-@pytest.mark.parametrize("kernel", [MALA, RandomWalk])
+@pytest.mark.parametrize("kernel", [MALA, RandomWalk, DifferentialEvolution])
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -63,5 +71,18 @@ def test_steps_are_measured_in_the_scale(kernel):
     ],
 )
 def test_impossible_fields_are_refused(kernel, fields, message):
+    with pytest.raises(ConfigurationError, match=message):
+        kernel(**fields)
+
+
+@pytest.mark.parametrize("kernel", [Slice, ConstrainedSlice])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"width": 0.0}, r"width must be positive; got 0\.0\."),
+        ({"num_steps": 0}, "num_steps must be an integer"),
+    ],
+)
+def test_impossible_slices_are_refused(kernel, fields, message):
     with pytest.raises(ConfigurationError, match=message):
         kernel(**fields)

@@ -16,10 +16,31 @@ ONLINE = ev.Online(MODEL)
 PAIR = {"a": ONLINE, "b": ev.Online(MODEL)}
 EVIDENCE = {"log_evidence": -1.0, "standard_error": 0.1, "num_observations": 10, "seconds": 1.0}
 
-METHODS = "AIS", "SGAIS", "SMC", "BridgeSampling", "HarmonicMean", "Jarzynski", "Laplace", "NestedSampling"
+METHODS = (
+    "AIS",
+    "AMIS",
+    "SGAIS",
+    "SMC",
+    "BridgeSampling",
+    "HarmonicMean",
+    "Jarzynski",
+    "Laplace",
+    "NestedSampling",
+)
 MORE_METHODS = "OnlineNestedSampling", "PriorSampling", "Sequential", "EDetector"
-KERNELS = "BAOAB", "HMC", "MALA", "RandomWalk", "SGHMC", "SGLD", "SGNHT", "ULA"
-CONSTRAINED = "ConstrainedWalk", "ReflectingSGHMC", "Rejection"
+KERNELS = (
+    "BAOAB",
+    "DifferentialEvolution",
+    "HMC",
+    "MALA",
+    "RandomWalk",
+    "Slice",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
+    "ULA",
+)
+CONSTRAINED = "ConstrainedSlice", "ConstrainedWalk", "ReflectingSGHMC", "Rejection"
 GRADIENTS = "ControlVariate", "MiniBatch", "FullBatch"
 LATENT = "IPLA", "JALAEM", "MomentumPGD", "PGD", "SFLA", "SOUL"
 
@@ -35,6 +56,10 @@ CALLED = {
     "ModelAverage": (ev.ModelAverage, {"onlines": PAIR}),
     "Model": (ev.Model, {"prior": {"a": dist.Normal()}, "log_likelihood": lambda params, batch: batch}),
     "from_numpyro": (ev.Model.from_numpyro, {"function": lambda y: None}),
+    "from_callable": (
+        ev.Model.from_callable,
+        {"log_likelihood": len, "prior_transform": len, "num_parameters": 2},
+    ),
     "linear_schedule": (ev.linear_schedule, {"num_steps": 3}),
     "sigmoid_schedule": (ev.sigmoid_schedule, {"num_steps": 3}),
     "linear_regression": (ev.models.linear_regression, {"num_features": 1}),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
+from scipy.special import expit
 
 from evidentia.errors import ConfigurationError, check_count, check_positive, check_target_ess
 from evidentia.evidence.method import Snapshot
@@ -56,7 +57,7 @@ def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " tem
     Source: Grosse, Ghahramani, Adams (2015), arXiv:1511.02543, section 5.
     """
     check_positive("delta", delta)
-    values = 1 / (1 + np.exp(-delta * (2 * linear_schedule(num_steps) - 1)))
+    values = expit(delta * (2 * linear_schedule(num_steps) - 1))
     schedule = (values - values[0]) / (values[-1] - values[0])
     schedule[-1] = 1.0
     return schedule

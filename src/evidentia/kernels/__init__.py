@@ -6,6 +6,7 @@ sampling, whose moves stay in a `Region` of high likelihood.
 
 from evidentia.kernels.baoab import BAOAB
 from evidentia.kernels.constrained_walk import ConstrainedWalk
+from evidentia.kernels.differential_evolution import DifferentialEvolution
 from evidentia.kernels.hmc import HMC
 from evidentia.kernels.kernel import Density, GradientKernel, Kernel, Moved
 from evidentia.kernels.langevin import ULA
@@ -19,6 +20,7 @@ from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
 from evidentia.kernels.sgld import SGLD
 from evidentia.kernels.sgnht import SGNHT
+from evidentia.kernels.slices import ConstrainedSlice, Slice
 from evidentia.kernels.unscaled import Unscaled
 
 __all__ = [
@@ -30,8 +32,10 @@ __all__ = [
     "SGNHT",
     "ULA",
     "ConstrainedKernel",
+    "ConstrainedSlice",
     "ConstrainedWalk",
     "Density",
+    "DifferentialEvolution",
     "GradientKernel",
     "Kernel",
     "Moved",
@@ -41,6 +45,7 @@ __all__ = [
     "Region",
     "Rejection",
     "Scale",
+    "Slice",
     "Unscaled",
     "posterior_scale",
     "whitened",

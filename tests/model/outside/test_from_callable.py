@@ -71,7 +71,10 @@ def test_numpyro_priors(vectorized):
     "method",
     [
         ev.SMC(num_particles=128, kernel=ev.kernels.RandomWalk(num_steps=5)),
+        ev.SMC(num_particles=64, kernel=ev.kernels.Slice(num_steps=3)),
+        ev.SMC(num_particles=128, kernel=ev.kernels.DifferentialEvolution(num_steps=5)),
         ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedWalk(num_steps=20)),
+        ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedSlice(num_steps=4)),
         ev.PriorSampling(num_particles=4000),
     ],
 )
@@ -166,7 +169,7 @@ def test_exceptions_and_nan_come_with_their_point(processes):
         ({"prior": {"x": dist.Normal(0, 1)}}, "got both"),
         ({"num_parameters": None}, "num_parameters or names is needed"),
         ({"names": ("a",)}, "got 1 names and 2"),
-        ({"names": ("a", "a")}, "names must be different texts"),
+        ({"names": ("a", "a")}, "names must be a tuple of different texts"),
         ({"periodic": ("phase",)}, r"periodic must hold names of parameters \(x0, x1\)"),
     ],
 )

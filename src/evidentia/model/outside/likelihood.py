@@ -117,7 +117,7 @@ def outside_likelihood(
     """The prior, the log-likelihood, and what results show, of `Model.from_callable`."""
     _check_functions(log_likelihood, prior_transform, prior)
     if prior is not None:
-        if num_parameters is not None or names is not None or periodic:
+        if num_parameters is not None or names is not None or periodic != ():
             raise ModelError(
                 "num_parameters, names and periodic belong to a prior_transform; a prior has names of its own."
             )
@@ -159,12 +159,9 @@ def _names(names: Sequence[str] | None, num_parameters: int | None) -> tuple[str
             )
         check_count("num_parameters", num_parameters, 1)
         return tuple(f"x{index}" for index in range(num_parameters))
-    if (
-        isinstance(names, str)
-        or not all(isinstance(name, str) for name in names)
-        or len(set(names)) < len(names)
-    ):
-        raise ModelError(f"names must be different texts, one for each parameter; got {names!r}.")
+    are_texts = isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)
+    if not are_texts or len(set(names)) < len(names):
+        raise ModelError(f"names must be a tuple of different texts, one for each parameter; got {names!r}.")
     if not names or num_parameters not in (None, len(names)):
         raise ModelError(
             f"names must be as many as num_parameters; got {len(names)} names and {num_parameters}."
@@ -173,8 +170,11 @@ def _names(names: Sequence[str] | None, num_parameters: int | None) -> tuple[str
 
 
 def _indices(periodic: Sequence[str | int], names: tuple[str, ...]) -> tuple[int, ...]:
-    unknown = [one for one in periodic if one not in names and one not in range(len(names))]
-    if isinstance(periodic, str) or unknown:
+    def is_known(one: Any) -> bool:
+        is_index = isinstance(one, int) and not isinstance(one, bool) and 0 <= one < len(names)
+        return is_index or (isinstance(one, str) and one in names)
+
+    if not isinstance(periodic, tuple | list) or not all(map(is_known, periodic)):
         raise ModelError(
             f"periodic must hold names of parameters ({', '.join(names)}) or their indices; got {periodic!r}."
         )
@@ -182,8 +182,8 @@ def _indices(periodic: Sequence[str | int], names: tuple[str, ...]) -> tuple[int
 
 
 def _layout(prior: Mapping[str, dist.Distribution]) -> Layout:
-    odd = [name for name, each in prior.items() if not isinstance(each, dist.Distribution)]
-    if odd or not prior:
+    is_mapping = isinstance(prior, Mapping) and bool(prior)
+    if not is_mapping or not all(isinstance(each, dist.Distribution) for each in prior.values()):
         raise ModelError(
             f"prior must map names to NumPyro distributions for a model from a callable; got {prior!r}."
         )
