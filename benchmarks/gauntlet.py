@@ -2,6 +2,7 @@
 
     python benchmarks/gauntlet.py                       # all problems, 20 seeds: an hour
     python benchmarks/gauntlet.py --problems "ridge, 100 rows" --seeds 3 --out somewhere.json
+    python benchmarks/gauntlet.py --problems "shells, 2" --into benchmarks/results/gauntlet.json
     python benchmarks/gauntlet.py --truths              # truths that need long runs: hours
 
 A *silent failure* is an error above 4 standard errors and above 0.1 nats without a
@@ -43,7 +44,7 @@ def measure(name: str, seeds: int) -> dict:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ev.DiagnosticWarning)
             try:
-                found = ev.estimate(problem.model, problem.data, seed=seed)
+                found = ev.estimate(problem.model, problem.data or None, seed=seed)
             except ev.EvidentiaError as error:
                 runs.append({"seed": seed, "failed": f"{type(error).__name__}: {error}"})
                 continue
@@ -119,6 +120,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--limit", type=float, default=1800, help="seconds for each problem")
     parser.add_argument("--out", type=Path, default=FOLDER / "results" / "gauntlet.json")
+    parser.add_argument(
+        "--into", type=Path, help="replace these problems in earlier results, and write the page"
+    )
     parser.add_argument("--truths", action="store_true", help="measure the truths that need long runs")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -135,14 +139,21 @@ def main() -> None:
     for name in names:
         records.append(_in_own_process(name, options, arguments.limit))
         print(summary_of(records[-1]), flush=True)
-        if not arguments.truths:
+        if not arguments.truths and not arguments.into:
             arguments.out.write_text(json.dumps(results, indent=1) + "\n")
     if arguments.truths:
         known = json.loads(TRUTHS.read_text()) if TRUTHS.exists() else {}
         known |= {record["name"]: record["runs"] for record in records if record["runs"]}
         TRUTHS.write_text(json.dumps(known, indent=1) + "\n")
         return
-    if not arguments.problems:
+    if arguments.into:
+        known = json.loads(arguments.into.read_text())
+        others = [each for each in known["records"] if each["name"] not in names]
+        results = known | {
+            "records": sorted([*others, *records], key=lambda each: list(PROBLEMS).index(each["name"]))
+        }
+        arguments.into.write_text(json.dumps(results, indent=1) + "\n")
+    if arguments.into or not arguments.problems:
         page = markdown_page(results, {name: family for family, names in FAMILIES.items() for name in names})
         (FOLDER.parent / "docs" / "gauntlet.md").write_text(page)
 

@@ -1,6 +1,6 @@
 """The problems of the gauntlet, by family."""
 
-from . import conjugate, edges, impossible, modes, nonlinear, regressions, ridges
+from . import conjugate, edges, impossible, modes, nonlinear, regressions, ridges, samplers
 from .problem import Problem
 
 FAMILIES = {
@@ -11,6 +11,7 @@ FAMILIES = {
     "ridges, rings, funnels": ridges.PROBLEMS,
     "several modes": {**modes.EXACT, **modes.LONG},
     "nonlinear curves": nonlinear.PROBLEMS,
+    "tests of nested samplers": samplers.PROBLEMS,
     "jumps and edges": edges.PROBLEMS,
     "order of rows": {**conjugate.ORDERS, **regressions.ORDERS},
     "scale of features": conjugate.SCALES,
