@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +134,29 @@ def test_workers_give_the_same(processes):
     assert found.log_evidence == ev.estimate(peak()).log_evidence
     with ThreadPoolExecutor(2) as threads:
         assert ev.estimate(peak(executor=threads)).log_evidence == found.log_evidence
+
+
+class OneWorker(Executor):
+    """Calls at once, and counts those that carry the function."""
+
+    _max_workers = 1
+
+    def __init__(self):
+        self.carrying = []
+
+    def submit(self, function, *arguments):
+        self.carrying.append(arguments[1] is not None)
+        future = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
+def test_the_function_with_its_data_is_sent_once():
+    worker = OneWorker()
+    found = ev.estimate(peak(executor=worker))
+    assert found.log_evidence == ev.estimate(peak()).log_evidence
+    assert len(worker.carrying) > 100
+    assert sum(worker.carrying) == 1
 
 
 def test_what_workers_cannot_be_given_is_named(processes):

@@ -1,9 +1,12 @@
 """A function at the workers of an executor, which get it once and keep it."""
 
+import itertools
+import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from importlib import import_module
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -13,6 +16,7 @@ from evidentia.errors import ConfigurationError, EstimationError, EvidentiaError
 from evidentia.model.outside.function import Function, Points
 
 MOST_TASKS = 64  # in which points are sent
+PATIENCE = 10  # rounds of sending the function before it goes with every part
 _known: dict[str, Function] = {}  # at a worker, by token
 
 
@@ -44,16 +48,29 @@ class Workers:
         self._pickled = b"" if self._is_here else _pickled(function)
 
     def values(self, points: Points) -> Float[np.ndarray, " points"]:
-        """The values of the function at points. Raises as `Function.values`."""
-        parts = np.array_split(points, min(MOST_TASKS, len(points)))
-        first = self._gathered([self._submit(None, part) for part in parts])
-        missing = [index for index, values in enumerate(first) if values is None]
-        again = self._gathered([self._submit(self._pickled, parts[index]) for index in missing])
-        for index, values in zip(missing, again, strict=True):
-            first[index] = values
-        return np.concatenate([values for values in first if values is not None])
+        """The values of the function at points. Raises as `Function.values`.
 
-    def _submit(self, pickled: bytes | None, part: Points) -> Future:
+        What workers that lack the function leave open is sent again, with the function for as many
+        parts as there may be workers: it may be large, and one part is enough for each.
+        """
+        parts = dict(enumerate(np.array_split(points, min(MOST_TASKS, len(points)))))
+        found: dict[int, Float[np.ndarray, " points"]] = {}
+        for to_send in itertools.chain((0, *[self._most_workers] * PATIENCE), itertools.repeat(MOST_TASKS)):
+            waiting = [index for index in parts if index not in found]
+            if not waiting:
+                break
+            carried = [self._pickled if place < to_send else None for place in range(len(waiting))]
+            new = self._gathered(
+                [self._submit(*each) for each in zip(carried, map(parts.get, waiting), strict=True)]
+            )
+            found |= {index: each for index, each in zip(waiting, new, strict=True) if each is not None}
+        return np.concatenate([found[index] for index in parts])
+
+    @property
+    def _most_workers(self) -> int:
+        return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+
+    def _submit(self, pickled: bytes | None, part: Any) -> Future:
         return self._executor.submit(evaluate_here, self._token, pickled, part)
 
     def _gathered(self, futures: list[Future]) -> list[Float[np.ndarray, " points"] | None]:
