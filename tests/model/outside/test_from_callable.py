@@ -71,9 +71,17 @@ def test_numpyro_priors(vectorized):
     "method",
     [
         ev.SMC(num_particles=128, kernel=ev.kernels.RandomWalk(num_steps=5)),
-        ev.SMC(num_particles=64, kernel=ev.kernels.Slice(num_steps=3)),
-        ev.SMC(num_particles=128, kernel=ev.kernels.DifferentialEvolution(num_steps=5)),
-        ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedWalk(num_steps=20)),
+        pytest.param(
+            ev.SMC(num_particles=64, kernel=ev.kernels.Slice(num_steps=3)), marks=pytest.mark.reference
+        ),
+        pytest.param(
+            ev.SMC(num_particles=128, kernel=ev.kernels.DifferentialEvolution(num_steps=5)),
+            marks=pytest.mark.reference,
+        ),
+        pytest.param(
+            ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedWalk(num_steps=20)),
+            marks=pytest.mark.reference,
+        ),
         ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedSlice(num_steps=4)),
         ev.PriorSampling(num_particles=4000),
     ],

@@ -59,6 +59,7 @@ def test_prior_and_likelihood_are_those_of_numpyro(kind):
     np.testing.assert_allclose(heights(mine, params), heights(same, params), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("kind", PAIRS)
 def test_transforms_undo_and_have_their_jacobian(kind):
     """unplace(place(u)) is u; the prior of u is that of θ times |det ∂θ/∂u|, in float64."""
@@ -93,6 +94,7 @@ ALONE = {
 }
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("kind", ALONE)
 def test_single_variables_have_the_integral_one(kind):
     """And the mean of their draws is that of the density, to four standard errors."""
