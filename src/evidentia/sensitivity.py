@@ -119,7 +119,7 @@ def prior_sensitivity(
     if widths is None:
         raise ConfigurationError(
             "evidence must be the result of estimate in this session, which knows its model; got one without, such as a "
-            "loaded one. Estimate the model again."
+            "loaded one (estimate the model again), or one with a prior_transform, whose width is not known."
         )
     wanted = _checked(factors)
     if isinstance(parameters, str):

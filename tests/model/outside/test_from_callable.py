@@ -99,6 +99,11 @@ def test_methods_with_gradients_are_refused():
         ev.estimate(peak(), method=ev.SGAIS())
 
 
+def test_the_width_of_a_transform_is_not_known():
+    with pytest.raises(ConfigurationError, match="or one with a prior_transform, whose width is not known"):
+        ev.prior_sensitivity(ev.estimate(peak()))
+
+
 def test_data_are_left_out():
     with pytest.raises(DataError, match="data must be left out: the log-likelihood of 'peak' holds its own"):
         ev.estimate(peak(), {"y": np.zeros(3)})
