@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pytest
 
 import evidentia as ev
@@ -89,4 +88,4 @@ def test_the_harmonic_mean_fails_and_too_few_prior_draws_fail():
             for method in (ev.HarmonicMean(num_particles=64), ev.PriorSampling(num_particles=256))
         ]
     assert words == ["failed", "failed"]
-    assert np.isfinite(ev.estimate(model, data).log_evidence)
+    assert ev.estimate(model, data).verdict.word == "trusted"

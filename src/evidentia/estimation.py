@@ -40,6 +40,7 @@ from evidentia.model.width import Change, with_width
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
 from evidentia.runs import check_elsewhere, drive, runs_over
+from evidentia.storage import is_remote, place
 
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
@@ -81,6 +82,7 @@ def estimate(
         method: the configuration of a method. "auto" is `SGAIS()`, the only one for a source,
             which tempers the likelihood where rows are few or depend on each other; or `AMIS()`
             for a likelihood outside JAX, which has no gradient. `diagnostics["chosen"]` says why.
+            None is the same.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
             with as many more particles as needed, up to `MAX_PARTICLES`; if that is not enough, an
@@ -130,7 +132,7 @@ def estimate(
         options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
         given = None if method == "auto" else method
         return model.answer(data, given, int(seed), partial(estimate, method=method, seed=seed, **options))
-    chosen, reason = chosen_method(model, method)
+    chosen, reason = _chosen_method(model, method)
     _check(model, chosen, seed, target_standard_error)
     data = _data_of(model, data)
     started = time.perf_counter()
@@ -184,7 +186,7 @@ def estimate(
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
 
 
-def chosen_method(model: Any, method: Any) -> tuple[Any, str]:
+def _chosen_method(model: Any, method: Any) -> tuple[Any, str]:
     """The method for a model, and why it was chosen; "" if it was given."""
     if method is not None and method != "auto":
         return method, ""
@@ -205,12 +207,23 @@ def _remembering(model: Model, checkpoint: str | PathLike[str] | None) -> Iterat
         yield
         return
     evaluations = model.log_likelihood.evaluations
-    with evaluations.run(None if checkpoint is None else Path(checkpoint)):
+    with evaluations.run(_folder(checkpoint)):
         try:
             yield
         finally:
             if evaluations.failure is not None:
                 raise evaluations.failure from None
+
+
+def _folder(checkpoint: str | PathLike[str] | None) -> Path | None:
+    """The folder of a checkpoint, on this machine."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | PathLike) or is_remote(path := place(checkpoint)):
+        raise ConfigurationError(
+            f"checkpoint must be the path of a folder on this machine; got {checkpoint!r}."
+        )
+    return path
 
 
 def _data_of(model: Model, data: Any) -> Any:

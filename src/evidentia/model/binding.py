@@ -8,11 +8,11 @@ import jax
 import numpyro.distributions as dist
 
 from evidentia.errors import attempt
-from evidentia.model import checks, program, statements
+from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import probe, probing_positions
-from evidentia.model.program import Densities, Observations
+from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
 _SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
@@ -64,11 +64,11 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
     """The functions to trace, after the checks of the program for two numbers of rows."""
     log_likelihood = model.log_likelihood
     if not callable(model.prior):
-        prior, rows = program.program_of(model.prior), {}
+        prior, rows = program_of(model.prior), {}
         found = statements.statements_of(prior, rows, sums_out=False)
     elif is_whole:
         statements.check_arguments(model.prior, few)
-        log_likelihood, prior, rows = program.joint(model.prior), program.of_one_row(model.prior), few
+        log_likelihood, prior, rows = likelihoods.joint(model.prior), likelihoods.of_one_row(model.prior), few
         found = statements.statements_of(prior, rows, is_whole=True)
         statements.check_observes(found, few)
     else:
@@ -76,5 +76,5 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         prior, rows = model.prior, few
         found = statements.statements_by_row(prior, few, more)
     if is_whole:
-        log_likelihood = program.of_each_row(log_likelihood)
+        log_likelihood = likelihoods.of_each_row(log_likelihood)
     return Densities(prior, statements.latent_sites(found), log_likelihood, rows)

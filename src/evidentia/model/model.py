@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import ModelError
-from evidentia.model import program, statements
+from evidentia.model import likelihoods, statements
 from evidentia.model.binding import bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
 from evidentia.model.outside import outside_likelihood
@@ -124,9 +124,11 @@ class Model:
             raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         default = getattr(function, "__name__", type(function).__name__)
         data = None
-        if program.holds_its_data(function):
-            function, pointwise, data = partial(program.without_data, function), False, {"no_data": 0}
-        log_likelihood = program.pointwise(function) if pointwise is not False else program.joint(function)
+        if likelihoods.holds_its_data(function):
+            function, pointwise, data = partial(likelihoods.without_data, function), False, {"no_data": 0}
+        log_likelihood = (
+            likelihoods.pointwise(function) if pointwise is not False else likelihoods.joint(function)
+        )
         return cls(
             function,
             log_likelihood,

@@ -131,6 +131,8 @@ def test_a_circle_has_no_edge():
     inside, across = ev.estimate(at(0.5)), ev.estimate(at(0.0))
     joint = np.hypot(inside.standard_error, across.standard_error)
     assert abs(inside.log_evidence - across.log_evidence) < 4 * joint
+    middle = at(0.0).log_likelihood.arguments({"standard normal": np.zeros((1, 1))})  # rotated to the peak
+    assert min(middle[0, 0], 1 - middle[0, 0]) < 0.05
     phases = across.posterior["phase"]
     assert ((phases >= 0) & (phases <= 1)).all()
     assert 0.3 < np.mean(phases < 0.5) < 0.7
@@ -224,6 +226,32 @@ def test_a_completed_run_goes_on_with_more_particles(tmp_path):
     assert more.diagnostics["num_evaluations"] < 4 * 4096
     alone = ev.estimate(peak(), method=ev.AMIS(num_particles=4096))
     assert more.log_evidence == alone.log_evidence
+
+
+def test_a_transform_of_another_shape_is_refused():
+    with pytest.raises(
+        ModelError, match=r"prior_transform must return an array of shape \(2,\), .* got shape \(3,\)"
+    ):
+        ev.estimate(peak(prior_transform=lambda u: np.zeros(3)))
+
+
+@pytest.mark.parametrize("folder", [3, "s3://bucket/run"])
+def test_a_checkpoint_is_a_folder_on_this_machine(folder):
+    with pytest.raises(
+        ConfigurationError, match="checkpoint must be the path of a folder on this machine; got"
+    ):
+        ev.estimate(peak(), checkpoint=folder)
+
+
+def test_a_damaged_folder_is_refused_and_left_unlocked(tmp_path):
+    ev.estimate(peak(), checkpoint=tmp_path)
+    about = tmp_path / "evaluations.json"
+    whole = about.read_text()
+    about.write_text(whole[:10])
+    with pytest.raises(CheckpointError, match="evaluations.json is missing or damaged. Name another folder"):
+        ev.estimate(peak(), checkpoint=tmp_path)
+    about.write_text(whole)
+    assert ev.estimate(peak(), checkpoint=tmp_path).diagnostics["num_evaluations"] == 0
 
 
 def test_a_folder_of_another_model_is_refused(tmp_path):

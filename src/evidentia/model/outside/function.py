@@ -43,20 +43,14 @@ class Function:
             ModelError: it does not return one number for each point.
         """
         if self.vectorized:
-            return self._checked(points, self._call(points, self.arguments(points)), len(points))
-        found = [
-            self._checked(point[None], self._call(point[None], self.arguments(point)), None)
-            for point in points
-        ]
+            return self._checked(points, self._call(self.arguments(points)), len(points))
+        found = [self._checked(point[None], self._call(self.arguments(point)), None) for point in points]
         return np.concatenate(found)
 
     def arguments(self, points: Float[np.ndarray, "*points coordinates"]) -> Any:
         """The parameters at points, on whose leading axes are those of `points`."""
         if self.prior_transform is not None:
-            try:
-                return self.prior_transform(points.copy())
-            except Exception as error:
-                raise _failure("prior_transform", points, error) from error
+            return self._transformed(points)
         found, start = {}, 0
         for name, shape in self.layout:
             stop = start + math.prod(shape)
@@ -64,7 +58,20 @@ class Function:
             start = stop
         return found
 
-    def _call(self, points: Points, arguments: Any) -> Any:
+    def _transformed(self, points: Float[np.ndarray, "*points coordinates"]) -> Any:
+        assert self.prior_transform is not None
+        try:
+            found = self.prior_transform(points.copy())
+        except Exception as error:
+            raise _failure("prior_transform", points, error) from error
+        if np.shape(found) != points.shape:
+            raise ModelError(
+                f"prior_transform must return an array of shape {points.shape}, one number for each parameter; got shape "
+                f"{np.shape(found)}."
+            )
+        return found
+
+    def _call(self, arguments: Any) -> Any:
         try:
             return self.log_likelihood(arguments)
         except Exception as error:

@@ -30,9 +30,9 @@ class Record:
 
     def __init__(self, folder: Path, names: tuple[str, ...]):
         self._path, self._size = folder / VALUES, len(names)
+        self._lock = FileLock(folder / "evaluations.lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(folder / "evaluations.lock")
             self._lock.acquire(timeout=0)
             self._check_names(folder / ABOUT, list(names))
             self._file = self._path.open("ab")
@@ -41,7 +41,11 @@ class Record:
         except Timeout as error:
             raise CheckpointError(f"checkpoint {folder} is in use by another run.") from error
         except OSError as error:
+            self._lock.release()
             raise self._failed(error) from error
+        except CheckpointError:
+            self._lock.release()
+            raise
 
     def read(self) -> tuple[Points, Float[np.ndarray, " points"]]:
         """All points recorded so far, and their values."""
@@ -62,9 +66,17 @@ class Record:
         self._lock.release()
 
     def _check_names(self, path: Path, names: list[str]) -> None:
-        if not path.exists():
-            path.write_text(json.dumps({"coordinates": names}))
-        elif (known := json.loads(path.read_text())["coordinates"]) != names:
+        if not path.exists() and not self._path.exists():
+            new = path.with_suffix(".new")
+            new.write_text(json.dumps({"coordinates": names}))
+            new.replace(path)
+        try:
+            known = json.loads(path.read_text())["coordinates"]
+        except (FileNotFoundError, ValueError, LookupError, TypeError) as error:
+            raise CheckpointError(
+                f"checkpoint {path.parent}: {path.name} is missing or damaged. Name another folder."
+            ) from error
+        if known != names:
             raise CheckpointError(
                 f"checkpoint {path.parent} holds evaluations of a model with the parameters {', '.join(known)}; this one has "
                 f"{', '.join(names)}. Name another folder."

@@ -42,10 +42,8 @@ class Workers:
                 f"executor must have the method submit of concurrent.futures.Executor; got {executor!r}."
             )
         self._executor, self._token = executor, uuid4().hex
-        self._is_here = isinstance(executor, ThreadPoolExecutor)
-        if self._is_here:
-            _known[self._token] = function
-        self._pickled = b"" if self._is_here else _pickled(function)
+        self._here = function if isinstance(executor, ThreadPoolExecutor) else None
+        self._pickled = b"" if self._here else _pickled(function)
 
     def values(self, points: Points) -> Float[np.ndarray, " points"]:
         """The values of the function at points. Raises as `Function.values`.
@@ -71,6 +69,8 @@ class Workers:
         return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
 
     def _submit(self, pickled: bytes | None, part: Any) -> Future:
+        if self._here is not None:
+            return self._executor.submit(self._here.values, part)
         return self._executor.submit(evaluate_here, self._token, pickled, part)
 
     def _gathered(self, futures: list[Future]) -> list[Float[np.ndarray, " points"] | None]:
