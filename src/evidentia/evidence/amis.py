@@ -29,9 +29,10 @@ KEPT_ESS = 0.5  # of the last draws, as a fraction, when the temperature rises
 RELAXED, PATIENCE = 0.7, 3  # factor of this fraction after rounds in which it could not rise
 EVEN = 0.4  # effective draws as a fraction, from which on proposals need not improve
 GAIN = 1.1  # by which they must improve otherwise
+LEAST_ROUNDS = 4  # at λ = 1: the first fits miss thin tails
 MOST_COMPONENTS = 16
-EARLIER, WIDE = 0.2, 0.02  # shares of the proposal before, and of one as wide as the prior
-LEAST_SHARE = 0.01  # of a component that is kept from the proposal before
+EARLIER, WIDE = 0.3, 0.02  # shares of the proposal before, and of one as wide as the prior
+LEAST_SHARE = 0.002  # of a component that is kept from the proposal before
 MOST_ROUNDS = 100
 MOST_BATCHES = 32  # of the last draws
 REMEDY = "Use more particles, or compare with NestedSampling(kernel=kernels.ConstrainedWalk())."
@@ -49,9 +50,10 @@ class AMIS:
 
         wᵢ = p(θᵢ) p(D | θᵢ)^λ / Σ_k n_k q_k(θᵢ),
 
-    so that none is lost. A fifth of each round's draws comes from the proposal before, and so
-    from all earlier ones: modes that a fit loses show later as large weights. At λ = 1, when
-    proposals no longer improve, new draws from the best give log Ẑ, and its standard error.
+    so that none is lost. Three in ten of a round's draws come from the proposal before, and so
+    a few from those before that: modes that a fit loses show later as large weights. At λ = 1,
+    when proposals no longer improve, new draws from the best give log Ẑ, and its standard error.
+    Weights above √N times their mean, for N draws, are cut there.
 
     A smooth posterior takes some 5,000 evaluations with 2 parameters, 10,000 with 5, 25,000 with
     10 and 40,000 with 20.
@@ -66,7 +68,8 @@ class AMIS:
         >>> ev.estimate(model, method=ev.AMIS(num_particles=2048))  # doctest: +SKIP
 
     Source: Cornuet, Marin, Mira, Robert (2012), Scandinavian Journal of Statistics 39, 798 (all
-    draws weighted by the mixture); Cappé et al. (2008), Statistics and Computing 18, 447.
+    draws weighted by the mixture); Cappé et al. (2008), Statistics and Computing 18, 447 (the
+    fit); Ionides (2008), Journal of Computational and Graphical Statistics 17, 295 (the cut).
     """
 
     num_particles: int = 512
@@ -146,8 +149,7 @@ class Round(NamedTuple):
 def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Generator) -> Iterator[Round]:
     """Rounds until proposals for the posterior no longer improve.
 
-    The efficiency of a proposal is the effective number of its draws from the posterior, as a
-    fraction; it is zero on the way there.
+    The efficiency of a proposal at λ = 1 is the effective number of its draws, as a fraction.
     """
     count = max(MIN_DRAWS, DRAWS_PER_PARAMETER * model.num_parameters)
     positions = np.asarray(model.sample_prior(key, 2 * count), np.float64)
@@ -155,7 +157,7 @@ def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Gene
     check_possible(tried.log_likelihoods, rows.span, "draws")
     tried = tried._replace(log_densities=tried.log_priors + math.log(2 * count))
     wide, proposals = _about_all(positions), []
-    best, last, efficiencies = wide, tried, [0.0]
+    best, last, efficiencies = wide, tried, []
     temperature, first, kept, in_vain = 0.0, 0.0, KEPT_ESS, 0
     for _ in range(MOST_ROUNDS):
         check()
@@ -168,12 +170,14 @@ def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Gene
         last = last._replace(log_densities=proposal.log_density(last.positions))
         tried = _with_draws(tried, last, count, [*proposals, proposal])
         proposals.append(proposal)
-        efficiency = weights.ess(last.log_weights(1.0)) / count if temperature == 1.0 else 0.0
-        best = proposal if efficiency >= max(efficiencies) else best
-        is_last = efficiency > EVEN or 0.0 < efficiency < GAIN * efficiencies[-1]
-        efficiencies.append(efficiency)
+        if temperature == 1.0:
+            efficiencies.append(weights.ess(last.log_weights(1.0)) / count)
+        if not efficiencies or efficiencies[-1] == max(efficiencies):
+            best = proposal
         yield Round(best, tried, temperature, first)
-        if is_last:
+        if len(efficiencies) >= LEAST_ROUNDS and (
+            efficiencies[-1] > EVEN or efficiencies[-1] < GAIN * efficiencies[-2]
+        ):
             return
 
 
