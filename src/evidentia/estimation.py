@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from jax.sharding import NamedSharding
@@ -36,11 +35,11 @@ from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.model import Model
 from evidentia.model.outside import OutsideLikelihood
+from evidentia.model.outside.run import check_arguments, remembering
 from evidentia.model.width import Change, with_width
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
 from evidentia.runs import check_elsewhere, drive, runs_over
-from evidentia.storage import is_remote, place
 
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
@@ -134,39 +133,19 @@ def estimate(
         return model.answer(data, given, int(seed), partial(estimate, method=method, seed=seed, **options))
     chosen, reason = _chosen_method(model, method)
     _check(model, chosen, seed, target_standard_error)
-    data = _data_of(model, data)
-    started = time.perf_counter()
-    elsewhere = _elsewhere(data, sharding, executor)
+    check_arguments(model.log_likelihood, model.name, data, executor, sharding)
+    rows, started = _data_of(model, data), time.perf_counter()
+    elsewhere = _elsewhere(rows, sharding, executor)
     if elsewhere is not None:
         check_elsewhere(chosen, in_order)
-    make_run = runs_over(model, data, int(seed), in_order, elsewhere, started)
+    make_run = runs_over(model, rows, int(seed), in_order, elsewhere, started)
     with (
         reporter(progress, model.name) as report,
-        _numbered(in_order or isinstance(data, Source) or model.pointwise is False),
-        _remembering(model, checkpoint),
+        _numbered(in_order or isinstance(rows, Source) or model.pointwise is False),
+        remembering(model.log_likelihood, checkpoint),
     ):
-        evidence, messages = drive(make_run(chosen), report)
-        while evidence.completed and (more := _more_particles(evidence, target_standard_error)):
-            larger = replace(chosen, num_particles=more)  # type: ignore[type-var]
-            try:
-                found, messages = drive(make_run(larger), report)
-                if not found.completed:
-                    raise KeyboardInterrupt
-                evidence = found
-            except KeyboardInterrupt:
-                messages = [
-                    f"the run with {more:,} particles was stopped; the result is that with "
-                    f"{evidence.method.num_particles:,}."
-                ]
-                break
-            except EvidentiaError as error:  # for example, the source can be read only once
-                error.evidence = evidence
-                raise
-    if target_standard_error is not None and not evidence.standard_error <= target_standard_error:
-        known = "unknown" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
-        messages.append(
-            f"the standard error is {known} with {evidence.method.num_particles:,} particles; "
-            f"target_standard_error={target_standard_error:g} was not reached."
+        evidence, messages = _to_target(
+            lambda method: drive(make_run(method), report), chosen, target_standard_error
         )
     if reason:
         evidence = replace(evidence, diagnostics={**evidence.diagnostics, "chosen": reason})
@@ -186,6 +165,33 @@ def estimate(
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
 
 
+def _to_target(
+    run: Callable[[Any], tuple[Evidence, list[str]]], chosen: Any, target: float | None
+) -> tuple[Evidence, list[str]]:
+    """The result of a run, or of one with as many particles as a target needs, and messages."""
+    evidence, messages = run(chosen)
+    while evidence.completed and (more := _more_particles(evidence, target)):
+        try:
+            found, messages = run(replace(chosen, num_particles=more))
+            if not found.completed:
+                raise KeyboardInterrupt
+            evidence = found
+        except KeyboardInterrupt:
+            kept = f"{evidence.method.num_particles:,}"
+            messages = [f"the run with {more:,} particles was stopped; the result is that with {kept}."]
+            break
+        except EvidentiaError as error:  # for example, the source can be read only once
+            error.evidence = evidence
+            raise
+    if target is not None and not evidence.standard_error <= target:
+        known = "unknown" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
+        messages.append(
+            f"the standard error is {known} with {evidence.method.num_particles:,} particles; "
+            f"target_standard_error={target:g} was not reached."
+        )
+    return evidence, messages
+
+
 def _chosen_method(model: Any, method: Any) -> tuple[Any, str]:
     """The method for a model, and why it was chosen; "" if it was given."""
     if method is not None and method != "auto":
@@ -195,41 +201,8 @@ def _chosen_method(model: Any, method: Any) -> tuple[Any, str]:
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 
-@contextmanager
-def _remembering(model: Model, checkpoint: str | PathLike[str] | None) -> Iterator[None]:
-    """Remember evaluations outside JAX, and let exceptions of the likelihood pass through JAX."""
-    if not isinstance(model.log_likelihood, OutsideLikelihood):
-        if checkpoint is not None:
-            raise ConfigurationError(
-                "checkpoint keeps evaluations of a likelihood outside JAX (Model.from_callable); other runs take seconds. A "
-                "stream has Online.save."
-            )
-        yield
-        return
-    evaluations = model.log_likelihood.evaluations
-    with evaluations.run(_folder(checkpoint)):
-        try:
-            yield
-        finally:
-            if evaluations.failure is not None:
-                raise evaluations.failure from None
-
-
-def _folder(checkpoint: str | PathLike[str] | None) -> Path | None:
-    """The folder of a checkpoint, on this machine."""
-    if checkpoint is None:
-        return None
-    if not isinstance(checkpoint, str | PathLike) or is_remote(path := place(checkpoint)):
-        raise ConfigurationError(
-            f"checkpoint must be the path of a folder on this machine; got {checkpoint!r}."
-        )
-    return path
-
-
 def _data_of(model: Model, data: Any) -> Any:
     """The data given, or those that the model brings along."""
-    if data is not None and isinstance(model.log_likelihood, OutsideLikelihood):
-        raise DataError(f"data must be left out: the log-likelihood of {model.name!r} holds its own.")
     if data is None and model.data is None:
         raise DataError(f"data is missing: the model {model.name!r} brings none along.")
     return model.data if data is None else data

@@ -64,7 +64,9 @@ def test_numpyro_priors(vectorized):
     exact = norm.logpdf(1.0, 0, np.sqrt(1.25)) + 2 * norm.logpdf(0, 0, np.sqrt(1.04))
     assert abs(found.log_evidence - exact) < 4 * found.standard_error
     assert found.posterior["shifts"].shape[1] == 2
-    assert np.isfinite(ev.prior_sensitivity(found, factors=(2.0,)).log_evidence).all()
+    widths = ev.prior_sensitivity(found, factors=(0.02, 2.0))
+    assert np.isfinite(widths.log_evidence).all()
+    assert widths.is_new_run[0]  # where weights of the draws do not reach
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,14 @@ def test_workers_give_the_same(processes):
     assert found.log_evidence == ev.estimate(peak()).log_evidence
     with ThreadPoolExecutor(2) as threads:
         assert ev.estimate(peak(executor=threads)).log_evidence == found.log_evidence
+
+
+def test_the_executor_belongs_to_the_model():
+    with (
+        ThreadPoolExecutor(1) as threads,
+        pytest.raises(ConfigurationError, match="executor to Model.from_callable"),
+    ):
+        ev.estimate(peak(), executor=threads)
 
 
 class OneWorker(Executor):

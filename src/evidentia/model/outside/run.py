@@ -1,0 +1,62 @@
+"""What a run needs of a log-likelihood outside JAX: evaluations kept, exceptions raised."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from evidentia.errors import ConfigurationError, DataError
+from evidentia.model.outside.likelihood import OutsideLikelihood
+from evidentia.storage import is_url, place
+
+
+def check_arguments(log_likelihood: Any, name: str, data: Any, *for_rows: Any) -> None:
+    """Raise an error if a log-likelihood outside JAX, which holds its data, is given any.
+
+    `for_rows` are arguments that say where rows are.
+    """
+    if not isinstance(log_likelihood, OutsideLikelihood):
+        return
+    if data is not None:
+        raise DataError(f"data must be left out: the log-likelihood of {name!r} holds its own.")
+    if any(one is not None for one in for_rows):
+        raise ConfigurationError(
+            f"executor and sharding are for rows; the log-likelihood of {name!r} holds its own data. Give the executor to "
+            "Model.from_callable."
+        )
+
+
+@contextmanager
+def remembering(log_likelihood: Any, checkpoint: str | PathLike[str] | None) -> Iterator[None]:
+    """Remember evaluations outside JAX, and raise what the function raised.
+
+    Raises:
+        ConfigurationError: `checkpoint` is not a local folder, or the log-likelihood is in JAX.
+        CheckpointError: the folder cannot be used.
+    """
+    if not isinstance(log_likelihood, OutsideLikelihood):
+        if checkpoint is not None:
+            raise ConfigurationError(
+                "checkpoint keeps evaluations of a likelihood outside JAX (Model.from_callable); other runs take seconds. A "
+                "stream has Online.save."
+            )
+        yield
+        return
+    evaluations = log_likelihood.evaluations
+    with evaluations.run(_folder(checkpoint)):
+        try:
+            yield
+        finally:
+            if evaluations.failure is not None:
+                raise evaluations.failure from None
+
+
+def _folder(checkpoint: str | PathLike[str] | None) -> Path | None:
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | PathLike) or is_url(checkpoint):
+        raise ConfigurationError(
+            f"checkpoint must be the path of a folder on this machine; got {checkpoint!r}."
+        )
+    return place(checkpoint)
