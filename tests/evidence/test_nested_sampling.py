@@ -8,7 +8,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.data.arrays import as_arrays, on_device
-from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
+from evidentia.kernels import ConstrainedDifferentialEvolution, ConstrainedWalk, ReflectingSGHMC, Rejection
 from evidentia.posterior.rows import Window
 from tests.evidence.scores import run, scores
 from tests.evidence.test_analytic_truths import CASES
@@ -45,7 +45,9 @@ def signs_unknown(params, batch):
 
 
 @pytest.mark.parametrize(
-    "kernel", [ReflectingSGHMC(), ConstrainedWalk(), Rejection()], ids=lambda k: type(k).__name__
+    "kernel",
+    [ReflectingSGHMC(), ConstrainedWalk(), ConstrainedDifferentialEvolution(), Rejection()],
+    ids=lambda k: type(k).__name__,
 )
 def test_every_kernel_finds_all_modes(kernel):
     model = ev.Model({"m": dist.Normal(0.0, 1.0).expand([2]).to_event(1)}, signs_unknown)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
+from evidentia.kernels import ConstrainedSlice, ConstrainedWalk, ReflectingSGHMC, Rejection
 from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.posterior.rows import Window
 from tests.evidence.test_analytic_truths import CASES
@@ -34,6 +34,7 @@ def test_agrees_with_the_exact_evidence_all_along():
     ("kernel", "gradient", "bias"),
     [
         (ConstrainedWalk(), FullBatch(), 0.0),
+        (ConstrainedSlice(), ControlVariate(), 0.0),
         # Bias without a Metropolis correction, over 12 seeds: 0.16 ± 0.12 nats, and 0.64 ± 0.08
         # with mini-batch noise.
         (ReflectingSGHMC(), ControlVariate(batch_size=32, exact_rows=0), 0.16),

@@ -9,13 +9,27 @@ import pytest
 from scipy.stats import chi2
 
 from evidentia.errors import ConfigurationError
-from evidentia.kernels import ConstrainedSlice, ConstrainedWalk, Points, ReflectingSGHMC, Region, Rejection
+from evidentia.kernels import (
+    ConstrainedDifferentialEvolution,
+    ConstrainedSlice,
+    ConstrainedWalk,
+    Points,
+    ReflectingSGHMC,
+    Region,
+    Rejection,
+)
 
 pytestmark = pytest.mark.reference
 
 NUM_POINTS = 20_000
 FOUR_ERRORS = 4 / np.sqrt(NUM_POINTS)
-KERNELS = [ReflectingSGHMC(), ConstrainedWalk(), ConstrainedSlice(), Rejection()]
+KERNELS = [
+    ReflectingSGHMC(),
+    ConstrainedWalk(),
+    ConstrainedDifferentialEvolution(),
+    ConstrainedSlice(),
+    Rejection(),
+]
 
 
 def ball(radius):
@@ -41,7 +55,7 @@ def draws_in(radius, size=3, count=NUM_POINTS):
 
 
 def moved(kernel, radius, start, step=0.7):
-    region = ball(radius)
+    region = ball(radius)._replace(live=jnp.asarray(start))
     points = Points(start, region.log_likelihood(start), jnp.full(len(start), 0.7))
     factor = step * jnp.diag(jnp.std(start, axis=0))
     return jax.jit(lambda key, points: kernel.move(key, points, region, factor)[:2])(
@@ -115,6 +129,7 @@ def test_labels_put_points_on_a_plateau_into_an_order():
         likelihood_gradient=jnp.zeros_like,
     )
     start = draws_in(1.0, count=2000)
+    flat = flat._replace(live=jnp.asarray(start))
     for kernel in KERNELS:
         points = Points(start, jnp.zeros(2000), jnp.full(2000, 0.7))
         there, *_ = jax.jit(partial(kernel.move, region=flat, factor=0.3 * jnp.eye(3)))(
@@ -135,7 +150,8 @@ def test_rejection_leaves_points_where_they_were_when_it_gives_up():
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 def test_different_keys_give_different_moves(kernel):
-    region, start = ball(3.0), draws_in(1.0, count=100)
+    start = draws_in(1.0, count=100)
+    region = ball(3.0)._replace(live=jnp.asarray(start))
     points = Points(start, region.log_likelihood(start), jnp.ones(100))
     move = jax.jit(partial(kernel.move, region=region, factor=0.3 * jnp.eye(3)))
     first, second = (move(jax.random.key(seed), points)[0].positions for seed in (0, 1))
@@ -153,6 +169,11 @@ def test_different_keys_give_different_moves(kernel):
             r"learning_rate must be positive, or None .*; got -1\.0\.",
         ),
         (ConstrainedWalk, {"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
+        (
+            ConstrainedDifferentialEvolution,
+            {"num_steps": 0},
+            r"num_steps must be an integer of at least 1; got 0\.",
+        ),
         (Rejection, {"max_draws": 0}, r"max_draws must be an integer of at least 1; got 0\."),
     ],
 )

@@ -40,7 +40,13 @@ KERNELS = (
     "SGNHT",
     "ULA",
 )
-CONSTRAINED = "ConstrainedSlice", "ConstrainedWalk", "ReflectingSGHMC", "Rejection"
+CONSTRAINED = (
+    "ConstrainedDifferentialEvolution",
+    "ConstrainedSlice",
+    "ConstrainedWalk",
+    "ReflectingSGHMC",
+    "Rejection",
+)
 GRADIENTS = "ControlVariate", "MiniBatch", "FullBatch"
 LATENT = "IPLA", "JALAEM", "MomentumPGD", "PGD", "SFLA", "SOUL"
 

@@ -38,8 +38,9 @@ class NestedSampling:
     Attributes:
         num_particles: number of live points M, at least 2. For 32 and more, M/16 of them are
             replaced at once; the standard error accounts for this.
-        kernel: the source of new points: `kernels.ReflectingSGHMC`, `kernels.Rejection` or
-            `kernels.ConstrainedWalk`.
+        kernel: the source of new points: `kernels.ReflectingSGHMC`, `kernels.Rejection`, or one
+            without gradients: `kernels.ConstrainedWalk`, `kernels.ConstrainedSlice` or
+            `kernels.ConstrainedDifferentialEvolution`.
         quadrature: "rectangle" (X_{i-1} - X_i) or "trapezoid".
         shrinkage: "geometric", the factor e^{-1/M}, unbiased for log Z, or "arithmetic", M/(M +
             1), which adds H/2M.

@@ -18,7 +18,7 @@ from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage,
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
 from evidentia.evidence.path.moves import NOISE_PARTICLES
 from evidentia.evidence.path.population import Population, host_generator
-from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC, Rejection
+from evidentia.kernels import ReflectingSGHMC, Rejection
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared, check_gradient
@@ -53,8 +53,8 @@ class OnlineNestedSampling(ChunkedMethod):
         num_particles: number of live points M per chunk, at least 8.
         chunk_size: minimum number of rows in a chunk.
         chunk_growth: rows in a chunk as a fraction of the rows seen, if that exceeds `chunk_size`.
-        kernel: the source of new points: `kernels.ReflectingSGHMC`, or `kernels.ConstrainedWalk`,
-            which uses all earlier rows regardless of the gradient.
+        kernel: the source of new points: `kernels.ReflectingSGHMC`, or one without gradients, such
+            as `kernels.ConstrainedWalk`, which uses all earlier rows.
         gradient: the gradient estimator for the posterior of the earlier rows:
             `gradients.FullBatch`, with which a Metropolis correction makes the steps exact,
             `gradients.ControlVariate` or `gradients.MiniBatch`.
@@ -153,7 +153,7 @@ class OnlineNestedSampling(ChunkedMethod):
         """The posterior of the past as the chunk's prior, with the gradient's adapted memory."""
         positions = population.positions
         centre = np.asarray(positions, np.float64).mean(0)
-        gradient = FullBatch() if isinstance(self.kernel, ConstrainedWalk) else self.gradient
+        gradient = FullBatch() if self.kernel.needs_density else self.gradient
         prior = gradient.prepare(model, population.memory, posterior(past), centre)
         if prior.estimator.is_exact:
             return prior

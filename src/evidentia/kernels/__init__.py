@@ -5,7 +5,7 @@ sampling, whose moves stay in a `Region` of high likelihood.
 """
 
 from evidentia.kernels.baoab import BAOAB
-from evidentia.kernels.constrained_walk import ConstrainedWalk
+from evidentia.kernels.constrained_walk import ConstrainedDifferentialEvolution, ConstrainedWalk
 from evidentia.kernels.differential_evolution import DifferentialEvolution
 from evidentia.kernels.hmc import HMC
 from evidentia.kernels.kernel import Density, GradientKernel, Kernel, Moved
@@ -31,6 +31,7 @@ __all__ = [
     "SGLD",
     "SGNHT",
     "ULA",
+    "ConstrainedDifferentialEvolution",
     "ConstrainedKernel",
     "ConstrainedSlice",
     "ConstrainedWalk",

@@ -49,6 +49,7 @@ class ReflectingSGHMC(ConstrainedKernel):
     target_acceptance: ClassVar[float] = 0.8
     target_free: ClassVar[float] = 0.3
     largest_step: ClassVar[float] = 0.7
+    needs_density: ClassVar[bool] = False
 
     def __post_init__(self):
         check_count("num_steps", self.num_steps, 1)

@@ -39,6 +39,7 @@ class Region(NamedTuple):
         slope: `(key, positions) -> values, gradients`: the same (None if unknown), and an estimate
             of its gradient.
         draw: `(key, count) -> positions`: draws from the density without the contour, if possible.
+        live: all live points inside, whose differences show the shape of the region.
     """
 
     threshold: Float[Array, ""] | float
@@ -48,6 +49,7 @@ class Region(NamedTuple):
     log_density: Callable[[Positions], Values] | None
     slope: Callable[[Array, Positions], tuple[Values | None, Positions]]
     draw: Callable[[Array, int], Positions] | None = None
+    live: Positions | None = None
 
     def holds(self, log_likelihoods: Values, labels: Values) -> Bool[Array, " points"]:
         """Which points are inside; those with a NaN log-likelihood are not."""
@@ -67,12 +69,14 @@ class ConstrainedKernel(Protocol):
         target_acceptance: the acceptance rate at which the step size stays the same.
         target_free: the same for the share of steps without a reflection.
         largest_step: the largest step size, in units of the points' spread.
+        needs_density: whether the log density must be known, not only estimates of its gradient.
         is_adaptive: whether the step size adapts to the region.
     """
 
     target_acceptance: ClassVar[float]
     target_free: ClassVar[float]
     largest_step: ClassVar[float]
+    needs_density: ClassVar[bool]
 
     @property
     def is_adaptive(self) -> bool:

@@ -32,6 +32,7 @@ class Rejection(ConstrainedKernel):
     target_acceptance: ClassVar[float] = 0.0
     target_free: ClassVar[float] = 0.0
     largest_step: ClassVar[float] = 1.0
+    needs_density: ClassVar[bool] = False
     is_adaptive: ClassVar[bool] = False
 
     def __post_init__(self):

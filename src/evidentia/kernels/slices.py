@@ -71,6 +71,7 @@ class ConstrainedSlice(ConstrainedKernel):
     target_acceptance: ClassVar[float] = 1.0  # the step size stays the same
     target_free: ClassVar[float] = 1.0
     largest_step: ClassVar[float] = 1.0
+    needs_density: ClassVar[bool] = True
     is_adaptive: ClassVar[bool] = False
 
     def __post_init__(self):

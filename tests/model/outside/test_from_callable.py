@@ -84,6 +84,12 @@ def test_numpyro_priors(vectorized):
             ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedWalk(num_steps=20)),
             marks=pytest.mark.reference,
         ),
+        pytest.param(
+            ev.NestedSampling(
+                num_particles=128, kernel=ev.kernels.ConstrainedDifferentialEvolution(num_steps=20)
+            ),
+            marks=pytest.mark.reference,
+        ),
         ev.NestedSampling(num_particles=128, kernel=ev.kernels.ConstrainedSlice(num_steps=4)),
         ev.PriorSampling(num_particles=4000),
     ],

@@ -219,7 +219,10 @@ def _iterate(model, kernel, estimator, num_removed, keys, live: Live, factor, de
         order = jnp.lexsort((live.labels, live.log_likelihoods))
         lowest, survivors = order[:num_removed], order[num_removed:]
         removed = live.positions[lowest]
-        contour = region._replace(threshold=live.log_likelihoods[lowest[-1]], label=live.labels[lowest[-1]])
+        last = lowest[-1]
+        contour = region._replace(
+            threshold=live.log_likelihoods[last], label=live.labels[last], live=live.positions[survivors]
+        )
         starts = jax.random.choice(key_starts, survivors, (num_removed,), replace=False)
         copies = jax.tree.map(lambda leaf: leaf[starts], live)
         moved, acceptance, free = kernel.move(key_move, copies, contour, jnp.exp(log_step) * factor)
