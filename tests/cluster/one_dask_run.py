@@ -95,6 +95,15 @@ def pretend_other_version():
     worker.version = lambda name: "0.1"
 
 
+def log_likelihood(x):
+    return -0.5 * np.sum(((x - 0.5) / 0.1) ** 2)
+
+
+def peak(executor=None):
+    """A plain function of two parameters in the unit square."""
+    return ev.Model.from_callable(log_likelihood, lambda cube: cube, num_parameters=2, executor=executor)
+
+
 def tried(folder):
     """Yield what was tried and what came of it."""
     yield "no cluster", estimate(frame())
@@ -118,6 +127,11 @@ def tried(folder):
         yield (
             "fleet",
             list(map(log_evidences, records)) == list(map(log_evidences, ev.estimate_many(MODEL, series))),
+        )
+        yield (
+            "callable",
+            ev.estimate(peak(client.get_executor(pure=False))).log_evidence
+            == ev.estimate(peak()).log_evidence,
         )
         when(folder / "interrupted-3", os.kill, os.getpid(), signal.SIGINT)
         yield "interrupted", estimate(frame(folder, "interrupted"))

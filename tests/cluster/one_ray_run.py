@@ -70,6 +70,15 @@ def log_evidences(record):
     return [one.log_evidence for one in record.evidences.values()]
 
 
+def log_likelihood(x):
+    return -0.5 * np.sum(((x - 0.5) / 0.1) ** 2)
+
+
+def peak(executor=None):
+    """A plain function of two parameters in the unit square."""
+    return ev.Model.from_callable(log_likelihood, lambda cube: cube, num_parameters=2, executor=executor)
+
+
 def tried(folder):
     """Yield what was tried and what came of it."""
     parts = [made(number) for number in range(NUM_BLOCKS)]
@@ -88,6 +97,7 @@ def tried(folder):
     series = [{name: each[i : i + 200] for name, each in arrays.items()} for i in range(0, 2000, 200)]
     records = list(map(log_evidences, ev.estimate_many(MODEL, series, executor=executor)))
     yield "fleet", records == list(map(log_evidences, ev.estimate_many(MODEL, series)))
+    yield "callable", ev.estimate(peak(executor)).log_evidence == ev.estimate(peak()).log_evidence
     pauses = [executor.submit(signal.pause) for _ in range(2)]  # on both processors
     yield "cancelled", all(each.cancel() for each in pauses) and executor.submit(len, [1, 2]).result(60)
 

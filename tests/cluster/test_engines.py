@@ -109,3 +109,8 @@ def test_ray_cancels_tasks(ray):
 @pytest.mark.parametrize("engine", ["dask", "ray"])
 def test_fleets_have_the_numbers_of_one_process(engine, request):
     assert request.getfixturevalue(engine)["fleet"]
+
+
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_plain_functions_of_the_main_program_are_evaluated_at_workers(engine, request):
+    assert request.getfixturevalue(engine)["callable"]

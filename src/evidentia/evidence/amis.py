@@ -35,7 +35,9 @@ EARLIER, WIDE = 0.3, 0.02  # shares of the proposal before, and of one as wide a
 LEAST_SHARE = 0.002  # of a component that is kept from the proposal before
 MOST_ROUNDS = 100
 MOST_BATCHES = 32  # of the last draws
-REMEDY = "Use more particles, or compare with NestedSampling(kernel=kernels.ConstrainedDifferentialEvolution())."
+REMEDY = (
+    "Use more particles, or compare with NestedSampling(kernel=kernels.ConstrainedDifferentialEvolution())."
+)
 NEGLIGIBLE = 1e-9  # weight of a draw that does not matter for a fit, relative to the mean
 
 

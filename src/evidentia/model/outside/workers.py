@@ -89,8 +89,9 @@ class Workers:
 
 
 def _pickled(function: Function) -> bytes:
+    """A function as bytes; cloudpickle, if there is one, needs no main module at the worker."""
     problem: Exception | None = None
-    for name in ("pickle", "cloudpickle"):
+    for name in ("cloudpickle", "pickle"):
         try:
             dumps: Callable[[Function], bytes] = import_module(name).dumps
             return dumps(function)
