@@ -33,12 +33,13 @@ from evidentia.errors import (
     check_memory,
 )
 from evidentia.evidence.laplace import Laplace
-from evidentia.evidence.method import Estimate, Method, Snapshot
+from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.online import Online
+from evidentia.posterior.inner_error import inner_error
 from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
 from evidentia.posterior.whole import Whole, bound_to
@@ -185,14 +186,24 @@ class ArrayRun:
         """The result of the last snapshot with an estimate."""
         if self._last is None or self._last.estimate is None:
             return None
+        last, diagnosis = self._last.estimate, self._last.diagnose()
+        particles = self._last.positions, self._last.log_weights
+        if inner := inner_error(self._bound, self._rows.near, *particles):
+            last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
+            diagnosis = Diagnosis(
+                {**diagnosis.measured, "inner_shift": inner.shift}, {**diagnosis.signs, **inner.signs}
+            )
+            self._history[-1] = replace(
+                self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
+            )
         found = make_evidence(
             self._bound,
             self._method,
             self._seed,
-            self._last.estimate,
-            (self._last.positions, self._last.log_weights),
+            last,
+            particles,
             trajectory_of(self._history),
-            self._last.diagnose(),
+            diagnosis,
             seconds=self._history[-1].seconds,
             completed=completed,
             fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},

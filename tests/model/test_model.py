@@ -378,10 +378,15 @@ def discrete_latent(x, y):
     numpyro.sample("y", dist.Normal(z), obs=y)
 
 
-def local_latent(x, y):
+def only_local_latents(x, y):
     with numpyro.plate("rows", x.shape[0]):
         effect = numpyro.sample("effect", dist.Normal())
         numpyro.sample("y", dist.Normal(effect), obs=y)
+
+
+def latents_on_another_axis(x, y):
+    effects = numpyro.sample("effect", dist.Normal().expand([2, x.shape[0]]).to_event(2))
+    numpyro.sample("y", dist.Normal(effects[0] + effects[1]), obs=y)
 
 
 def not_to_event(x, y):
@@ -478,8 +483,8 @@ def random_inside(x, y):
     [
         (discrete_latent, r"site 'z' is a discrete latent \(Poisson\) whose values cannot be listed"),
         (
-            local_latent,
-            r"site 'effect' is latent and its shape depends on .* \(3,\) for 3, \(5,\) for 5.*holds x, y",
+            latents_on_another_axis,
+            r"site 'effect' is latent and its shape depends on .* \(2, 3\) for 3, \(2, 5\) for 5.*holds x, y",
         ),
         (not_to_event, r"observed site 'x' .*\(3,\) is needed, got \(3, 2\). Add .to_event\(1\)"),
         (joint, r"observed site 'y' .*\(3,\) is needed, got \(\). Rows belong on the leading axis"),
@@ -487,6 +492,7 @@ def random_inside(x, y):
         (rows_last, r"observed site 'x' .*\(3,\) is needed, got \(2, 3\)"),
         (nothing_observed, r"no observed site: .*data holds x, y"),
         (nothing_latent, "no latent site"),
+        (only_local_latents, "no latent site for all rows"),
         (scalar_factor, r"numpyro.factor 'penalty' .* got \(\)"),
         (subsampled, "plate 'rows' takes 2 of 3 rows"),
         (optimised, "the model uses numpyro's param .*'mean'"),
@@ -510,7 +516,7 @@ def test_a_missing_column_makes_an_observed_site_latent():
         weights = numpyro.sample("weights", dist.Normal().expand([2]).to_event(1))
         numpyro.sample("y", dist.Normal(x @ weights), obs=y)
 
-    with pytest.raises(ModelError, match=r"site 'y' is latent .* put its values into data \(which holds x\)"):
+    with pytest.raises(ModelError, match=r"no observed site: pass the data .* \(data holds x\)"):
         Model.from_numpyro(model).bind({"x": ROWS["x"]})
 
 

@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 from evidentia.errors import attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
+from evidentia.model.local import Hidden, Integrated, LocalSites
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
@@ -30,6 +31,8 @@ def bound(model: Any, batch: Observations, is_whole: bool) -> BoundModel:
     densities = _densities(model, few, more, is_whole)
     if model.is_program:
         checks.check_summed_out(densities, densities.prior, few)
+    if isinstance(densities.pointwise, Integrated):
+        checks.check_local(densities, densities.pointwise, few)
     checks.check_result(densities, few)
     checks.check_result(densities, more)
     batches = checks.probing_batches(checks.some_rows(batch, 2 if is_whole else 64))
@@ -75,6 +78,9 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         statements.check_arguments(model.prior, few)
         prior, rows = model.prior, few
         found = statements.statements_by_row(prior, few, more)
+        if sizes := statements.local_sizes(found):
+            log_likelihood = Integrated(LocalSites(prior, sizes), sum(sizes.values()))
+            prior = Hidden(prior, frozenset(sizes))
     if is_whole:
         log_likelihood = likelihoods.of_each_row(log_likelihood)
     return Densities(prior, statements.latent_sites(found), log_likelihood, rows)

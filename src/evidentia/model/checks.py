@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
-from evidentia.model.enumeration import AtValues
+from evidentia.model.enumeration import AtValues, is_latent
+from evidentia.model.local import Integrated
 from evidentia.model.probe import NUM_NEAR, Values, probing_positions
 from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
 
@@ -83,7 +84,7 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
         DependentRowsError: a row's log-probability depends on the values of a site in other rows.
         ModelError: the prior of a parameter depends on a discrete site.
     """
-    position, sizes = jnp.asarray(probing_positions(densities.size)[0]), {}
+    position, sizes, latent = jnp.asarray(probing_positions(densities.size)[0]), {}, set()
 
     @jax.jit
     def traced(indices, rows):
@@ -91,6 +92,7 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
         at = AtValues(program, indices)
         sites = trace_of(at, rows, params)
         sizes.update(at.sizes)
+        latent.update(name for name, each in sites.items() if is_latent(each))
         return {name: log_prob(each) for name, each in sites.items() if each["type"] == "sample"}
 
     def values_at(indices):
@@ -100,7 +102,7 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
     if not sizes:
         return
     first, last = values_at({}), values_at({name: size - 1 for name, size in sizes.items()})
-    if odd := [name for name in densities.sites if not np.allclose(first[name], last[name], equal_nan=True)]:
+    if odd := [name for name in sorted(latent) if not np.allclose(first[name], last[name], equal_nan=True)]:
         raise ModelError(
             f"the prior of {odd[0]!r} depends on a discrete latent ({', '.join(sizes)}): only log-likelihoods may, if it is to "
             "be summed out. Write both into the likelihood."
@@ -114,13 +116,29 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
             if np.ndim(first[name])
         }
         alike, values = values_at(own), values_at(own | mixed)
-        for name in set(values) - set(densities.sites):
+        for name in set(values) - latent:
             is_row = np.ndim(values[name]) == 1 and np.size(values[name]) > place
             if is_row and not np.allclose(values[name][place], alike[name][place], equal_nan=True):
                 raise DependentRowsError(
                     f"{name!r} depends on the discrete latents ({', '.join(sizes)}) of other rows, which cannot be summed out "
                     "row by row. Sum them out of the likelihood, as the forward algorithm does."
                 )
+
+
+def check_local(densities: Densities, integrated: Integrated, rows: Observations) -> None:
+    """Raise DependentRowsError if local variables of a row matter to others."""
+    position = jnp.asarray(probing_positions(densities.size)[0])
+    draws = np.random.default_rng(0).normal(size=(2, len(jax.tree.leaves(rows)[0]), integrated.size))
+    draws = draws.astype(np.float32)
+    draws[1, ::2] = draws[0, ::2]
+
+    @jax.jit
+    def values_at(u):
+        return integrated.conditional(densities.place(position)[0], rows)(u)
+
+    first, second = attempt("the model", lambda: [np.asarray(values_at(u)) for u in draws])
+    if not np.allclose(first[::2], second[::2], rtol=1e-4, atol=1e-4, equal_nan=True):
+        raise DependentRowsError("the latent values of a row change the log-likelihood of other rows.")
 
 
 def check_parameters_used(densities: Densities, rows: Observations) -> None:

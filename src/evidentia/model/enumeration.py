@@ -31,6 +31,11 @@ def is_summed_out(message: Mapping[str, Any]) -> bool:
     return message["type"] == "sample" and not message["is_observed"] and message["fn"].is_discrete
 
 
+def is_latent(message: Mapping[str, Any]) -> bool:
+    """Whether a statement of a program is a continuous variable that is not observed."""
+    return message["type"] == "sample" and not message["is_observed"] and not message["fn"].is_discrete
+
+
 def support_of(name: str, distribution: Any) -> Array:
     """The values of a discrete site. Raises ModelError if they are not finitely many numbers."""
     base = distribution

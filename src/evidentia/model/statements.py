@@ -20,7 +20,10 @@ Rows = Mapping[str, Any]
 
 
 class Statement(NamedTuple):
-    """A `numpyro.sample` or `numpyro.factor` statement; discrete latents are summed out."""
+    """A `numpyro.sample` or `numpyro.factor` statement.
+
+    Discrete latents are summed out; local ones, with a value in each row, are integrated out.
+    """
 
     observed: bool
     is_factor: bool
@@ -28,6 +31,7 @@ class Statement(NamedTuple):
     unconstrained_shape: tuple[int, ...]
     log_prob_shape: tuple[int, ...]
     is_summed_out: bool = False
+    is_local: bool = False
 
 
 def statements_of(
@@ -58,13 +62,24 @@ def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
     sites: dict[str, Site] = {}
     start = 0
     for name, statement in statements.items():
-        if not statement.observed and not statement.is_summed_out:
+        if not (statement.observed or statement.is_summed_out or statement.is_local):
             stop = start + math.prod(statement.unconstrained_shape)
             sites[name] = Site(statement.shape, statement.unconstrained_shape, start, stop)
             start = stop
     if not sites:
-        raise ModelError("the model has no latent site: it needs a numpyro.sample statement without obs=.")
+        raise ModelError(
+            "the model has no latent site for all rows: it needs a numpyro.sample statement without obs=."
+        )
     return sites
+
+
+def local_sizes(statements: Mapping[str, Statement]) -> dict[str, int]:
+    """How many unconstrained numbers each local site has in a row."""
+    return {
+        name: math.prod(statement.unconstrained_shape[1:])
+        for name, statement in statements.items()
+        if statement.is_local
+    }
 
 
 def check_prior(prior: Any) -> None:
@@ -103,7 +118,8 @@ def statements_by_row(program: Program, few: Rows, more: Rows) -> dict[str, Stat
     Raises:
         DependentRowsError: it does not have one log-probability per row, or fails with some of
             the rows.
-        ModelError: as `statements_of`; or a latent site depends on the number of rows.
+        ModelError: as `statements_of`; or a latent site depends on the number of rows in another
+            way than that it has a value in each.
     """
     try:
         first, second = statements_of(program, few), statements_of(program, more)
@@ -112,7 +128,13 @@ def statements_by_row(program: Program, few: Rows, more: Rows) -> dict[str, Stat
             raise DependentRowsError(str(error)) from error.__cause__
         raise
     _check_splits_by_row(first, second, few, more)
-    return first
+    shapes = {name: (statement.shape, second[name].shape) for name, statement in first.items()}
+    return {
+        name: statement._replace(is_local=not statement.observed and shapes[name][0] != shapes[name][1])
+        if not statement.is_summed_out
+        else statement
+        for name, statement in first.items()
+    }
 
 
 def _check_splits_by_row(
@@ -136,14 +158,20 @@ def _check_splits_by_row(
         elif first[name].is_summed_out:
             _check_summed_out(name, first[name], counts[0])
             _check_summed_out(name, second[name], counts[1])
-        elif first[name].shape != second[name].shape:
+        elif first[name].shape != second[name].shape and not (
+            _has_value_in_each_row(first[name], counts[0]) and _has_value_in_each_row(second[name], counts[1])
+        ):
             raise ModelError(
                 f"site {name!r} is latent and its shape depends on the number of observations: {first[name].shape} for "
-                f"{counts[0]}, {second[name].shape} for {counts[1]}. Integrate it out of the model; or, if it should "
-                f"be observed, put its values into data (which holds {', '.join(few)}); or, if rows are few, make it a "
+                f"{counts[0]}, {second[name].shape} for {counts[1]}. Only values in each row, on the leading axis, are integrated "
+                f"out; or, if it should be observed, put its values into data (which holds {', '.join(few)}); or, if rows are few, make it a "
                 "parameter like others: from_numpyro(..., pointwise=False)."
             )
     check_observes(first, few)
+
+
+def _has_value_in_each_row(statement: Statement, rows: int) -> bool:
+    return statement.shape[:1] == statement.unconstrained_shape[:1] == (rows,)
 
 
 def check_observes(statements: Mapping[str, Statement], few: Rows) -> None:

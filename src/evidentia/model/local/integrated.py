@@ -1,0 +1,56 @@
+"""A log-likelihood of rows whose local variables are integrated out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from evidentia.errors import ModelError
+from evidentia.model.local.mode import LogDensity
+from evidentia.model.local.quadrature import MOST_DIMENSIONS, log_integral, nodes_of
+from evidentia.model.program import Observations, Params
+
+
+@dataclass(frozen=True, eq=False)
+class Integrated:
+    """The pointwise log-likelihood log ∫ p(rows of g | θ, z) p(z | θ) dz.
+
+    Attributes:
+        conditional: `(params, rows) -> f`, where f(u) is the log-likelihood of each group given
+            its local variables u, of shape (groups, size), that are standard normal a priori.
+        size: the number of local variables of a group.
+        groups: of each row, in order; more than one if a row of the data is a pack of groups.
+        is_fine: with more nodes, to measure the error.
+
+    Raises:
+        ModelError: more local variables than can be integrated out.
+
+    Source: as `quadrature`.
+    """
+
+    conditional: Callable[[Params, Observations], LogDensity]
+    size: int
+    groups: int = 1
+    is_fine: bool = False
+
+    def __post_init__(self):
+        if self.size > MOST_DIMENSIONS:
+            raise ModelError(
+                f"there are {self.size} latent values in each row or group; at most {MOST_DIMENSIONS} are integrated out. "
+                "Make them parameters like others: from_numpyro(..., pointwise=False)."
+            )
+
+    @property
+    def finer(self) -> "Integrated":
+        """With more nodes."""
+        return replace(self, is_fine=True)
+
+    def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
+        """The log-likelihood of each row."""
+        count = jax.tree.leaves(rows)[0].shape[0]
+        frozen = self.conditional(jax.lax.stop_gradient(params), rows)
+        nodes = nodes_of(self.size, is_fine=self.is_fine)
+        values = log_integral(frozen, self.conditional(params, rows), count * self.groups, nodes)
+        return jnp.sum(values.reshape(count, self.groups), axis=1)

@@ -1,0 +1,90 @@
+"""The mode of each group's local variables, and a factor of the curvature there.
+
+The matrices are as small as the number of local variables of a group, and there are as many as
+groups, so they are factorised entry by entry: batched LAPACK calls are slow, and can hang on CPU
+(jax 0.10).
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+NUM_STEPS = 6  # of Newton's method
+LEAST_PIVOT = 0.5  # half of the prior's curvature, where a likelihood curves upwards
+FALLS = 1e-3  # of the log density, in nats, that are rounding
+
+Locals = Float[Array, "groups size"]
+Values = Float[Array, " groups"]
+Matrices = Float[Array, "groups size size"]
+LogDensity = Callable[[Locals], Values]
+
+
+def climb(log_density: LogDensity, groups: int, size: int) -> tuple[Locals, Matrices]:
+    """The mode of `log_density(u) + log N(u; 0, 1)` of each group, and L with L Lᵀ its curvature.
+
+    Newton's method takes few steps from 0, damped for a group in which a step goes down.
+    """
+
+    def target(u):
+        return log_density(u) - 0.5 * jnp.sum(u**2, axis=1)
+
+    def gradient(u):
+        return jax.grad(lambda u: jnp.sum(target(u)))(u)
+
+    def expand(u):
+        slope, along = jax.linearize(gradient, u)
+        columns = jax.vmap(lambda basis: along(jnp.broadcast_to(basis, u.shape)))(jnp.eye(size))
+        return target(u), slope, -jnp.moveaxis(columns, 0, 2)
+
+    def step(_, carry):
+        here, (value, slope, curvature), damping = carry
+        factor = cholesky(curvature + damping[:, None, None] * jnp.eye(size))
+        there = here + solve_transposed(factor, _solve(factor, slope))
+        new = expand(there)
+        is_up = new[0] >= value - FALLS  # False for NaN
+        here, *old = jax.tree.map(
+            lambda new, old: jnp.where(is_up.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            (there, *new),
+            (here, value, slope, curvature),
+        )
+        return here, tuple(old), jnp.where(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
+
+    start = jnp.zeros((groups, size))
+    mode, (_, _, curvature), _ = jax.lax.fori_loop(
+        0, NUM_STEPS, step, (start, expand(start), jnp.zeros(groups))
+    )
+    return mode, cholesky(curvature)
+
+
+def cholesky(matrices: Matrices) -> Matrices:
+    """L with L Lᵀ = A, for small matrices; pivots below `LEAST_PIVOT` are raised to it."""
+    size = matrices.shape[-1]
+    factor = [[jnp.zeros(matrices.shape[0])] * size for _ in range(size)]
+    for j in range(size):
+        pivot = matrices[:, j, j] - sum(factor[j][m] ** 2 for m in range(j))
+        factor[j][j] = jnp.sqrt(jnp.maximum(pivot, LEAST_PIVOT))
+        for i in range(j + 1, size):
+            rest = matrices[:, i, j] - sum(factor[i][m] * factor[j][m] for m in range(j))
+            factor[i][j] = rest / factor[j][j]
+    return jnp.stack([jnp.stack(row, axis=-1) for row in factor], axis=-2)
+
+
+def _solve(factor: Matrices, vectors: Locals) -> Locals:
+    """L⁻¹ v."""
+    found: list[Array] = []
+    for i in range(vectors.shape[-1]):
+        known = sum(factor[:, i, m] * found[m] for m in range(i))
+        found.append((vectors[:, i] - known) / factor[:, i, i])
+    return jnp.stack(found, axis=-1)
+
+
+def solve_transposed(factor: Matrices, vectors: Locals) -> Locals:
+    """L⁻ᵀ v."""
+    size = vectors.shape[-1]
+    found: list[Array] = [jnp.zeros(())] * size
+    for i in reversed(range(size)):
+        known = sum(factor[:, m, i] * found[m] for m in range(i + 1, size))
+        found[i] = (vectors[:, i] - known) / factor[:, i, i]
+    return jnp.stack(found, axis=-1)
