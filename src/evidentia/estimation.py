@@ -33,6 +33,7 @@ from evidentia.errors import (
 from evidentia.evidence.amis import AMIS
 from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
+from evidentia.model.local import Integrated
 from evidentia.model.model import Model
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.outside.run import check_arguments, remembering
@@ -41,6 +42,7 @@ from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
 from evidentia.runs import check_elsewhere, drive, runs_over
 
+GROUPED_PARTICLES = 128
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
 
@@ -198,6 +200,9 @@ def _chosen_method(model: Any, method: Any) -> tuple[Any, str]:
         return method, ""
     if isinstance(model, Model) and isinstance(model.log_likelihood, OutsideLikelihood):
         return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
+    if isinstance(model.log_likelihood, Integrated):
+        few = SGAIS(num_particles=GROUPED_PARTICLES)
+        return few, f"SGAIS with {GROUPED_PARTICLES} particles, as each group takes an integral per particle"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 

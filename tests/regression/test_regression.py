@@ -89,7 +89,6 @@ def test_rows_with_missing_values_are_left_out_and_counted():
         ("y ~ x +", r"formula 'y ~ x \+' cannot be read: Operator `\+`"),
         ("y ~ (x", "cannot be read: Could not find matching context marker"),
         ("y + x ~ z", "must have one response"),
-        ("y ~ x + (1 | k)", "random effects such as .* are not supported yet"),
         ("y | z | x ~ k", r"at most one \| left of ~"),
     ],
 )

@@ -2,7 +2,8 @@
 
 With l(θ) the log-likelihood as it was used and l'(θ) that with more nodes, the evidence changes by
 the factor E[exp(l'(θ) - l(θ))] over the posterior. A sample of draws and rows estimates its
-logarithm.
+logarithm. Half of it is taken as its error: with twice the nodes, the error of skewed integrals
+(few binary rows, widely differing groups) was a quarter.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,7 @@ LARGE = 0.1  # nats
 
 
 class InnerError(NamedTuple):
-    """What finer inner integrals add to the log evidence, in nats, and the variance of that."""
+    """What finer inner integrals add to the log evidence, in nats, and its variance."""
 
     shift: float
     variance: float
@@ -31,7 +32,7 @@ class InnerError(NamedTuple):
     @property
     def signs(self) -> dict[str, str]:
         """Signs of trouble: a shift that cannot be trusted itself."""
-        error = abs(self.shift) + self.variance**0.5
+        error = self.variance**0.5
         if error < LARGE:
             return {}
         return {
@@ -58,7 +59,8 @@ def inner_error(
     count, total = some.stop - some.start, rows.num_observations
     sums = by_draw.mean(axis=1) * total
     unseen = 0.0 if count == total else float(np.mean(by_draw.var(axis=1))) * total**2 / count
-    return InnerError(float(sums.mean()), float(sums.var()) / NUM_DRAWS + unseen)
+    shift = float(sums.mean())
+    return InnerError(shift, float(sums.var()) / NUM_DRAWS + unseen + (shift / 2) ** 2)
 
 
 @compiled(static_argnames=("model",))

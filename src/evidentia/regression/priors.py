@@ -54,7 +54,7 @@ def priors_of(
     priors: dict[str, dist.Distribution] = {}
     if has_location:
         default = dist.Normal(0.0, WIDTH).expand(sizes).to_event(len(sizes))
-        priors["Intercept"] = _scaled(
+        priors["Intercept"] = scaled(
             replaced, "Intercept", 1 / response.scale, -response.location / response.scale, default
         )
     free = [place for place, name in enumerate(names) if name not in replaced]
@@ -62,11 +62,11 @@ def priors_of(
         priors["effects"] = _effects(frame.correlations[np.ix_(free, free)], response, choice, width, sizes)
     for name, deviation in zip(names, deviations, strict=True):
         if name in replaced:
-            priors[name] = _scaled(replaced, name, float(deviation) / response.scale)
+            priors[name] = scaled(replaced, name, float(deviation) / response.scale)
     for name in family.extra:
         default = dist.Dirichlet(np.ones(len(response.levels))) if name == "probabilities" else EXTRA[name]
         factor = 1 / response.scale if name == "scale" else 1.0
-        priors[name] = _scaled(replaced, name, factor, default=default)
+        priors[name] = scaled(replaced, name, factor, default=default)
     return priors
 
 
@@ -82,7 +82,7 @@ def _effects(
     return dist.MultivariateNormal(np.zeros(count, np.float32), precision_matrix=precision.astype(np.float32))
 
 
-def _scaled(
+def scaled(
     replaced: Mapping[str, Any], name: str, factor: float, shift: float = 0.0, default: Any = None
 ) -> Any:
     """The law of shift + factor · parameter, for a prior in the units of the table."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,14 +23,16 @@ from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
 from evidentia.regression.priors import WIDTH, priors_of
+from evidentia.regression.random_effects import random_effects_of
 from evidentia.regression.response import response_of
 from evidentia.regression.streamed import Streamed, rows_of
-from evidentia.regression.units import in_table_units
+from evidentia.regression.units import in_table_units, of_rows
 from evidentia.result import Evidence
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Predictor = Callable[[Mapping[str, Any], Mapping[str, Any]], jax.Array]
 PRIORS = "jzs", "unit-information", "normal"
 SEPARATED = (
     "{}: the columns separate the categories of the response, so that only the prior bounds the effects. The evidence is "
@@ -45,7 +48,8 @@ class Regression:
         formula: as in R: `"log(price) ~ log(carat) + cut"`. Text columns and pandas Categoricals
             are coded against their first category; `a:b` and `a * b` are interactions, `bs(x,
             df=4)` a spline, `C(x)` a category written as numbers, `offset(x)` a term whose effect
-            is one, `- 1` leaves the intercept out. A binomial response is `successes | trials`.
+            is one, `- 1` leaves the intercept out. `(1 + x | g)` lets effects vary by the groups
+            of a column, `(1 | a/b)` by nested ones. A binomial response is `successes | trials`.
             Formulas may call Python's functions of numbers: do not run those of strangers.
         family: the law of the response: gaussian, student-t, bernoulli, binomial, poisson,
             negative-binomial, gamma, beta, categorical or ordinal.
@@ -100,6 +104,10 @@ class Regression:
             raise ConfigurationError(
                 f"a formula of the family categorical must have terms and no offset; got {self.formula!r}."
             )
+        if parsed.varying and (self.family == "categorical" or self.prior == "jzs"):
+            raise ConfigurationError(
+                f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal'."
+            )
         if (parsed.trials is not None) != (self.family == "binomial"):
             raise ConfigurationError(
                 "a response 'successes | trials' and the family binomial need each other; got the formula "
@@ -118,7 +126,10 @@ class Regression:
     def is_exact(self) -> bool:
         """Whether the evidence is an integral that is computed without sampling."""
         return (
-            self.family == "gaussian" and not self.priors and self.prior in (None, "jzs", "unit-information")
+            self.family == "gaussian"
+            and not self.priors
+            and self.prior in (None, "jzs", "unit-information")
+            and not parse(self.formula).varying
         )
 
     def answer(self, data: Any, method: Any, seed: int, run: Callable[[Model, Any], Evidence]) -> Evidence:
@@ -148,15 +159,26 @@ class Regression:
     def _estimated(self, frame: Frame, table: DataFrame, run: Callable[[Model, Any], Evidence]) -> Evidence:
         law, offset = family(self.family, self.link), frame.offset(table)
         response = response_of(frame, table, law)
-        priors = priors_of(
-            law, response, frame, self.priors, self.prior or "normal", self.prior_scale or WIDTH
-        )
+        varying = random_effects_of(frame.formula, table) if frame.formula.varying else None
+        more = {} if varying is None else dict(varying.priors(response, self.priors))
+        fixed = {name: prior for name, prior in self.priors.items() if name not in more}
+        priors = priors_of(law, response, frame, fixed, self.prior or "normal", self.prior_scale or WIDTH)
         layout = layout_of(frame, table)
         arrays = {**response.arrays, **arrays_of(layout, frame, table)}
         if offset is not None:
             arrays["offset"] = (offset / response.scale).astype(np.float32)
-        model = Model(priors, log_likelihood_of(law, frame.names, layout, self.priors), name=self.formula)
+        predictor = predictor_of(frame.names, layout, fixed)
+        if varying is None:
+            log_likelihood = log_likelihood_of(law, predictor)
+        else:
+            arrays, packs = varying.packed(arrays)
+            log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
+        model = Model({**priors, **more}, log_likelihood, name=self.formula)
         evidence = run(model, arrays)
+        if varying is not None:
+            found = in_table_units(of_rows(evidence, len(table)), frame, response, law)
+            shown = varying.in_table_units(evidence.posterior, response)
+            return replace(found, posterior={**found.posterior, **shown})
         if law.kind in CATEGORIES and is_separated(model, evidence, arrays):
             warn([SEPARATED.format(self.formula)])
         return in_table_units(evidence, frame, response, law)
@@ -172,10 +194,8 @@ def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]
     return bool(np.min(model.log_likelihood(mean, dict(arrays))) > np.log(0.5))
 
 
-def log_likelihood_of(
-    law: Family, names: tuple[str, ...], layout: Layout, replaced: Mapping[str, Any]
-) -> LogLikelihood:
-    """The pointwise log-likelihood; effects with replaced priors are parameters of their own."""
+def predictor_of(names: tuple[str, ...], layout: Layout, replaced: Mapping[str, Any]) -> Predictor:
+    """The linear predictor of rows; effects with replaced priors are parameters of their own."""
     free = np.array([place for place, name in enumerate(names) if name not in replaced], np.int32)
     own = {name: place for place, name in enumerate(names) if name in replaced}
 
@@ -189,14 +209,24 @@ def log_likelihood_of(
             effects = effects.at[place].set(params[name])
         return effects
 
-    def log_likelihood(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
-        predictor = params.get("Intercept", jnp.zeros(()))[None]  # (1,), or (1, categories - 1)
+    def predictor(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
+        found = params.get("Intercept", jnp.zeros(()))[None]  # (1,), or (1, categories - 1)
         if names:
-            predictor = predictor + layout.predictor(effects_of(params), batch)
+            found = found + layout.predictor(effects_of(params), batch)
         if "offset" in batch:
-            predictor = predictor + batch["offset"]
+            found = found + batch["offset"]
         rows = next(iter(batch.values())).shape[:1]
-        predictor = jnp.broadcast_to(predictor, (*rows, *predictor.shape[1:]))
-        return law.log_density(predictor, batch, {name: params[name] for name in law.extra})
+        return jnp.broadcast_to(found, (*rows, *found.shape[1:]))
 
-    return log_likelihood
+    return predictor
+
+
+def log_likelihood_of(law: Family, predictor: Predictor) -> LogLikelihood:
+    """The pointwise log-likelihood, without effects that vary by group."""
+    return lambda params, batch: _log_density(law, predictor(params, batch), params, batch)
+
+
+def _log_density(
+    law: Family, predictor: jax.Array, params: Mapping[str, Any], batch: Mapping[str, Any]
+) -> jax.Array:
+    return law.log_density(predictor, batch, {name: params[name] for name in law.extra})

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.errors import DiagnosticWarning, check_seed, warn
+from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, warn
 from evidentia.regression.averages import Averages
 from evidentia.regression.estimated_models import estimated
 from evidentia.regression.exact import JZS_SCALE, sums_of
@@ -72,6 +72,10 @@ def select_terms(
     regression = Regression(formula, family, link, prior, prior_scale, missing=missing)
     check_seed(seed)
     parsed = parse(formula)
+    if parsed.varying:
+        raise ConfigurationError(
+            f"select_terms takes no effects that vary by group, as in {formula!r}; compare Regressions with and without them."
+        )
     space = model_space(parsed.terms, model_prior)
     rows = rows_of(table, parsed.variables, missing)
     frame = frame_of(parsed, rows)

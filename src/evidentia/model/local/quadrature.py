@@ -26,7 +26,7 @@ from scipy.stats import qmc
 
 from evidentia.model.local.mode import LogDensity, Values, climb, solve_transposed
 
-ORDERS = {1: (11, 23), 2: (7, 11)}  # nodes along each dimension, and those that measure the error
+ORDERS = {1: (15, 31), 2: (7, 13)}  # nodes along each dimension, and those that measure the error
 SAMPLES = 256, 1024  # nodes in more dimensions
 MOST_DIMENSIONS = 8
 

@@ -1,0 +1,208 @@
+"""Effects that vary by group, such as (1 + x | g): normal around 0, with unknown deviations.
+
+The effects of the factor with most levels are integrated out, group by group. Those of others,
+nested or crossed, are parameters, as multiples of their deviations: with Λ = diag(sd) C, where C
+is the Cholesky factor of the correlations, b = Λ u with u ~ N(0, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from evidentia.errors import DataError
+from evidentia.model.local import Integrated
+from evidentia.model.program import LogLikelihood
+from evidentia.regression.design import learn
+from evidentia.regression.formula import INTERCEPT, Formula, Varying
+from evidentia.regression.grouping import Packs, packs_of
+from evidentia.regression.priors import scaled
+from evidentia.regression.response import Response
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_PARAMETERS = 500  # effects of factors other than that with most levels
+
+
+class Grouped(NamedTuple):
+    """What varies by a factor, in a table.
+
+    Attributes:
+        name: of the factor.
+        levels: its names of groups.
+        codes: of each row, the number of its group.
+        names, deviations: of the columns whose effects vary; the intercept's deviation is 1.
+        columns: standardised.
+    """
+
+    name: str
+    levels: tuple[Any, ...]
+    codes: Int[ndarray, " rows"]
+    names: tuple[str, ...]
+    deviations: Float[ndarray, " effects"]
+    columns: Float[ndarray, "rows effects"]
+
+    @property
+    def size(self) -> int:
+        """The number of effects of a group."""
+        return len(self.names)
+
+    @property
+    def sd_names(self) -> tuple[str, ...]:
+        """The parameters that are standard deviations."""
+        return tuple(f"sd({name}|{self.name})" for name in self.names)
+
+    def factor(self, params: Mapping[str, Any]) -> jax.Array:
+        """Λ, for the units of the model."""
+        sds = jnp.stack([params[name] for name in self.sd_names])
+        correlated = f"cholesky({self.name})"
+        return jnp.diag(sds) @ params[correlated] if correlated in params else jnp.diag(sds)
+
+
+class RandomEffects(NamedTuple):
+    """All that varies by group: the factor that is integrated out, and others."""
+
+    inner: Grouped
+    outer: tuple[Grouped, ...]
+
+    @property
+    def factors(self) -> tuple[Grouped, ...]:
+        """All of them."""
+        return self.inner, *self.outer
+
+    def priors(
+        self, response: Response, replaced: Mapping[str, dist.Distribution]
+    ) -> Iterator[tuple[str, dist.Distribution]]:
+        """Names and priors of the parameters; deviations are exponential with mean 1."""
+        for grouped in self.factors:
+            for name, deviation in zip(grouped.sd_names, grouped.deviations, strict=True):
+                factor = float(deviation) / response.scale
+                yield name, scaled(replaced, name, factor, default=dist.Exponential(1.0))
+            if grouped.size > 1:
+                yield f"cholesky({grouped.name})", dist.LKJCholesky(grouped.size)
+        for grouped in self.outer:
+            shape = len(grouped.levels), grouped.size
+            yield f"effects({grouped.name})", dist.Normal(0.0, 1.0).expand(shape).to_event(2)
+
+    def packed(self, rows: Mapping[str, ndarray]) -> tuple[dict[str, ndarray], Packs]:
+        """Arrays of rows, with those of the random effects, in packs of groups."""
+        packs = packs_of(self.inner.codes)
+        own: dict[str, ndarray] = {"varying": self.inner.columns.astype(np.float32)}
+        for index, grouped in enumerate(self.outer):
+            own[f"varying_{index}"] = grouped.columns.astype(np.float32)
+            own[f"group_{index}"] = grouped.codes.astype(np.int32)
+        return packs.arrays({**rows, **own}), packs
+
+    def log_likelihood(
+        self,
+        log_density: Callable[[jax.Array, Any, Any], jax.Array],
+        fixed_predictor: Callable[[Any, Any], jax.Array],
+        packs: Packs,
+    ) -> LogLikelihood:
+        """The likelihood of packs of groups: that of rows, with what varies in the predictor.
+
+        Args:
+            log_density: `(predictor, params, rows) -> (rows,)`.
+            fixed_predictor: `(params, rows) -> (rows,)`.
+            packs: the layout of the data.
+        """
+
+        def conditional(params, batch):
+            batch = dict(batch)
+            present, group_of_strip = batch.pop("present"), batch.pop("group_of_strip")
+            shape = present.shape
+            rows = {name: leaf.reshape(-1, *leaf.shape[3:]) for name, leaf in batch.items()}
+            fixed = fixed_predictor(params, rows)
+            for index, grouped in enumerate(self.outer):
+                effects = params[f"effects({grouped.name})"] @ grouped.factor(params).T
+                fixed = fixed + jnp.sum(rows[f"varying_{index}"] * effects[rows[f"group_{index}"]], axis=1)
+            steps = (rows["varying"] @ self.inner.factor(params)).reshape(*shape, -1)
+            fixed = fixed.reshape(shape)
+            number = jnp.arange(shape[0])[:, None] * packs.groups + group_of_strip
+
+            def of_groups(u):
+                by_strip = u[number] if packs.shape[1] > 1 else u.reshape(shape[0], 1, -1)
+                predictor = fixed + jnp.einsum("psrk,psk->psr", steps, by_strip)
+                values = log_density(predictor.reshape(-1), params, rows).reshape(shape)
+                sums = jnp.sum(jnp.where(present, values, 0.0), axis=2)
+                if packs.shape[1] == 1:
+                    return sums[:, 0]
+                return jax.ops.segment_sum(sums.ravel(), number.ravel(), len(u))
+
+            return of_groups
+
+        return Integrated(conditional, self.inner.size, packs.groups)
+
+    def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
+        """Deviations, correlations, and the effects that are parameters, for the table's units."""
+        found: dict[str, ndarray] = {}
+        for grouped in self.factors:
+            units = response.scale / grouped.deviations
+            for name, unit in zip(grouped.sd_names, units, strict=True):
+                found[name] = np.asarray(params[name], np.float64) * unit
+            if grouped.size > 1:
+                half = np.asarray(params[f"cholesky({grouped.name})"], np.float64)
+                correlations = half @ np.swapaxes(half, 1, 2)
+                for i, j in zip(*np.triu_indices(grouped.size, 1), strict=True):
+                    name = f"cor({grouped.names[i]},{grouped.names[j]}|{grouped.name})"
+                    found[name] = correlations[:, i, j]
+        for grouped in self.outer:
+            standard = np.asarray(params[f"effects({grouped.name})"], np.float64)
+            factors = np.asarray(jax.vmap(grouped.factor)(dict(params)), np.float64)
+            units = response.scale / grouped.deviations
+            found[f"effects({grouped.name})"] = standard @ np.swapaxes(factors, 1, 2) * units
+        return found
+
+
+def random_effects_of(formula: Formula, table: DataFrame) -> RandomEffects:
+    """What varies by group in a table.
+
+    Raises:
+        DataError: a factor with one level, an effect that does not vary, or more parameters than
+            can be sampled.
+    """
+    found = sorted(
+        (_grouped(one, formula, table) for one in formula.varying), key=lambda one: -len(one.levels)
+    )
+    inner, *outer = found
+    count = sum(len(one.levels) * one.size for one in outer)
+    if count > MOST_PARAMETERS:
+        listed = ", ".join(f"{one.name} has {len(one.levels):,} levels" for one in outer)
+        raise DataError(
+            f"the effects of {inner.name} are integrated out, those of other factors are parameters, at most "
+            f"{MOST_PARAMETERS} in all; {listed}. Leave one out, or make it coarser."
+        )
+    return RandomEffects(inner, tuple(outer))
+
+
+def _grouped(varying: Varying, formula: Formula, table: DataFrame) -> Grouped:
+    codes, levels = table.groupby(list(varying.columns), observed=True).ngroup().to_numpy(), ()
+    first = np.unique(codes, return_index=True)[1]
+    levels = tuple(table[list(varying.columns)].iloc[first].itertuples(index=False, name=None))
+    if len(varying.columns) == 1:
+        levels = tuple(level for (level,) in levels)
+    if len(levels) < 2:
+        raise DataError(f"{varying.name!r} has one level in the rows used: effects cannot vary by it.")
+    names, columns = (
+        ((INTERCEPT,), np.ones((len(table), 1))) if varying.has_intercept else ((), np.ones((len(table), 0)))
+    )
+    deviations = np.ones(len(names))
+    if varying.terms:
+        design = learn(varying.formula(formula), varying.terms, table)
+        slopes = design.columns(table)
+        means = slopes.mean(axis=0) if varying.has_intercept else np.zeros(slopes.shape[1])
+        widths = np.sqrt(np.mean((slopes - means) ** 2, axis=0))
+        if flat := [name for name, width in zip(design.names, widths, strict=True) if width == 0]:
+            raise DataError(f"{flat[0]!r} has the same value in all rows used: its effect cannot vary.")
+        names = (*names, *design.names)
+        columns = np.column_stack([columns, (slopes - means) / widths])
+        deviations = np.append(deviations, widths)
+    return Grouped(varying.name, levels, codes, names, deviations, columns)

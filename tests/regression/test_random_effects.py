@@ -1,0 +1,216 @@
+"""Effects that vary by group: against exact marginal densities, and latents as parameters."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+import evidentia as ev
+from evidentia.errors import ConfigurationError, DataError
+from evidentia.regression.formula import parse
+from evidentia.regression.grouping import packs_of
+from evidentia.regression.random_effects import random_effects_of
+
+SIZES = (1, 2, 9, 3, 40, 1, 5)
+
+
+def ragged(seed=0):
+    """Rows of seven groups of 1 to 40, mixed, with a column that varies and a second factor."""
+    generator = np.random.default_rng(seed)
+    group = generator.permutation(np.repeat(np.arange(len(SIZES)), SIZES))
+    x = generator.normal(size=len(group))
+    item = generator.integers(0, 3, len(group))
+    y = 0.5 * x + generator.normal(size=len(SIZES))[group] + generator.normal(size=len(group))
+    return pd.DataFrame({"y": y, "x": x, "g": [f"group {one}" for one in group], "item": item})
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(0, 100))
+@settings(max_examples=50, deadline=None)
+def test_every_row_has_its_place_beside_its_group(sizes, seed):
+    codes = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    packs = packs_of(codes)
+    packed = packs.arrays({"code": codes, "row": np.arange(len(codes))})
+    present = packed["present"]
+    assert sorted(packed["row"][present]) == list(range(len(codes)))
+    pack, strip, _ = np.nonzero(present)
+    number = pack * packs.groups + packed["group_of_strip"][pack, strip]
+    found = {(int(one), int(code)) for one, code in zip(number, packed["code"][present], strict=True)}
+    assert len(found) == len(sizes) == len({one for one, _ in found})
+    assert number.max(initial=0) < packs.shape[0] * packs.groups
+    assert present.size <= 3 * len(codes) + 3 * max(sizes)  # beside the largest group's own pack
+
+
+def test_groups_of_one_size_are_packs_without_padding():
+    packs = packs_of(np.repeat(np.arange(1000), 20))
+    assert packs.shape == (1000, 1, 20) and packs.groups == 1
+
+
+def gaussian_log_likelihood(formula, table, params, scale=0.8):
+    """The sum of what `log_likelihood` gives for packs, with y - 0.3 as the fixed part."""
+    varying = random_effects_of(parse(formula), table)
+    rows = {"y": table["y"].to_numpy(np.float32)}
+    arrays, packs = varying.packed(rows)
+
+    def log_density(predictor, params, rows):
+        return dist.Normal(predictor, scale).log_prob(rows["y"])
+
+    function = varying.log_likelihood(log_density, lambda params, rows: 0.3 + 0 * rows["y"], packs)
+    values = function({name: jnp.asarray(value, jnp.float32) for name, value in params.items()}, arrays)
+    return float(np.sum(np.asarray(values, np.float64))), varying
+
+
+def test_the_marginal_likelihood_of_gaussian_rows_is_exact():
+    table = ragged()
+    half = np.linalg.cholesky([[1.0, -0.4], [-0.4, 1.0]])
+    params = {"sd(Intercept|g)": 0.9, "sd(x|g)": 0.5, "cholesky(g)": half}
+    found, varying = gaussian_log_likelihood("y ~ x + (x | g)", table, params)
+    x = ((table["x"] - table["x"].mean()) / table["x"].std(ddof=0)).to_numpy()
+    assert varying.inner.names == ("Intercept", "x")
+    factor = np.diag([0.9, 0.5]) @ half
+    columns = np.column_stack([np.ones(len(x)), x]) @ factor
+    same = table["g"].to_numpy()[:, None] == table["g"].to_numpy()[None]
+    covariance = same * (columns @ columns.T) + 0.64 * np.eye(len(x))
+    exact = multivariate_normal.logpdf(table["y"], np.full(len(x), 0.3), covariance)
+    assert found == pytest.approx(exact, abs=0.01)
+
+
+def test_other_factors_are_parameters_of_their_own():
+    table = ragged()
+    effects = np.array([[-1.0], [0.0], [2.0]])
+    params = {"sd(Intercept|g)": 0.9, "sd(Intercept|item)": 0.5, "effects(item)": effects}
+    found, varying = gaussian_log_likelihood("y ~ x + (1 | g) + (1 | item)", table, params)
+    assert [one.name for one in varying.factors] == ["g", "item"]
+    same = table["g"].to_numpy()[:, None] == table["g"].to_numpy()[None]
+    mean = 0.3 + 0.5 * effects[table["item"], 0]
+    exact = multivariate_normal.logpdf(table["y"], mean, 0.81 * same + 0.64 * np.eye(len(table)))
+    assert found == pytest.approx(exact, abs=0.01)
+
+
+def counts():
+    generator = np.random.default_rng(2)
+    group = np.repeat(np.arange(8), 5)
+    x = generator.normal(size=40)
+    y = generator.poisson(np.exp(0.5 + 0.4 * x + 0.7 * generator.normal(size=8)[group]))
+    return pd.DataFrame({"y": y, "x": x, "g": group})
+
+
+def test_the_evidence_is_that_of_latents_as_parameters():
+    table = counts()
+    found = ev.estimate(ev.Regression("y ~ x + (1 | g)", family="poisson"), table)
+    x = ((table["x"] - table["x"].mean()) / table["x"].std(ddof=0)).to_numpy(np.float32)
+    group, y = table["g"].to_numpy(), table["y"].to_numpy(np.float32)
+
+    def log_likelihood(params, batch):
+        effect = params["sd"] * params["u"][batch["g"]]
+        return dist.Poisson(jnp.exp(params["a"] + params["b"] * batch["x"] + effect)).log_prob(batch["y"])
+
+    normal = dist.Normal(0, 2.5)
+    units = dist.Normal(0, 1).expand([8]).to_event(1)
+    explicit = ev.Model({"a": normal, "b": normal, "sd": dist.Exponential(1.0), "u": units}, log_likelihood)
+    other = ev.estimate(explicit, {"x": x, "g": group, "y": y})
+    joint = np.hypot(found.standard_error, other.standard_error)
+    assert abs(found.log_evidence - other.log_evidence) < 4 * joint < 0.6
+    assert found.num_observations == 40 == found.trajectory.num_observations[-1]
+    assert {"Intercept", "x", "sd(Intercept|g)"} <= found.posterior.keys()
+    assert "128 particles" in found.diagnostics["chosen"]
+    without = ev.estimate(ev.Regression("y ~ x", family="poisson"), table)
+    assert ev.compare({"with": found, "without": without}).best == "with"
+
+
+@pytest.mark.reference
+def test_deviations_and_correlations_are_in_units_of_the_table():
+    generator = np.random.default_rng(3)
+    group = np.repeat(np.arange(30), 8)
+    x = generator.normal(5.0, 2.0, size=240)
+    effects = generator.normal(size=(30, 2)) * [30.0, 10.0]
+    y = 400 + effects[group, 0] + (x - 5) * (20 + effects[group, 1]) + generator.normal(0, 15, 240)
+    table = pd.DataFrame({"y": y, "x": x, "g": group})
+    found = ev.estimate(ev.Regression("y ~ x + (1 + x | g)", prior="normal"), table)
+    draws = {name: np.exp(found.log_weights) @ values for name, values in found.posterior.items()}
+    # Deviations of 30 groups have a relative error of 1 / √60 = 0.13.
+    assert draws["sd(Intercept|g)"] == pytest.approx(np.std(effects[:, 0]), rel=0.25)
+    assert draws["sd(x|g)"] == pytest.approx(np.std(effects[:, 1]), rel=0.25)
+    assert abs(draws["cor(Intercept,x|g)"] - np.corrcoef(effects.T)[0, 1]) < 0.3
+    assert draws["scale"] == pytest.approx(15, rel=0.25)
+
+
+@pytest.mark.reference
+def test_nested_factors_and_replaced_priors():
+    table = counts().assign(h=lambda table: table.index % 2)
+    regression = ev.Regression(
+        "y ~ x + (1 | h/g)", family="poisson", priors={"sd(Intercept|h:g)": dist.HalfNormal(0.5)}
+    )
+    found = ev.estimate(regression, table, method=ev.SGAIS(num_particles=64))
+    assert found.posterior["effects(h)"].shape == (found.num_particles, 2, 1)
+    assert np.exp(found.log_weights) @ found.posterior["sd(Intercept|h:g)"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("formula", "columns", "terms", "has_intercept"),
+    [
+        ("y ~ (1 | g)", ["y", "g"], (), True),
+        ("y ~ x + (x | g)", ["y", "x", "g"], ("x",), True),
+        ("y ~ x + (0 + log(x) | g)", ["y", "x", "g"], ("log(x)",), False),
+        ("y ~ 0 + x + (1 | g:h)", ["y", "x", "g", "h"], (), True),
+    ],
+)
+def test_formulas(formula, columns, terms, has_intercept):
+    parsed = parse(formula)
+    (varying,) = parsed.varying
+    assert parsed.variables == columns
+    assert (varying.terms, varying.has_intercept) == (terms, has_intercept)
+    assert parse(parsed.with_terms(parsed.terms)).varying == parsed.varying
+    assert parsed.has_intercept == ("0 + x + (1" not in formula)
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "message"),
+    [
+        ("y ~ x | g", {}, r"outside of parentheses: write \(1 \| group\)"),
+        ("y ~ (1 | g) + (x | g)", {}, r"two terms by g; write them as one"),
+        ("y ~ (0 | g)", {}, r"needed are effects and columns"),
+        ("y ~ (1 | log(g))", {}, r"\| right of ~ outside of parentheses|needed are effects and columns"),
+        ("y ~ (1 | g)", {"prior": "jzs"}, "need another family than categorical and prior='normal'"),
+        ("y ~ (1 | g)", {"family": "categorical"}, "need another family than categorical"),
+    ],
+)
+def test_unusable_formulas_are_refused(formula, options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ev.Regression(formula, **options)
+
+
+@pytest.mark.parametrize(
+    ("formula", "changes", "message"),
+    [
+        ("y ~ x + (1 | g)", {"g": 1}, "'g' has one level in the rows used"),
+        ("y ~ (x | g)", {"x": 1.0}, "'x' has the same value in all rows used: its effect cannot vary"),
+        (
+            "y ~ (1 | row) + (1 | other)",
+            {"row": range(1002), "other": np.arange(1002) // 2},
+            "other has 501 levels",
+        ),
+    ],
+)
+def test_tables_without_groups_are_refused(formula, changes, message):
+    table = pd.DataFrame({"y": np.arange(1002) % 5, "x": np.arange(1002.0), "g": np.arange(1002) % 3})
+    with pytest.raises(DataError, match=message):
+        ev.estimate(ev.Regression(formula, family="poisson"), table.assign(**changes))
+
+
+def test_rows_without_a_group_are_left_out_with_a_warning():
+    table = counts().astype({"g": float})
+    table.loc[3, "g"] = np.nan
+    with pytest.warns(ev.errors.EvidenceWarning, match=r"1 of 40 rows have missing values \(g 1\)"):
+        found = ev.estimate(
+            ev.Regression("y ~ (1 | g)", family="poisson"), table, method=ev.SGAIS(num_particles=32)
+        )
+    assert found.num_observations == 39
+
+
+def test_selection_takes_no_random_effects():
+    with pytest.raises(ConfigurationError, match="select_terms takes no effects that vary by group"):
+        ev.select_terms("y ~ x + (1 | g)", counts(), family="poisson")
