@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.monitor.prediction import Prediction
     from evidentia.online.online import Online, OnlineUpdate
     from evidentia.posterior import gradients
-    from evidentia.regression import Regression, TermSelection, select_terms
+    from evidentia.regression import Regression, TermSelection, group_effects, select_terms
     from evidentia.result import Evidence, load
     from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
     from evidentia.streams import ChangeDetectorFleet, FleetStep, OnlineFleet, Stream
@@ -97,7 +97,7 @@ _NAMES = {  # where the others are defined
     "monitor.e_detector": ("EDetector",),
     "monitor.prediction": ("Prediction",),
     "online.online": ("Online", "OnlineUpdate"),
-    "regression": ("Regression", "TermSelection", "select_terms"),
+    "regression": ("Regression", "TermSelection", "group_effects", "select_terms"),
     "result": ("Evidence", "load"),
     "sensitivity": ("PriorSensitivity", "prior_sensitivity"),
     "streams": ("ChangeDetectorFleet", "FleetStep", "OnlineFleet", "Stream"),

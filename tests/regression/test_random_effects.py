@@ -214,3 +214,37 @@ def test_rows_without_a_group_are_left_out_with_a_warning():
 def test_selection_takes_no_random_effects():
     with pytest.raises(ConfigurationError, match="select_terms takes no effects that vary by group"):
         ev.select_terms("y ~ x + (1 | g)", counts(), family="poisson")
+
+
+def test_group_effects_are_those_of_conjugate_regression():
+    table = ragged()
+    tight = {"sd(Intercept|g)": dist.Uniform(0.999, 1.001), "scale": dist.Uniform(0.999, 1.001)}
+    regression = ev.Regression(
+        "y ~ x + (1 | g)", prior="normal", priors={**tight, "x": dist.Normal(0.5, 1e-3)}
+    )
+    evidence = ev.estimate(regression, table, method=ev.SGAIS(num_particles=64))
+    found = ev.group_effects(regression, evidence, table)
+    assert list(found.columns) == ["Intercept", "Intercept (sd)"] and list(found.index) == sorted(
+        set(table["g"])
+    )
+    # Given the effect of x, intercept and group effects are jointly normal.
+    groups = (table["g"].to_numpy()[:, None] == np.array(found.index)).astype(float)
+    columns = np.column_stack([np.ones(len(table)), groups])
+    wide = (2.5 * table["y"].std(ddof=0)) ** -2
+    precision = columns.T @ columns + np.diag([wide, *np.ones(len(SIZES))])
+    rest = table["y"] - table["y"].mean() - 0.5 * (table["x"] - table["x"].mean())
+    mean = np.linalg.solve(precision, columns.T @ rest)[1:]
+    deviation = np.sqrt(np.diag(np.linalg.inv(precision)))[1:]
+    # 32 draws of the intercept, whose deviation is about 0.4: 4 · 0.4 / √32
+    np.testing.assert_allclose(found["Intercept"], mean, atol=0.3)
+    np.testing.assert_allclose(found["Intercept (sd)"], deviation, rtol=0.35)
+
+
+def test_group_effects_need_a_result_of_the_same_regression():
+    table = counts()
+    with pytest.raises(ConfigurationError, match="regression must have effects that vary by group"):
+        ev.group_effects(ev.Regression("y ~ x", family="poisson"), None, table)
+    varying = ev.Regression("y ~ (1 | g)", family="poisson")
+    other = ev.estimate(ev.Regression("y ~ x", family="poisson"), table, method=ev.SGAIS(num_particles=32))
+    with pytest.raises(ConfigurationError, match="evidence must be of .* got that of 'y ~ x'"):
+        ev.group_effects(varying, other, table)

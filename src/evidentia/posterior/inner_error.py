@@ -36,9 +36,9 @@ class InnerError(NamedTuple):
         if error < LARGE:
             return {}
         return {
-            "coarse inner integrals": f"the integrals over local variables are uncertain by {error:.2g} nats in all: the "
-            "posterior of a row's or group's latents is far from Gaussian. Make latents parameters like others, with "
-            "pointwise=False, or compare with a model that has fewer of them."
+            "coarse inner integrals": f"the integrals over the latents of rows or groups are uncertain by {error:.2g} nats in "
+            "all, as these are far from Gaussian. Trust differences between models that are much larger; or make latents "
+            "parameters like others (pointwise=False of Model.from_numpyro)."
         }
 
 

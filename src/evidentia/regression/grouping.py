@@ -33,6 +33,12 @@ class Packs(NamedTuple):
     places: Int[ndarray, " rows"]
     group_of_strip: Int[ndarray, "packs strips"]
 
+    @property
+    def group_of_row(self) -> Int[ndarray, " rows"]:
+        """The number of each row's group among those of all packs, in order."""
+        strip = self.places // self.shape[2]
+        return strip // self.shape[1] * self.groups + self.group_of_strip.reshape(-1)[strip]
+
     def arrays(self, rows: Mapping[str, ndarray]) -> dict[str, ndarray]:
         """Arrays of rows in this layout, with `present` and `group_of_strip`."""
         present = np.zeros(np.prod(self.shape), bool)

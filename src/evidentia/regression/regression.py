@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +22,10 @@ from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.grouping import Packs
 from evidentia.regression.priors import WIDTH, priors_of
-from evidentia.regression.random_effects import random_effects_of
-from evidentia.regression.response import response_of
+from evidentia.regression.random_effects import RandomEffects, random_effects_of
+from evidentia.regression.response import Response, response_of
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.units import in_table_units, of_rows
 from evidentia.result import Evidence
@@ -157,13 +158,25 @@ class Regression:
         return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
 
     def _estimated(self, frame: Frame, table: DataFrame, run: Callable[[Model, Any], Evidence]) -> Evidence:
+        asked = self.prepared(frame, table)
+        evidence = run(asked.model, asked.arrays)
+        if asked.varying is not None:
+            found = in_table_units(of_rows(evidence, len(table)), frame, asked.response, asked.law)
+            shown = asked.varying.in_table_units(evidence.posterior, asked.response)
+            return replace(found, posterior={**found.posterior, **shown})
+        if asked.law.kind in CATEGORIES and is_separated(asked.model, evidence, asked.arrays):
+            warn([SEPARATED.format(self.formula)])
+        return in_table_units(evidence, frame, asked.response, asked.law)
+
+    def prepared(self, frame: Frame, table: DataFrame) -> Prepared:
+        """The model of a table without missing values, and its arrays."""
         law, offset = family(self.family, self.link), frame.offset(table)
         response = response_of(frame, table, law)
         varying = random_effects_of(frame.formula, table) if frame.formula.varying else None
         more = {} if varying is None else dict(varying.priors(response, self.priors))
         fixed = {name: prior for name, prior in self.priors.items() if name not in more}
         priors = priors_of(law, response, frame, fixed, self.prior or "normal", self.prior_scale or WIDTH)
-        layout = layout_of(frame, table)
+        layout, packs = layout_of(frame, table), None
         arrays = {**response.arrays, **arrays_of(layout, frame, table)}
         if offset is not None:
             arrays["offset"] = (offset / response.scale).astype(np.float32)
@@ -174,14 +187,18 @@ class Regression:
             arrays, packs = varying.packed(arrays)
             log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
         model = Model({**priors, **more}, log_likelihood, name=self.formula)
-        evidence = run(model, arrays)
-        if varying is not None:
-            found = in_table_units(of_rows(evidence, len(table)), frame, response, law)
-            shown = varying.in_table_units(evidence.posterior, response)
-            return replace(found, posterior={**found.posterior, **shown})
-        if law.kind in CATEGORIES and is_separated(model, evidence, arrays):
-            warn([SEPARATED.format(self.formula)])
-        return in_table_units(evidence, frame, response, law)
+        return Prepared(model, arrays, law, response, varying, packs)
+
+
+class Prepared(NamedTuple):
+    """A regression's model and arrays, in its own units, and what leads back to the table's."""
+
+    model: Model
+    arrays: dict[str, ndarray]
+    law: Family
+    response: Response
+    varying: RandomEffects | None
+    packs: Packs | None
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from evidentia.errors import ModelError
-from evidentia.model.local.mode import LogDensity
-from evidentia.model.local.quadrature import MOST_DIMENSIONS, log_integral, nodes_of
+from evidentia.model.local.mode import Locals, LogDensity, Matrices
+from evidentia.model.local.quadrature import MOST_DIMENSIONS, log_integral, moments, nodes_of
 from evidentia.model.program import Observations, Params
 
 
@@ -46,6 +46,11 @@ class Integrated:
     def finer(self) -> "Integrated":
         """With more nodes."""
         return replace(self, is_fine=True)
+
+    def moments(self, params: Params, rows: Observations) -> tuple[Locals, Matrices]:
+        """E[u] and E[u uᵀ] of each group's local variables given parameters and rows."""
+        count = jax.tree.leaves(rows)[0].shape[0] * self.groups
+        return moments(self.conditional(params, rows), count, nodes_of(self.size, is_fine=self.is_fine))
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
         """The log-likelihood of each row."""

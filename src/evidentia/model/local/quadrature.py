@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from evidentia.model.local.mode import LogDensity, Values, climb, solve_transposed
+from evidentia.model.local.mode import Locals, LogDensity, Matrices, Values, climb, solve_transposed
 
 ORDERS = {1: (15, 31), 2: (7, 13)}  # nodes along each dimension, and those that measure the error
 SAMPLES = 256, 1024  # nodes in more dimensions
@@ -64,13 +64,28 @@ def log_integral(frozen: LogDensity, log_density: LogDensity, groups: int, nodes
         groups: their number.
         nodes: of `nodes_of`.
     """
+    values, volumes, _ = _terms(frozen, log_density, groups, nodes)
+    return jax.nn.logsumexp(values, axis=0) - volumes
+
+
+def moments(log_density: LogDensity, groups: int, nodes: Nodes) -> tuple[Locals, Matrices]:
+    """E[u] and E[u uᵀ] of each group under exp f(u) N(u; 0, 1), normalised."""
+    values, _, u = _terms(log_density, log_density, groups, nodes)
+    shares = jax.nn.softmax(values, axis=0)
+    return jnp.einsum("ng,ngi->gi", shares, u), jnp.einsum("ng,ngi,ngj->gij", shares, u, u)
+
+
+def _terms(
+    frozen: LogDensity, log_density: LogDensity, groups: int, nodes: Nodes
+) -> tuple[Array, Values, Array]:
+    """The logarithm of each node's term, those of |L|, and the nodes' places u."""
     places, log_weights = nodes
     mode, factor = climb(frozen, groups, places.shape[1])
 
-    def at(place: Array) -> Values:
+    def at(place: Array) -> tuple[Values, Locals]:
         u = mode + solve_transposed(factor, jnp.broadcast_to(place, mode.shape))
-        return log_density(u) - 0.5 * jnp.sum(u**2, axis=1)
+        return log_density(u) - 0.5 * jnp.sum(u**2, axis=1), u
 
-    values: Array = jax.vmap(at)(jnp.asarray(places)) + log_weights[:, None]
+    values, u = jax.vmap(at)(jnp.asarray(places))
     volumes = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)), axis=1)
-    return jax.nn.logsumexp(values, axis=0) - volumes
+    return values + log_weights[:, None], volumes, u
