@@ -198,9 +198,10 @@ def _chosen_method(model: Any, method: Any) -> tuple[Any, str]:
     """The method for a model, and why it was chosen; "" if it was given."""
     if method is not None and method != "auto":
         return method, ""
-    if isinstance(model, Model) and isinstance(model.log_likelihood, OutsideLikelihood):
+    log_likelihood = getattr(model, "log_likelihood", None)  # None: refused later
+    if isinstance(log_likelihood, OutsideLikelihood):
         return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
-    if isinstance(model.log_likelihood, Integrated):
+    if isinstance(log_likelihood, Integrated):
         few = SGAIS(num_particles=GROUPED_PARTICLES)
         return few, f"SGAIS with {GROUPED_PARTICLES} particles, as each group takes an integral per particle"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
