@@ -140,6 +140,15 @@ def test_a_report_that_fails_leaves_the_results(run, table, tmp_path, monkeypatc
     assert "12.94" in (out / "index.html").read_text("utf-8")
 
 
+def test_what_varies_by_group_stays_without_the_terms(run, tmp_path):
+    path = tmp_path / "counts.csv"
+    rows = np.arange(24)
+    pd.DataFrame({"y": rows % 7, "x": rows % 5, "g": rows % 4}).to_csv(path, index=False)
+    code, out, err = run("regress", path, "y ~ x + (1 | g)", "--family", "poisson", "--json", "--quiet")
+    assert code == 0, err
+    assert list(json.loads(out)["evidences"]) == ["y ~ x + (1 | g)", "y ~ 1 + (1 | g)"]
+
+
 def test_a_formula_given_twice_is_one(run, table):
     code, out, err = run("regress", table, "rating ~ complaints", "rating ~ complaints", "--quiet")
     assert code == 0 and "rating ~ 1" in out, err

@@ -183,8 +183,9 @@ def _compared(formulas: list[str]) -> list[str]:
         raise ConfigurationError(f"the formulas must have the same response; they have {listed}.")
     if len(parsed) == 1 and parsed[0].terms and parsed[0].has_intercept:
         left = formulas[0].split("~")[0].strip()
-        offsets = "".join(f" + offset({one})" for one in parsed[0].offsets)
-        return [formulas[0], f"{left} ~ 1{offsets}"]
+        offsets = [f"offset({one})" for one in parsed[0].offsets]
+        rest = [*offsets, *map(str, parsed[0].varying)]  # groups differ with and without the terms
+        return [formulas[0], f"{left} ~ {' + '.join(['1', *rest])}"]
     return formulas
 
 

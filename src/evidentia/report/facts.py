@@ -70,6 +70,7 @@ KINDS = {
         f"nats, from keeping a sample of the rows; above {path.MAX_RESERVOIR_ERROR:g} is too much",
     ),
     "log_copies": Kind("Symmetric copies (log)", "log number of the copies of each mode, all counted"),
+    "inner_shift": Kind("Inner shift", "nats that finer integrals over latents add; half is in the error"),
     "unchecked": Kind(
         "Unchecked redraw", "1 if no particles have shown that the last redraw covers the posterior"
     ),
