@@ -57,7 +57,7 @@ def test_eight_schools_in_either_form(program):
 
 def bound_log_likelihood(program, data, params):
     model = ev.Model.from_numpyro(program).bind(data)
-    return np.asarray(model.densities.pointwise(params, {name: jnp.asarray(v) for name, v in data.items()}))
+    return np.asarray(jax.jit(model.densities.pointwise)(params, dict(data)))
 
 
 def test_several_latents_of_a_row_are_exact_for_gaussians():
@@ -119,7 +119,7 @@ def test_derivatives_are_those_of_the_marginal_density():
 
     params = {"mean": jnp.asarray(0.3), "log_sd": jnp.asarray(0.4)}
     integrated = Integrated(conditional, 1)
-    second = jax.hessian(lambda params: jnp.sum(integrated(params, y)))(params)
+    second = jax.jit(jax.hessian(lambda params: jnp.sum(integrated(params, y))))(params)
     jax.tree.map(
         lambda mine, other: np.testing.assert_allclose(mine, other, atol=2e-3),
         second,
