@@ -31,8 +31,10 @@ def bound(model: Any, batch: Observations, is_whole: bool) -> BoundModel:
     densities = _densities(model, few, more, is_whole)
     if model.is_program:
         checks.check_summed_out(densities, densities.prior, few)
-    if isinstance(densities.pointwise, Integrated):
-        checks.check_local(densities, densities.pointwise, few)
+    if isinstance(densities.pointwise, Integrated) and isinstance(
+        local := densities.pointwise.conditional, LocalSites
+    ):
+        checks.check_local(densities, local, few)
     checks.check_result(densities, few)
     checks.check_result(densities, more)
     batches = checks.probing_batches(checks.some_rows(batch, 2 if is_whole else 64))
@@ -79,7 +81,8 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         prior, rows = model.prior, few
         found = statements.statements_by_row(prior, few, more)
         if sizes := statements.local_sizes(found):
-            log_likelihood = Integrated(LocalSites(prior, sizes), sum(sizes.values()))
+            local = LocalSites(prior, sizes)
+            log_likelihood = Integrated(local, local.size)
             prior = Hidden(prior, frozenset(sizes))
     if is_whole:
         log_likelihood = likelihoods.of_each_row(log_likelihood)

@@ -13,7 +13,7 @@ import numpy as np
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
 from evidentia.model.enumeration import AtValues, is_latent
-from evidentia.model.local import Integrated
+from evidentia.model.local import LocalSites
 from evidentia.model.probe import NUM_NEAR, Values, probing_positions
 from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
 
@@ -125,19 +125,32 @@ def check_summed_out(densities: Densities, program: Program, rows: Observations)
                 )
 
 
-def check_local(densities: Densities, integrated: Integrated, rows: Observations) -> None:
-    """Raise DependentRowsError if local variables of a row matter to others."""
+def check_local(densities: Densities, local: LocalSites, rows: Observations) -> None:
+    """Raise an error if local variables of a row matter beyond it, which would be silently wrong.
+
+    Raises:
+        DependentRowsError: the log-likelihood of another row depends on them.
+        ModelError: the prior of a parameter depends on them.
+    """
     position = jnp.asarray(probing_positions(densities.size)[0])
-    draws = np.random.default_rng(0).normal(size=(2, len(jax.tree.leaves(rows)[0]), integrated.size))
+    draws = np.random.default_rng(0).normal(size=(2, len(jax.tree.leaves(rows)[0]), local.size))
     draws = draws.astype(np.float32)
     draws[1, ::2] = draws[0, ::2]
 
     @jax.jit
     def values_at(u):
-        return integrated.conditional(densities.place(position)[0], rows)(u)
+        params = densities.place(position)[0]
+        sites = local.trace(params, rows, u)[0]
+        priors = {name: jnp.sum(log_prob(sites[name])) for name in densities.sites}
+        return local(params, rows)(u), priors
 
-    first, second = attempt("the model", lambda: [np.asarray(values_at(u)) for u in draws])
-    if not np.allclose(first[::2], second[::2], rtol=1e-4, atol=1e-4, equal_nan=True):
+    first, second = attempt("the model", lambda: [jax.tree.map(np.asarray, values_at(u)) for u in draws])
+    if odd := [name for name in densities.sites if not np.allclose(first[1][name], second[1][name])]:
+        raise ModelError(
+            f"the prior of {odd[0]!r} depends on latents with a value in each row, which are integrated out of the "
+            "likelihood. Use pointwise=False, which makes them parameters like others."
+        )
+    if not np.allclose(first[0][::2], second[0][::2], rtol=1e-4, atol=1e-4, equal_nan=True):
         raise DependentRowsError("the latent values of a row change the log-likelihood of other rows.")
 
 

@@ -184,17 +184,15 @@ def random_effects_of(formula: Formula, table: DataFrame) -> RandomEffects:
 
 
 def _grouped(varying: Varying, formula: Formula, table: DataFrame) -> Grouped:
-    codes, levels = table.groupby(list(varying.columns), observed=True).ngroup().to_numpy(), ()
+    groups = table[list(varying.columns)]
+    codes = groups.groupby(list(varying.columns), observed=True).ngroup().to_numpy()
     first = np.unique(codes, return_index=True)[1]
-    levels = tuple(table[list(varying.columns)].iloc[first].itertuples(index=False, name=None))
-    if len(varying.columns) == 1:
-        levels = tuple(level for (level,) in levels)
+    named = list(groups.iloc[first].itertuples(index=False, name=None))
+    levels = tuple(one[0] for one in named) if len(varying.columns) == 1 else tuple(named)
     if len(levels) < 2:
         raise DataError(f"{varying.name!r} has one level in the rows used: effects cannot vary by it.")
-    names, columns = (
-        ((INTERCEPT,), np.ones((len(table), 1))) if varying.has_intercept else ((), np.ones((len(table), 0)))
-    )
-    deviations = np.ones(len(names))
+    names = (INTERCEPT,) if varying.has_intercept else ()
+    columns, deviations = np.ones((len(table), len(names))), np.ones(len(names))
     if varying.terms:
         design = learn(varying.formula(formula), varying.terms, table)
         slopes = design.columns(table)

@@ -172,3 +172,26 @@ def test_small_matrices_are_factorised_entry_by_entry():
     vectors = jnp.ones((7, 4))
     exact = np.linalg.solve(np.linalg.cholesky(matrices).transpose(0, 2, 1), np.ones((7, 4, 1)))[..., 0]
     np.testing.assert_allclose(solve_transposed(factor, vectors), exact, atol=1e-4)
+
+
+def test_priors_of_parameters_may_not_depend_on_latents_of_rows():
+    def program(y):
+        with numpyro.plate("rows", len(y)):
+            z = numpyro.sample("z", dist.Normal(0, 1))
+        slope = numpyro.sample("slope", dist.Normal(z.mean(), 1.0))
+        with numpyro.plate("rows", len(y)):
+            numpyro.sample("y", dist.Normal(slope * z, 1.0), obs=y)
+
+    with pytest.raises(ModelError, match="the prior of 'slope' depends on latents with a value in each row"):
+        ev.Model.from_numpyro(program).bind({"y": np.arange(6, dtype=np.float32)})
+
+
+def test_scaled_latents_are_refused():
+    def program(y):
+        scale = numpyro.sample("scale", dist.HalfNormal(1))
+        with numpyro.handlers.scale(scale=2.0), numpyro.plate("rows", len(y)):
+            z = numpyro.sample("z", dist.Normal(0, scale))
+            numpyro.sample("y", dist.Normal(z, 1.0), obs=y)
+
+    with pytest.raises(ModelError, match="'z' has a value in each row and is scaled"):
+        ev.Model.from_numpyro(program).bind({"y": np.arange(6, dtype=np.float32)})

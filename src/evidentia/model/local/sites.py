@@ -16,6 +16,7 @@ from jaxtyping import Array
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
+from evidentia.errors import ModelError
 from evidentia.model.likelihoods import pointwise
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.program import Params, Program, bijector, trace_of
@@ -51,6 +52,8 @@ class _AtStandard(Messenger):
         name = msg["name"]
         if msg["type"] != "sample" or name not in self._sizes or msg["value"] is not None:
             return
+        if msg["scale"] is not None:
+            raise ModelError(f"site {name!r} has a value in each row and is scaled: remove handlers.scale.")
         u = self._u[:, self._starts[name] : self._starts[name] + self._sizes[name]]
         msg["value"], terms = _placed(msg, u)
         self.terms = self.terms + terms
@@ -66,16 +69,25 @@ class LocalSites:
     def __init__(self, program: Program, sizes: Mapping[str, int]):
         self.program, self.sizes = program, dict(sizes)
 
+    @property
+    def size(self) -> int:
+        """How many they have together."""
+        return sum(self.sizes.values())
+
     def __call__(self, params: Params, rows: Mapping[str, Any]) -> LogDensity:
         """f(u) of `Integrated`."""
 
         def log_density(u):
-            placing = _AtStandard(self.program, self.sizes, u)
-            trace = trace_of(placing, rows, params)
+            trace, terms = self.trace(params, rows, u)
             placed = {name: trace[name]["value"] for name in self.sizes}
-            return pointwise(self.program)({**params, **placed}, rows) + placing.terms
+            return pointwise(self.program)({**params, **placed}, rows) + terms
 
         return log_density
+
+    def trace(self, params: Params, rows: Mapping[str, Any], u: Array) -> tuple[Mapping[str, Any], Array]:
+        """NumPyro's trace with local sites at u, and what their priors add to f(u)."""
+        placing = _AtStandard(self.program, self.sizes, u)
+        return trace_of(placing, rows, params), placing.terms
 
 
 def _placed(message: Mapping[str, Any], u: Array) -> tuple[Array, Array]:
