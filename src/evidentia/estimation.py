@@ -42,7 +42,7 @@ from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
 from evidentia.runs import check_elsewhere, drive, runs_over
 
-GROUPED_PARTICLES = 128
+GROUPED_PARTICLES = 128  # where groups are integrated out: 512 take seven times as long at 100 groups
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
 

@@ -188,7 +188,8 @@ class ArrayRun:
             return None
         last, diagnosis = self._last.estimate, self._last.diagnose()
         particles = self._last.positions, self._last.log_weights
-        if inner := inner_error(self._bound, self._rows.near, *particles):
+        rows: Any = self._rows  # of any kind
+        if inner := inner_error(self._bound, rows, *particles):
             last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
             diagnosis = Diagnosis(
                 {**diagnosis.measured, "inner_shift": inner.shift}, {**diagnosis.signs, **inner.signs}

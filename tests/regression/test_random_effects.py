@@ -250,3 +250,21 @@ def test_group_effects_need_a_result_of_the_same_regression():
     other = ev.estimate(ev.Regression("y ~ x", family="poisson"), table, method=ev.SGAIS(num_particles=32))
     with pytest.raises(ConfigurationError, match="evidence must be of .* got that of 'y ~ x'"):
         ev.group_effects(varying, other, table)
+
+
+@pytest.mark.parametrize(
+    ("priors", "message"),
+    [
+        (
+            {"cholesky(g)": dist.LKJCholesky(2, 5.0)},
+            r"priors names 'cholesky\(g\)', which is not a parameter",
+        ),
+        (
+            {"sd(x|g)": 3.0},
+            r"priors\['sd\(x\|g\)'\] must be a NumPyro distribution of one number.*; got 3\.0",
+        ),
+    ],
+)
+def test_priors_that_cannot_be_replaced_are_refused(priors, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ev.estimate(ev.Regression("y ~ x + (x | g)", family="poisson", priors=priors), counts())

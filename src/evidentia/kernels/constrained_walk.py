@@ -73,8 +73,8 @@ class ConstrainedDifferentialEvolution(ConstrainedKernel):
 
     num_steps: int = 50
 
-    target_acceptance: ClassVar[float] = 1.0  # the step size stays the same
-    target_free: ClassVar[float] = 1.0
+    target_acceptance: ClassVar[float] = 0.0  # the scale of ε stays the largest
+    target_free: ClassVar[float] = 0.0
     largest_step: ClassVar[float] = 1.0
     needs_density: ClassVar[bool] = True
     is_adaptive: ClassVar[bool] = False

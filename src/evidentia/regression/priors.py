@@ -50,7 +50,7 @@ def priors_of(
     has_location = frame.formula.has_intercept and family.kind != "ordered"  # whose cutpoints stand for it
     known = [*(["Intercept"] if has_location else []), *names, *family.extra]
     for name, given in replaced.items():
-        _check_replaced(name, given, known, is_vector=bool(sizes))
+        check_replaced(name, given, known, is_vector=bool(sizes))
     priors: dict[str, dist.Distribution] = {}
     if has_location:
         default = dist.Normal(0.0, WIDTH).expand(sizes).to_event(len(sizes))
@@ -94,7 +94,8 @@ def scaled(
     return dist.TransformedDistribution(given, AffineTransform(shift, factor, domain=given.support))
 
 
-def _check_replaced(name: str, given: Any, known: list[str], *, is_vector: bool) -> None:
+def check_replaced(name: str, given: Any, known: list[str], *, is_vector: bool) -> None:
+    """Raise ConfigurationError unless a prior is one of one number for a name that is known."""
     if name not in known:
         raise ConfigurationError(
             f"priors names {name!r}, which is not a parameter; there are {', '.join(known)}."

@@ -23,7 +23,7 @@ from evidentia.model.program import LogLikelihood
 from evidentia.regression.design import learn
 from evidentia.regression.formula import INTERCEPT, Formula, Varying
 from evidentia.regression.grouping import Packs, packs_of
-from evidentia.regression.priors import scaled
+from evidentia.regression.priors import check_replaced, scaled
 from evidentia.regression.response import Response
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class RandomEffects(NamedTuple):
     outer: tuple[Grouped, ...]
 
     @property
+    def sd_names(self) -> tuple[str, ...]:
+        """The parameters whose priors can be replaced."""
+        return tuple(name for grouped in self.factors for name in grouped.sd_names)
+
+    @property
     def factors(self) -> tuple[Grouped, ...]:
         """All of them."""
         return self.inner, *self.outer
@@ -81,9 +86,14 @@ class RandomEffects(NamedTuple):
     def priors(
         self, response: Response, replaced: Mapping[str, dist.Distribution]
     ) -> Iterator[tuple[str, dist.Distribution]]:
-        """Names and priors of the parameters; deviations are exponential with mean 1."""
+        """Names and priors of the parameters; deviations are exponential with mean 1.
+
+        Raises ConfigurationError for a replaced prior that is not one of one number.
+        """
         for grouped in self.factors:
             for name, deviation in zip(grouped.sd_names, grouped.deviations, strict=True):
+                if name in replaced:
+                    check_replaced(name, replaced[name], [name], is_vector=False)
                 factor = float(deviation) / response.scale
                 yield name, scaled(replaced, name, factor, default=dist.Exponential(1.0))
             if grouped.size > 1:

@@ -174,7 +174,8 @@ class Regression:
         response = response_of(frame, table, law)
         varying = random_effects_of(frame.formula, table) if frame.formula.varying else None
         more = {} if varying is None else dict(varying.priors(response, self.priors))
-        fixed = {name: prior for name, prior in self.priors.items() if name not in more}
+        own = () if varying is None else varying.sd_names
+        fixed = {name: prior for name, prior in self.priors.items() if name not in own}
         priors = priors_of(law, response, frame, fixed, self.prior or "normal", self.prior_scale or WIDTH)
         layout, packs = layout_of(frame, table), None
         arrays = {**response.arrays, **arrays_of(layout, frame, table)}

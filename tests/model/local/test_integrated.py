@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro import handlers
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
@@ -186,12 +187,13 @@ def test_priors_of_parameters_may_not_depend_on_latents_of_rows():
         ev.Model.from_numpyro(program).bind({"y": np.arange(6, dtype=np.float32)})
 
 
-def test_scaled_latents_are_refused():
+@pytest.mark.parametrize("handler", [handlers.scale(scale=2.0), handlers.mask(mask=False)])
+def test_scaled_and_masked_latents_are_refused(handler):
     def program(y):
         scale = numpyro.sample("scale", dist.HalfNormal(1))
-        with numpyro.handlers.scale(scale=2.0), numpyro.plate("rows", len(y)):
+        with handler, numpyro.plate("rows", len(y)):
             z = numpyro.sample("z", dist.Normal(0, scale))
             numpyro.sample("y", dist.Normal(z, 1.0), obs=y)
 
-    with pytest.raises(ModelError, match="'z' has a value in each row and is scaled"):
+    with pytest.raises(ModelError, match="'z' has a value in each row and is scaled or masked"):
         ev.Model.from_numpyro(program).bind({"y": np.arange(6, dtype=np.float32)})

@@ -52,8 +52,11 @@ class _AtStandard(Messenger):
         name = msg["name"]
         if msg["type"] != "sample" or name not in self._sizes or msg["value"] is not None:
             return
-        if msg["scale"] is not None:
-            raise ModelError(f"site {name!r} has a value in each row and is scaled: remove handlers.scale.")
+        if msg["scale"] is not None or isinstance(msg["fn"], dist.MaskedDistribution):
+            raise ModelError(
+                f"site {name!r} has a value in each row and is scaled or masked, which leaves no density to integrate over. Scale "
+                "or mask the observed sites only."
+            )
         u = self._u[:, self._starts[name] : self._starts[name] + self._sizes[name]]
         msg["value"], terms = _placed(msg, u)
         self.terms = self.terms + terms
