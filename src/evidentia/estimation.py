@@ -42,7 +42,10 @@ from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
 from evidentia.runs import check_elsewhere, drive, runs_over
 
-GROUPED_PARTICLES = 128  # where groups are integrated out: 512 take seven times as long at 100 groups
+FOR_GROUPS = (  # 512 particles take seven times as long at 100 groups
+    SGAIS(num_particles=128),
+    "SGAIS with 128 particles, as the latents of each row or group take an integral per particle",
+)
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
 
@@ -133,21 +136,23 @@ def estimate(
         options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
         given = None if method == "auto" else method
         return model.answer(data, given, int(seed), partial(estimate, method=method, seed=seed, **options))
-    chosen, reason = _chosen_method(model, method)
+    chosen, reason = _chosen_method(model) if method in (None, "auto") else (method, "")
     _check(model, chosen, seed, target_standard_error)
     check_arguments(model.log_likelihood, model.name, data, executor, sharding)
     rows, started = _data_of(model, data), time.perf_counter()
     elsewhere = _elsewhere(rows, sharding, executor)
     if elsewhere is not None:
         check_elsewhere(chosen, in_order)
-    make_run = runs_over(model, rows, int(seed), in_order, elsewhere, started)
+    runs = runs_over(model, rows, int(seed), in_order, elsewhere, started)
+    if reason and isinstance(runs.log_likelihood, Integrated):
+        chosen, reason = FOR_GROUPS
     with (
         reporter(progress, model.name) as report,
         _numbered(in_order or isinstance(rows, Source) or model.pointwise is False),
         remembering(model.log_likelihood, checkpoint),
     ):
         evidence, messages = _to_target(
-            lambda method: drive(make_run(method), report), chosen, target_standard_error
+            lambda method: drive(runs.start(method), report), chosen, target_standard_error
         )
     if reason:
         evidence = replace(evidence, diagnostics={**evidence.diagnostics, "chosen": reason})
@@ -194,16 +199,10 @@ def _to_target(
     return evidence, messages
 
 
-def _chosen_method(model: Any, method: Any) -> tuple[Any, str]:
-    """The method for a model, and why it was chosen; "" if it was given."""
-    if method is not None and method != "auto":
-        return method, ""
-    log_likelihood = getattr(model, "log_likelihood", None)  # None: refused later
-    if isinstance(log_likelihood, OutsideLikelihood):
+def _chosen_method(model: Any) -> tuple[Any, str]:
+    """The method for a model before it is bound to data, and why it was chosen."""
+    if isinstance(getattr(model, "log_likelihood", None), OutsideLikelihood):
         return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
-    if isinstance(log_likelihood, Integrated):
-        few = SGAIS(num_particles=GROUPED_PARTICLES)
-        return few, f"SGAIS with {GROUPED_PARTICLES} particles, as each group takes an integral per particle"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 

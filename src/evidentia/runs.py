@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,12 +42,24 @@ from evidentia.online.online import Online
 from evidentia.posterior.inner_error import inner_error
 from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
-from evidentia.posterior.whole import Whole, bound_to
+from evidentia.posterior.units import Bound, bound_to
 from evidentia.result import Evidence, make_evidence
 from evidentia.trajectory import trajectory_of
 
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
 ON_ROWS_ELSEWHERE = SGAIS, Laplace  # the methods for rows on many devices or on a cluster
+
+
+class Runs(NamedTuple):
+    """Runs over some data.
+
+    Attributes:
+        start: a run of a method.
+        log_likelihood: as the model is bound to the data: latents may be integrated out.
+    """
+
+    start: Callable[[Method], ArrayRun | SourceRun]
+    log_likelihood: Any
 
 
 def runs_over(
@@ -57,35 +69,36 @@ def runs_over(
     in_order: bool,
     elsewhere: NamedSharding | Engine | None,
     started: float,
-) -> Callable[[Method], ArrayRun | SourceRun]:
-    """A function that starts a run over the data, which may be on many devices or on a cluster."""
+) -> Runs:
+    """Runs over the data, which may be on many devices or on a cluster."""
     if isinstance(elsewhere, NamedSharding):
         return _spread_runs(model, data, elsewhere, seed, started)
     if elsewhere is not None:
         found = gathered(elsewhere, model, seed)
-        return partial(ArrayRun, model.bind(found.some), found.rows, found.fingerprints, seed, started)
+        return _array_runs(model.bind(found.some), found.rows, found.fingerprints, seed, started)
     if isinstance(data, Source):
-        return partial(SourceRun, model, data, seed, started)
-    bound, arrays, whole = found = bound_to(model, data)
-    known = fingerprints(sums_by_name(found.data))
-    if whole is not None:
+        return Runs(partial(SourceRun, model, data, seed, started), model.log_likelihood)
+    found = bound_to(model, data)
+    known, arrays = fingerprints(sums_by_name(found.data)), found.arrays
+    if found.reason is not None:
         window = Window(jax.tree.map(jnp.asarray, arrays), 0, 1)
-        return partial(ArrayRun, bound, window, known, seed, started, whole=whole)
-    if not in_order:
-        arrays = shuffled(arrays, seed)
-    window = Window(on_device(arrays), 0, num_rows(arrays))
-    return partial(ArrayRun, bound, window, known, seed, started)
+    else:
+        arrays = arrays if in_order else shuffled(arrays, seed)
+        window = Window(on_device(arrays), 0, num_rows(arrays))
+    return _array_runs(found.model, window, known, seed, started, units=found)
 
 
-def _spread_runs(
-    model: Model, data: Any, sharding: NamedSharding, seed: int, started: float
-) -> Callable[[Method], ArrayRun]:
-    """A function that starts a run over rows that are, or are to be, spread over devices."""
+def _spread_runs(model: Model, data: Any, sharding: NamedSharding, seed: int, started: float) -> Runs:
+    """Runs over rows that are, or are to be, spread over devices."""
     if isinstance(data, Source):
         data = all_rows(data.batches())
     place = placed if sharding_of(data) is None else in_place
     window, first_rows = spread_window(place(data, sharding, seed, model.check_data))
-    return partial(ArrayRun, model.bind(first_rows), window, {}, seed, started)
+    return _array_runs(model.bind(first_rows), window, {}, seed, started)
+
+
+def _array_runs(bound: BoundModel, *arguments: Any, **more: Any) -> Runs:
+    return Runs(partial(ArrayRun, bound, *arguments, **more), bound.densities.pointwise)
 
 
 def check_elsewhere(method: Method, in_order: bool) -> None:
@@ -150,10 +163,11 @@ class ArrayRun:
         started: float,
         method: Method,
         *,
-        whole: Whole | None = None,
+        units: Bound | None = None,
     ):
         _check_memory(method, bound)
-        self._whole, self._unit = whole, 1 if whole is None else whole.num_rows
+        self._why_whole = None if units is None else units.reason
+        self._rows_per_unit = 1.0 if units is None else units.num_rows / rows.size
         self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
         self._started, self._method = started, method
         self._history: list[Update] = []
@@ -167,8 +181,8 @@ class ArrayRun:
             num_steps += snapshot.num_steps
             found = snapshot.estimate or Estimate(math.nan, math.nan)
             update = Update(
-                snapshot.num_observations * self._unit,
-                self._rows.size * self._unit,
+                self._num_rows(snapshot.num_observations),
+                self._num_rows(self._rows.size),
                 found.log_evidence,
                 found.standard_error,
                 num_steps,
@@ -210,11 +224,14 @@ class ArrayRun:
             fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
         )
         more: dict[str, Any] = {}
-        if self._whole is not None:
-            more["trajectory"] = f"none over rows: {self._whole.reason}"
+        if self._why_whole is not None:
+            more["trajectory"] = f"none over rows: {self._why_whole}"
         if self._bound.evaluations is not None:
             more["num_evaluations"] = self._bound.evaluations.num_evaluations
         return replace(found, diagnostics={**found.diagnostics, **more}) if more else found
+
+    def _num_rows(self, units: int) -> int:
+        return round(units * self._rows_per_unit)  # packs of groups count as of mean size
 
     def stopped(self) -> str:
         """A sentence with the number of rows, or of steps if the method uses all rows at once."""

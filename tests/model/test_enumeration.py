@@ -9,7 +9,7 @@ from scipy import stats
 
 import evidentia as ev
 from evidentia.errors import ModelError
-from evidentia.posterior.whole import bound_to
+from evidentia.posterior.units import bound_to
 
 GENERATOR = np.random.default_rng(0)
 Y = np.concatenate([GENERATOR.normal(-2, 1, 12), GENERATOR.normal(2, 1, 18)]).astype(np.float32)

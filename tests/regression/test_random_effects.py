@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
+from evidentia.data.packs import packs_of
 from evidentia.errors import ConfigurationError, DataError
 from evidentia.regression.formula import parse
-from evidentia.regression.grouping import packs_of
 from evidentia.regression.random_effects import random_effects_of
 
 SIZES = (1, 2, 9, 3, 40, 1, 5)

@@ -2,25 +2,30 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from evidentia.errors import attempt
+from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
 from evidentia.model.local import Hidden, Integrated, LocalSites
+from evidentia.model.local.groups import LEADS, WithCopies, check_column, of_rows
+from evidentia.model.local.packed import in_packs, unpacked
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
+Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
+
 _SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
 
 
-def bound(model: Any, batch: Observations, is_whole: bool) -> BoundModel:
-    """A `Model` bound to the shapes of some rows, or of all data as one row.
+def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
+    """A `Model` bound to the shapes of some rows; of all data as one row; or of packs of groups.
 
     Raises:
         ModelError: the prior or the log-likelihood cannot be used.
@@ -28,16 +33,14 @@ def bound(model: Any, batch: Observations, is_whole: bool) -> BoundModel:
     if isinstance(model.log_likelihood, OutsideLikelihood):
         return _bound_outside(model, batch, model.log_likelihood)
     few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
-    densities = _densities(model, few, more, is_whole)
-    if model.is_program:
-        checks.check_summed_out(densities, densities.prior, few)
-    if isinstance(densities.pointwise, Integrated) and isinstance(
-        local := densities.pointwise.conditional, LocalSites
-    ):
-        checks.check_local(densities, local, few)
+    densities = (
+        _of_groups(model, batch, few, more)
+        if kind == "groups"
+        else _densities(model, few, more, kind == "whole")
+    )
     checks.check_result(densities, few)
     checks.check_result(densities, more)
-    batches = checks.probing_batches(checks.some_rows(batch, 2 if is_whole else 64))
+    batches = checks.probing_batches(checks.some_rows(batch, 2 if kind == "whole" else 64))
     computed, evaluate = attempt("the model", lambda: probe(densities, batches))
     checks.check_values(evaluate(probing_positions(densities.size)))
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
@@ -71,19 +74,56 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
     if not callable(model.prior):
         prior, rows = program_of(model.prior), {}
         found = statements.statements_of(prior, rows, sums_out=False)
-    elif is_whole:
-        statements.check_arguments(model.prior, few)
-        log_likelihood, prior, rows = likelihoods.joint(model.prior), likelihoods.of_one_row(model.prior), few
-        found = statements.statements_of(prior, rows, is_whole=True)
-        statements.check_observes(found, few)
-    else:
-        statements.check_arguments(model.prior, few)
-        prior, rows = model.prior, few
-        found = statements.statements_by_row(prior, few, more)
-        if sizes := statements.local_sizes(found):
-            local = LocalSites(prior, sizes)
-            log_likelihood = Integrated(local, local.size)
-            prior = Hidden(prior, frozenset(sizes))
+        if is_whole:
+            log_likelihood = likelihoods.of_each_row(log_likelihood)
+        return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
+    statements.check_arguments(model.prior, few)
     if is_whole:
-        log_likelihood = likelihoods.of_each_row(log_likelihood)
-    return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
+        log_likelihood, prior = likelihoods.joint(model.prior), likelihoods.of_one_row(model.prior)
+        found = statements.statements_of(prior, few, is_whole=True)
+        statements.check_observes(found, few)
+        densities = Densities(
+            prior, statements.latent_sites(found), likelihoods.of_each_row(log_likelihood), few
+        )
+        checks.check_summed_out(densities, densities.prior, few)
+        return densities
+    found = statements.statements_by_row(model.prior, few, more)
+    local = LocalSites(model.prior, statements.local_sizes(found))
+    sites = statements.latent_sites(found)
+    if not local.sizes:
+        densities = Densities(model.prior, sites, log_likelihood, few)
+    else:
+        densities = Densities(
+            Hidden(model.prior, frozenset(local.sizes)), sites, Integrated(local, local.size), few
+        )
+    checks.check_summed_out(densities, densities.prior, few)
+    if local.sizes:
+        checks.check_local(densities, local, few)
+    return densities
+
+
+def _of_groups(model: Any, packs: Observations, few: Observations, more: Observations) -> Densities:
+    """The functions to trace of a program with latents of groups, whose data are in packs."""
+    count, groups = int(packs[model.groups].max()) + 1, int(packs["group_of_strip"].max()) + 1
+    few_rows, more_rows = unpacked(few), unpacked(more)
+    statements.check_arguments(model.prior, {name: few_rows[name] for name in few_rows if name != LEADS})
+    program = WithCopies(model.prior, model.groups, count)
+    found = statements.statements_by_row(program, few_rows, more_rows)
+    local = LocalSites(program, statements.local_sizes(found))
+    if not local.sizes:
+        shapes = ", ".join(
+            f"{name} has shape {site.shape}" for name, site in statements.latent_sites(found).items()
+        )
+        raise ModelError(
+            f"groups={model.groups!r} has the groups 0 to {count - 1}, but no latent site has {count} values on its leading "
+            f"axis: {shapes}."
+        )
+    hidden = Hidden(program, frozenset(local.sizes))
+    integrated = Integrated(in_packs(of_rows(local), groups), local.size, groups)
+    densities = Densities(
+        lambda **packs: hidden(**unpacked(packs)), statements.latent_sites(found), integrated, few
+    )
+    checks.check_summed_out(densities, hidden, few_rows)
+    checks.check_local(densities, local, few_rows)
+    check_column(local, densities.place(jnp.asarray(probing_positions(densities.size)[0]))[0], few_rows)
+    return densities

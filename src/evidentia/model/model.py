@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 
 from evidentia.errors import ModelError
 from evidentia.model import likelihoods, statements
-from evidentia.model.binding import bound
+from evidentia.model.binding import Kind, bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
 from evidentia.model.outside import outside_likelihood
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
@@ -45,6 +45,8 @@ class Model:
         data: the data that the model brings along: what `estimate(model)` uses.
         shown: what results show in place of the parameters: a function of the posterior draws by
             name, with draws on the leading axis, that returns others.
+        groups: for a model of `from_numpyro`: the column of the data with the number of each row's
+            group, 0 and up, that looks up latents with a value for each group.
         sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent
             posterior draws given data (NumPy arrays), if available, as constrained values by name
             with draws on the leading axis. Estimators that need posterior draws use these, not a
@@ -79,6 +81,7 @@ class Model:
     pointwise: bool | None = True
     data: Any = None
     shown: Shown | None = None
+    groups: str | None = None
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
@@ -97,6 +100,7 @@ class Model:
         name: str | None = None,
         exchangeable: tuple[str, ...] = (),
         pointwise: bool | None = None,
+        groups: str | None = None,
     ) -> "Model":
         """A model from a NumPyro function, called as `function(**batch)`.
 
@@ -105,12 +109,15 @@ class Model:
         log-probability per row; otherwise, as with a `MultivariateNormal` over the rows,
         `estimate` takes up to 10,000 rows together as one observation, and the result says so
         (`diagnostics["trajectory"]`). `pointwise=False` asks for that: latent sites may then
-        have any shapes, and the function loops. A function without arguments holds its data
+        have any shapes, and the function loops. Continuous latents with a value in each row are
+        integrated out, and so are those with a value for each group, if `groups` is the column of
+        the data that looks them up, as in `alpha[county]`; the evidence of groups is for
+        `estimate` with data in memory. A function without arguments holds its data
         itself, all as one observation: `estimate(model)`.
 
         Raises:
-            ModelError: `function` is not a function; or, at the first use, a site is not
-                supported, with its name.
+            ModelError: `function` is not a function, or `groups` comes with `pointwise`; or, at
+                the first use, a site is not supported, with its name.
 
         Example:
             >>> import numpyro, numpyro.distributions as dist
@@ -122,6 +129,8 @@ class Model:
         """
         if not callable(function):
             raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
+        if groups is not None and pointwise is not None:
+            raise ModelError(f"groups={groups!r} needs pointwise to be left out: groups are independent.")
         default = getattr(function, "__name__", type(function).__name__)
         data = None
         if likelihoods.holds_its_data(function):
@@ -136,6 +145,7 @@ class Model:
             exchangeable=exchangeable,
             pointwise=pointwise,
             data=data,
+            groups=groups,
         )
 
     @classmethod
@@ -205,6 +215,7 @@ class Model:
         name: str | None = None,
         exchangeable: tuple[str, ...] = (),
         pointwise: bool | None = None,
+        groups: str | None = None,
     ) -> "Model":
         """A model from a PyMC model, with its data: `estimate(model)`.
 
@@ -235,7 +246,8 @@ class Model:
             found.program,
             name=found.program.name,
             exchangeable=exchangeable,
-            pointwise=found.pointwise if pointwise is None else pointwise,
+            pointwise=found.pointwise if pointwise is None and groups is None else pointwise,
+            groups=groups,
         )
         return replace(made, data=found.data) if found.data else made
 
@@ -253,7 +265,12 @@ class Model:
                 f"the rows of {self.name!r} depend on each other (pointwise=False): only evidentia.estimate, with data in "
                 "memory on one device, takes such a model."
             )
-        return self._cached(batch, is_whole=False)
+        if self.groups is not None:
+            raise ModelError(
+                f"{self.name!r} has latents of groups (groups={self.groups!r}), whose rows must be together: only "
+                "evidentia.estimate, with data in memory on one device, takes such a model."
+            )
+        return self._cached(batch, "rows")
 
     def bind_whole(self, one_row: Observations) -> BoundModel:
         """This model bound to a table of one row, which is all data.
@@ -261,7 +278,15 @@ class Model:
         Raises:
             ModelError: as `bind`.
         """
-        return self._cached(one_row, is_whole=True)
+        return self._cached(one_row, "whole")
+
+    def bind_groups(self, packs: Mapping[str, np.ndarray]) -> BoundModel:
+        """This model bound to all data, in packs of groups.
+
+        Raises:
+            ModelError: as `bind`.
+        """
+        return self._cached(packs, "groups")
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"
@@ -269,7 +294,14 @@ class Model:
     def __reduce__(self):
         """Pickled as it was written, without what tracing found."""
         if self.is_program:
-            return _from_numpyro, (self.prior, self.name, self.exchangeable, self.pointwise, self.data)
+            return _from_numpyro, (
+                self.prior,
+                self.name,
+                self.exchangeable,
+                self.pointwise,
+                self.data,
+                self.groups,
+            )
         return Model, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     @property
@@ -278,16 +310,23 @@ class Model:
         is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
         return callable(self.prior) and not is_distribution
 
-    def _cached(self, batch: Observations, is_whole: bool) -> BoundModel:
+    def _cached(self, batch: Observations, kind: Kind) -> BoundModel:
         leaves, structure = jax.tree.flatten(batch)
-        key = is_whole, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
+        key = kind, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
         if key not in self._bound:
-            self._bound[key] = bound(self, batch, is_whole)
+            self._bound[key] = bound(self, batch, kind)
         return self._bound[key]
 
 
 def _from_numpyro(
-    function: Program, name: str, exchangeable: tuple[str, ...], pointwise: bool | None, data: Any
+    function: Program,
+    name: str,
+    exchangeable: tuple[str, ...],
+    pointwise: bool | None,
+    data: Any,
+    groups: str | None,
 ) -> Model:
-    model = Model.from_numpyro(function, name=name, exchangeable=exchangeable, pointwise=pointwise)
+    model = Model.from_numpyro(
+        function, name=name, exchangeable=exchangeable, pointwise=pointwise, groups=groups
+    )
     return replace(model, data=data)

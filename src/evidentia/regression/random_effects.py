@@ -17,12 +17,12 @@ import numpyro.distributions as dist
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from evidentia.data.packs import Packs, packs_of
 from evidentia.errors import DataError
-from evidentia.model.local import Integrated
+from evidentia.model.local import Integrated, in_packs
 from evidentia.model.program import LogLikelihood
 from evidentia.regression.design import learn
 from evidentia.regression.formula import INTERCEPT, Formula, Varying
-from evidentia.regression.grouping import Packs, packs_of
 from evidentia.regression.priors import check_replaced, scaled
 from evidentia.regression.response import Response
 
@@ -125,31 +125,15 @@ class RandomEffects(NamedTuple):
             packs: the layout of the data.
         """
 
-        def conditional(params, batch):
-            batch = dict(batch)
-            present, group_of_strip = batch.pop("present"), batch.pop("group_of_strip")
-            shape = present.shape
-            rows = {name: leaf.reshape(-1, *leaf.shape[3:]) for name, leaf in batch.items()}
+        def conditional(params, rows):
             fixed = fixed_predictor(params, rows)
             for index, grouped in enumerate(self.outer):
                 effects = params[f"effects({grouped.name})"] @ grouped.factor(params).T
                 fixed = fixed + jnp.sum(rows[f"varying_{index}"] * effects[rows[f"group_{index}"]], axis=1)
-            steps = (rows["varying"] @ self.inner.factor(params)).reshape(*shape, -1)
-            fixed = fixed.reshape(shape)
-            number = jnp.arange(shape[0])[:, None] * packs.groups + group_of_strip
+            steps = rows["varying"] @ self.inner.factor(params)
+            return lambda u: log_density(fixed + jnp.sum(steps * u, axis=1), params, rows)
 
-            def of_groups(u):
-                by_strip = u[number] if packs.shape[1] > 1 else u.reshape(shape[0], 1, -1)
-                predictor = fixed + jnp.einsum("psrk,psk->psr", steps, by_strip)
-                values = log_density(predictor.reshape(-1), params, rows).reshape(shape)
-                sums = jnp.sum(jnp.where(present, values, 0.0), axis=2)
-                if packs.shape[1] == 1:
-                    return sums[:, 0]
-                return jax.ops.segment_sum(sums.ravel(), number.ravel(), len(u))
-
-            return of_groups
-
-        return Integrated(conditional, self.inner.size, packs.groups)
+        return Integrated(in_packs(conditional, packs.groups), self.inner.size, packs.groups)
 
     def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
         """Deviations, correlations, and the effects that are parameters, for the table's units."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpy import ndarray
 
+from evidentia.data.packs import Packs
 from evidentia.errors import ConfigurationError, check_positive, warn
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
@@ -22,12 +23,11 @@ from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
-from evidentia.regression.grouping import Packs
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.random_effects import RandomEffects, random_effects_of
 from evidentia.regression.response import Response, response_of
 from evidentia.regression.streamed import Streamed, rows_of
-from evidentia.regression.units import in_table_units, of_rows
+from evidentia.regression.units import in_table_units
 from evidentia.result import Evidence
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Regression:
         asked = self.prepared(frame, table)
         evidence = run(asked.model, asked.arrays)
         if asked.varying is not None:
-            found = in_table_units(of_rows(evidence, len(table)), frame, asked.response, asked.law)
+            found = in_table_units(evidence, frame, asked.response, asked.law)
             shown = asked.varying.in_table_units(evidence.posterior, asked.response)
             return replace(found, posterior={**found.posterior, **shown})
         if asked.law.kind in CATEGORIES and is_separated(asked.model, evidence, asked.arrays):

@@ -31,13 +31,6 @@ def in_table_units(evidence: Evidence, frame: Frame, response: Response, family:
     )
 
 
-def of_rows(evidence: Evidence, num_rows: int) -> Evidence:
-    """A result over groups as one over rows; on the way, groups count as of mean size."""
-    counts = evidence.trajectory.num_observations * num_rows / evidence.num_observations
-    trajectory = replace(evidence.trajectory, num_observations=np.rint(counts).astype(int))
-    return replace(evidence, num_observations=num_rows, trajectory=trajectory)
-
-
 def posterior_of(
     params: dict[str, ndarray], frame: Frame, response: Response, family: Family
 ) -> dict[str, ndarray]:

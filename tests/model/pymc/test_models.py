@@ -13,11 +13,12 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.pytensorf import find_rng_nodes
+from scipy.stats import multivariate_normal
 
 import evidentia as ev
 from evidentia.errors import ModelError
 from evidentia.model.pymc.rows import rebuilt
-from evidentia.posterior.whole import bound_to
+from evidentia.posterior.units import bound_to
 from tests.model.pymc import gallery
 from tests.model.pymc.gallery import GALLERY
 
@@ -110,14 +111,31 @@ def test_a_dependence_between_rows_is_found():
         pm.Normal("y", slope * level, 1.0, observed=Y[:12])
     model = ev.Model.from_pymc(accident)
     assert len(model.data) == 2 and model.pointwise is None
-    assert bound_to(model, model.data).whole is None
+    assert bound_to(model, model.data).reason is None
 
 
 @pytest.mark.parametrize("make", [gallery.eight_schools, gallery.autoregression, gallery.best])
 def test_dependent_rows_are_one_observation(make):
     model = ev.Model.from_pymc(make())
     bound = bound_to(model, model.data)
-    assert bound.whole is not None
+    assert bound.reason is not None
+
+
+def test_latents_of_groups_are_integrated_out():
+    county = np.repeat(np.arange(4), 3)
+    with pm.Model() as radon:
+        group = pm.Data("county", county)
+        level = pm.Normal("level", 0, 1)
+        intercepts = pm.Normal("intercepts", level, 0.7, shape=4)
+        pm.Normal("y", intercepts[group], 0.5, observed=Y[:12])
+    model = ev.Model.from_pymc(radon, groups="county")
+    found = bound_to(model, model.data)
+    assert list(found.model.parameter_shapes) == ["level"] and found.num_rows == 12
+    covariance = 0.49 * (county[:, None] == county) + 0.25 * np.eye(12)
+    exact = multivariate_normal.logpdf(Y[:12], np.full(12, 0.3), covariance)
+    params = {"level": np.float32(0.3)}
+    values = jax.jit(found.model.densities.pointwise)(params, found.arrays)
+    assert np.sum(values) == pytest.approx(exact, abs=1e-3)
 
 
 def test_sensitivity_to_the_widths_of_priors():

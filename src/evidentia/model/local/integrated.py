@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ModelError
@@ -21,7 +22,8 @@ class Integrated:
         conditional: `(params, rows) -> f`, where f(u) is the log-likelihood of each group given
             its local variables u, of shape (groups, size), that are standard normal a priori.
         size: the number of local variables of a group.
-        groups: of each row, in order; more than one if a row of the data is a pack of groups.
+        groups: None if each row of the data has local variables of its own; otherwise the rows are
+            packs, with at most so many groups (`data/packs.py`).
         is_fine: with more nodes, to measure the error.
 
     Raises:
@@ -32,7 +34,7 @@ class Integrated:
 
     conditional: Callable[[Params, Observations], LogDensity]
     size: int
-    groups: int = 1
+    groups: int | None = None
     is_fine: bool = False
 
     def __post_init__(self):
@@ -47,9 +49,14 @@ class Integrated:
         """With more nodes."""
         return replace(self, is_fine=True)
 
+    def num_rows(self, arrays: Observations) -> int:
+        """How many rows the data have, in packs or not."""
+        is_packed = self.groups is not None
+        return int(np.sum(arrays["present"])) if is_packed else jax.tree.leaves(arrays)[0].shape[0]
+
     def moments(self, params: Params, rows: Observations) -> tuple[Locals, Matrices]:
         """E[u] and E[u uᵀ] of each group's local variables given parameters and rows."""
-        count = jax.tree.leaves(rows)[0].shape[0] * self.groups
+        count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
         return moments(self.conditional(params, rows), count, nodes_of(self.size, is_fine=self.is_fine))
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
@@ -57,5 +64,6 @@ class Integrated:
         count = jax.tree.leaves(rows)[0].shape[0]
         frozen = self.conditional(jax.lax.stop_gradient(params), rows)
         nodes = nodes_of(self.size, is_fine=self.is_fine)
-        values = log_integral(frozen, self.conditional(params, rows), count * self.groups, nodes)
-        return jnp.sum(values.reshape(count, self.groups), axis=1)
+        groups = self.groups or 1
+        values = log_integral(frozen, self.conditional(params, rows), count * groups, nodes)
+        return jnp.sum(values.reshape(count, groups), axis=1)

@@ -81,11 +81,16 @@ class LocalSites:
         """f(u) of `Integrated`."""
 
         def log_density(u):
-            trace, terms = self.trace(params, rows, u)
-            placed = {name: trace[name]["value"] for name in self.sizes}
-            return pointwise(self.program)({**params, **placed}, rows) + terms
+            values, terms = self.parts(params, rows, u)
+            return values + terms
 
         return log_density
+
+    def parts(self, params: Params, rows: Mapping[str, Any], u: Array) -> tuple[Array, Array]:
+        """Each row's log-likelihood with local sites at u, and what their priors add to f(u)."""
+        trace, terms = self.trace(params, rows, u)
+        placed = {name: trace[name]["value"] for name in self.sizes}
+        return pointwise(self.program)({**params, **placed}, rows), terms
 
     def trace(self, params: Params, rows: Mapping[str, Any], u: Array) -> tuple[Mapping[str, Any], Array]:
         """NumPyro's trace with local sites at u, and what their priors add to f(u)."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 PER_STRIP = 4  # work for a strip beside that for its rows, in rows
@@ -38,6 +38,13 @@ class Packs(NamedTuple):
         """The number of each row's group among those of all packs, in order."""
         strip = self.places // self.shape[2]
         return strip // self.shape[1] * self.groups + self.group_of_strip.reshape(-1)[strip]
+
+    @property
+    def leads(self) -> Bool[ndarray, "packs strips width"]:
+        """True in the first row of each group."""
+        found = np.zeros(self.shape, bool)
+        found.reshape(-1)[self.places[np.unique(self.group_of_row, return_index=True)[1]]] = True
+        return found
 
     def arrays(self, rows: Mapping[str, ndarray]) -> dict[str, ndarray]:
         """Arrays of rows in this layout, with `present` and `group_of_strip`."""

@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 import evidentia as ev
 from evidentia.errors import DataError, DependentRowsError, ModelError
-from evidentia.posterior.whole import MOST_ROWS, bound_to
+from evidentia.posterior.units import MOST_ROWS, bound_to
 
 NUM_ROWS = 60
 
@@ -165,7 +165,7 @@ def test_arrays_of_other_lengths_and_numbers():
         pointwise=False,
     )
     bound = bound_to(model, {"y": np.zeros(3), "z": np.ones(2), "scale": 2.0})
-    assert bound.whole.num_rows == 1
+    assert bound.num_rows == 1
     assert bound.data["scale"].shape == (1,) and bound.data["y"].shape == (3,)
     with pytest.raises(DataError, match="data is empty"):
         bound_to(model, {})

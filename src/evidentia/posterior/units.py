@@ -1,0 +1,95 @@
+"""A model bound to data in memory: what a unit of the likelihood is.
+
+A unit is a row. If rows of a group share latent values, it is a pack of whole groups; and if all
+rows depend on each other, all data are one unit. Estimators see units only, which they temper,
+sample and put into chunks.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from evidentia.data.arrays import as_arrays, as_one_row, num_rows
+from evidentia.data.packs import packs_of
+from evidentia.errors import DataError, DependentRowsError, ModelError
+from evidentia.model.bound import BoundModel
+from evidentia.model.local import Integrated
+from evidentia.model.local.groups import LEADS
+from evidentia.model.model import Model
+
+MOST_ROWS = 10_000  # of a model that turns out to be one of dependent rows
+
+
+class Bound(NamedTuple):
+    """A model bound to data.
+
+    Attributes:
+        model: for the shapes of the units.
+        arrays: with units on the leading axis.
+        data: with rows on the leading axis, also if units are something else.
+        num_rows: of the data.
+        reason: why all data are one unit; None if they are not.
+    """
+
+    model: BoundModel
+    arrays: Any
+    data: Any
+    num_rows: int
+    reason: str | None = None
+
+
+def bound_to(model: Model, data: Any) -> Bound:
+    """A model bound to data in memory.
+
+    Raises:
+        DataError, ModelError: data or a model that cannot be used.
+    """
+    if model.pointwise is False:
+        return _bound_whole(model, data, "the model takes all data at once (pointwise=False)")
+    arrays = as_arrays(data)
+    _check(model, arrays)
+    if model.groups is not None:
+        return _bound_groups(model, arrays, model.groups)
+    try:
+        bound = model.bind(arrays)
+    except DependentRowsError as error:
+        if model.pointwise or num_rows(arrays) > MOST_ROWS:
+            raise
+        try:
+            return _bound_whole(model, data, str(error))
+        except ModelError as other:
+            raise DependentRowsError(
+                f"{error} All data as one observation cannot be used either: {other}"
+            ) from None
+    function = bound.densities.pointwise
+    rows = function.num_rows(arrays) if isinstance(function, Integrated) else num_rows(arrays)
+    return Bound(bound, arrays, arrays, rows)
+
+
+def _bound_groups(model: Model, arrays: Any, column: str) -> Bound:
+    labels = arrays.get(column) if isinstance(arrays, dict) else None
+    if labels is None:
+        known = ", ".join(arrays) if isinstance(arrays, dict) else type(arrays).__name__
+        raise DataError(f"data must have the column {column!r}, which is groups= of the model; got {known}.")
+    if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:
+        raise DataError(
+            f"data[{column!r}] must have the number of each row's group, an integer of 0 and up; got {labels.dtype} of shape "
+            f"{labels.shape}, from {labels.min()}. pandas.factorize makes numbers of names."
+        )
+    packs = packs_of(np.unique(labels, return_inverse=True)[1])
+    packed = {**packs.arrays(arrays), LEADS: packs.leads}
+    return Bound(model.bind_groups(packed), packed, arrays, len(labels))
+
+
+def _bound_whole(model: Model, data: Any, reason: str) -> Bound:
+    arrays, rows = as_one_row(data)
+    bound = model.bind_whole(arrays)
+    data = jax.tree.map(lambda array: array[0] if array.ndim > 1 else array, arrays)
+    _check(model, data)
+    return Bound(bound, arrays, data, rows, reason)
+
+
+def _check(model: Model, arrays: Any) -> None:
+    if model.check_data is not None:
+        model.check_data(arrays)

@@ -1,0 +1,183 @@
+"""Latents of groups in NumPyro programs, integrated out: against exact marginal densities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import multivariate_normal
+
+import evidentia as ev
+from evidentia.errors import DataError, DependentRowsError, ModelError
+from evidentia.posterior.units import bound_to
+
+SIZES = (4, 1, 9, 3, 5)
+COUNTY = np.repeat(np.arange(5), SIZES)
+X = np.random.default_rng(0).normal(size=len(COUNTY)).astype(np.float32)
+Y = (0.4 * X + 0.8 * np.random.default_rng(1).normal(size=5)[COUNTY]).astype(np.float32)
+DATA = {"county": COUNTY, "x": X, "y": Y}
+URANIUM = np.array([0.3, -1.0, 0.5, 0.0, 2.0], np.float32)
+PARAMS = {"mu": 0.3, "tau": 0.7, "slope": 0.4}
+
+
+def radon(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(mu, tau))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(alpha[county] + slope * x, 0.5), obs=y)
+
+
+def with_predictor_of_groups(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(mu * URANIUM, tau))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(alpha[county] + slope * x, 0.5), obs=y)
+
+
+def log_likelihood(program, data, params):
+    found = bound_to(ev.Model.from_numpyro(program, groups="county"), data)
+    params = {name: jnp.asarray(value, jnp.float32) for name, value in params.items()}
+    values = jax.jit(found.model.densities.pointwise)(params, found.arrays)
+    return float(np.sum(np.asarray(values, np.float64))), found
+
+
+def exact(county, means, tau):
+    same = county[:, None] == county[None]
+    return multivariate_normal.logpdf(Y, means, tau**2 * same + 0.25 * np.eye(len(Y)))
+
+
+def in_one_event(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    alpha = numpyro.sample("alpha", dist.Normal(mu, tau).expand([5]).to_event(1))
+    numpyro.sample("y", dist.Normal(alpha[county] + slope * x, 0.5), obs=y)
+
+
+@pytest.mark.parametrize(("program", "mixed"), [(radon, False), (radon, True), (in_one_event, True)])
+def test_the_marginal_likelihood_of_groups_is_exact(program, mixed):
+    order = np.random.default_rng(2).permutation(len(Y)) if mixed else np.arange(len(Y))
+    data = {name: values[order] for name, values in DATA.items()}
+    found, bound = log_likelihood(program, data, PARAMS)
+    assert found == pytest.approx(exact(COUNTY, 0.3 + 0.4 * X, 0.7), abs=2e-3)
+    assert list(bound.model.parameter_shapes) == ["mu", "tau", "slope"] and bound.num_rows == len(Y)
+
+
+def test_priors_may_differ_by_group():
+    found, _ = log_likelihood(with_predictor_of_groups, DATA, PARAMS)
+    assert found == pytest.approx(exact(COUNTY, 0.3 * URANIUM[COUNTY] + 0.4 * X, 0.7), abs=2e-3)
+
+
+def skewed(county, x, y):
+    rate = numpyro.sample("rate", dist.LogNormal(0, 1))
+    with numpyro.plate("counties", 5):
+        scale = numpyro.sample("scale", dist.Gamma(2.0, rate))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(x, scale[county] + 0.2), obs=y)
+
+
+def test_a_prior_that_is_not_normal_counts_once_for_a_group():
+    found, _ = log_likelihood(skewed, DATA, {"rate": 1.5})
+    scales = np.linspace(1e-4, 20, 200_001)
+    densities = 1.5**2 * scales * np.exp(-1.5 * scales)
+    truth = 0.0
+    for group in range(5):
+        rows = group == COUNTY
+        log_terms = -0.5 * ((Y - X)[rows, None] / (scales + 0.2)) ** 2 - np.log(
+            (scales + 0.2) * np.sqrt(2 * np.pi)
+        )
+        truth += np.log(np.trapezoid(densities * np.exp(log_terms.sum(axis=0)), scales))
+    assert found == pytest.approx(truth, abs=0.01)
+
+
+def test_the_evidence_is_that_of_a_formula():
+    rng = np.random.default_rng(5)
+    county = np.repeat(np.arange(40), 6)
+    y = rng.poisson(np.exp(0.3 + 0.6 * rng.normal(size=40)[county]))
+
+    def counts(county, y):
+        mu = numpyro.sample("mu", dist.Normal(0, 2.5))
+        tau = numpyro.sample("tau", dist.Exponential(1.0))
+        with numpyro.plate("counties", 40):
+            alpha = numpyro.sample("alpha", dist.Normal(mu, tau))
+        with numpyro.plate("rows", len(y)):
+            numpyro.sample("y", dist.Poisson(jnp.exp(alpha[county])), obs=y)
+
+    model = ev.Model.from_numpyro(counts, groups="county")
+    found = ev.estimate(model, {"county": county, "y": y})
+    formula = ev.estimate(ev.Regression("y ~ 1 + (1 | g)", family="poisson"), {"g": county, "y": y})
+    joint = np.hypot(found.standard_error, formula.standard_error)
+    assert abs(found.log_evidence - formula.log_evidence) < 4 * joint < 0.4
+    assert found.num_observations == 240 and found.trajectory.num_observations[-1] == 240
+    assert "inner_shift" in found.diagnostics
+
+
+def looks_up_more(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(alpha[county] + mu * jnp.asarray(URANIUM)[county], 0.5), obs=y)
+
+
+def centred_by_hand(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(mu, 1))
+    numpyro.sample("y", dist.Normal((alpha - jnp.mean(alpha))[county], 0.5), obs=y)
+
+
+def without_groups(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(mu + x, 0.5), obs=y)
+
+
+def dependent(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    alpha = numpyro.sample("alpha", dist.MultivariateNormal(mu, jnp.eye(5)))
+    numpyro.sample("y", dist.Normal(alpha[county], 0.5), obs=y)
+
+
+def discrete(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        kind = numpyro.sample("kind", dist.Bernoulli(0.5))
+    numpyro.sample("y", dist.Normal(mu + kind[county], 0.5), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("program", "data", "error", "message"),
+    [
+        (looks_up_more, DATA, ModelError, "uses 'county' for more than to look up 'alpha'"),
+        (centred_by_hand, DATA, DependentRowsError, "change the log-likelihood of other rows"),
+        (without_groups, DATA, ModelError, "no latent site has 5 values on its leading axis: mu has shape"),
+        (dependent, DATA, ModelError, r"'alpha' is one draw for all 5 groups \(MultivariateNormal\)"),
+        (discrete, DATA, ModelError, "'kind' is discrete, with a value for each group"),
+        (radon, {"x": X, "y": Y}, DataError, "data must have the column 'county'"),
+        (
+            radon,
+            {**DATA, "county": X},
+            DataError,
+            r"data\['county'\] must have the number of each row's group",
+        ),
+        (radon, {**DATA, "county": COUNTY - 1}, DataError, "an integer of 0 and up"),
+        (radon, {**DATA, "county": COUNTY % 3}, ModelError, "groups 0 to 2, but no latent site has 3 values"),
+    ],
+)
+def test_what_cannot_be_integrated_out_is_refused_by_name(program, data, error, message):
+    with pytest.raises(error, match=message):
+        bound_to(ev.Model.from_numpyro(program, groups="county"), data)
+
+
+def test_groups_need_all_rows_together():
+    model = ev.Model.from_numpyro(radon, groups="county")
+    with pytest.raises(ModelError, match="whose rows must be together"):
+        ev.Online(model).update(DATA)
+    with pytest.raises(ModelError, match="needs pointwise to be left out"):
+        ev.Model.from_numpyro(radon, groups="county", pointwise=False)
