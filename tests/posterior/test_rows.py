@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from evidentia.model.model import Model
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.rows import BLOCK_SIZE, Window, fold_rows
+from evidentia.posterior.folding import BLOCK_SIZE, fold_rows
+from evidentia.posterior.rows import Window
 
 CAPACITY = 3 * BLOCK_SIZE + 17
 

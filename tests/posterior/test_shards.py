@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from evidentia.data.sharded import Sharded
-from evidentia.posterior.rows import Window, fold_rows
+from evidentia.posterior.folding import fold_rows
+from evidentia.posterior.rows import Window
 from evidentia.posterior.shards import Shards
 from evidentia.posterior.spreading import spread_window
 

@@ -33,8 +33,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.reservoir import Reservoir
 from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.folding import fold_rows
 from evidentia.posterior.modes import newton
-from evidentia.posterior.rows import Window, fold_rows, without_missing
+from evidentia.posterior.rows import Window, without_missing
 
 # The centre moves at this squared distance per parameter of the posterior mean from it.
 MOVED = 4.0

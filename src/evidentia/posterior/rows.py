@@ -4,14 +4,13 @@ All higher layers rely on the protocol `Rows`: the number of rows, a small local
 log-likelihoods at positions, and derivatives at one position. `Window` implements it for arrays on
 the device. A window can represent more rows than it holds, such as the past of a stream.
 
-Every sum over the rows of a window uses `fold_rows`, which loops over blocks inside one compiled
-program: windows of any length share a program, and no array of size particles × rows is ever held.
-The arrays of a window may be spread over devices (`shards`): each device then folds its own rows.
+The arrays of a window may be spread over devices (`shards`). Sums over its rows are folds
+(`folding.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,18 +21,16 @@ from evidentia.compilation import compiled, in_float64
 from evidentia.errors import ModelError
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.folding import fold_rows, over_positions, weighted_sum
 from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
 MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
-BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
 
-Carry = TypeVar("Carry")
 Positions = Float[Array, "particles parameters"]
 LogLikelihoods = Float[np.ndarray, " particles"]
-RowWeights = Callable[[Int[Array, " block"]], Float[Array, " block"]]
 
 
 class Rows(Protocol):
@@ -235,75 +232,10 @@ def without_missing(window: Window) -> Window:
     return replace(window, weight=1.0, missing=None)
 
 
-def fold_rows(
-    function: Callable[[Carry, Observations, Float[Array, " block"]], Carry],
-    initial: Carry,
-    window: Window,
-    row_weights: RowWeights | None = None,
-) -> Carry:
-    """Fold `function(carry, block, weights)` over the rows of a window, block by block.
-
-    `weights` holds the weight of each row of the block, zero for rows outside: that of the window,
-    or `row_weights` of the rows' indices in the arrays. The carry is a sum over rows: if the
-    arrays are spread over devices, each starts from zero, and the results are added.
-    """
-    shards, weights = window.shards, row_weights or (lambda _: window.weight)
-    if shards is None:
-        return _fold_arrays(function, initial, window.arrays, window.start, window.stop, weights)
-
-    def on_shard(carry, arrays, rank, first, last):
-        local_weights = weights if row_weights is None else (lambda row: weights(shards.number(row, rank)))
-        return _fold_arrays(function, carry, arrays, first, last, local_weights)
-
-    return shards.fold(on_shard, initial, window.arrays, window.start, window.stop)
-
-
-def _fold_arrays(function, initial, arrays, start, stop, row_weights):
-    capacity, size = _capacity(arrays), block_size(arrays)
-
-    def body(index, carry):
-        first = start + index * size
-        # At the end of the arrays the slice is shifted back; rows seen twice get weight zero.
-        shifted = jnp.minimum(first, capacity - size)
-        block = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, shifted, size), arrays)
-        row = shifted + jnp.arange(size)
-        return function(carry, block, jnp.where((row >= first) & (row < stop), row_weights(row), 0.0))
-
-    return jax.lax.fori_loop(0, (stop - start + size - 1) // size, body, initial)
-
-
-def block_size(arrays: Observations) -> int:
-    """Rows per block of `fold_rows`."""
-    return min(BLOCK_SIZE, _capacity(arrays))
-
-
-def weighted_sum(
-    model: BoundModel,
-    position: Float[Array, " parameters"],
-    block: Observations,
-    weights: Float[Array, " block"],
-) -> Float[Array, ""]:
-    """Weighted log-likelihood of a block's rows at a particle, in its position's precision."""
-    values: Array = model.log_likelihood(position, _in_precision_of(position, block))
-    return jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
-
-
-def _capacity(arrays: Observations) -> int:
-    return jax.tree.leaves(arrays)[0].shape[0]
-
-
-def _in_precision_of(position: Array, block: Observations) -> Observations:
-    # In 64 bits integers are widened too, since results computed from 32 bits stay in 32 bits.
-    if position.dtype != jnp.float64:
-        return block
-    wide = {"f": jnp.float64, "i": jnp.int64}
-    return jax.tree.map(lambda leaf: leaf.astype(wide.get(leaf.dtype.kind, leaf.dtype)), block)
-
-
 @compiled(static_argnames="model")
 def _deviations(model: BoundModel, positions: Positions, window: Window) -> Array:
     def add(carry, block: Observations, weights: Array):
-        values: Array = jax.vmap(model.log_likelihood, (0, None))(positions, block)
+        values = over_positions(lambda one: model.log_likelihood(one, block), positions, block)
         values = jnp.where(weights > 0, values, 0.0)
         finite = jnp.isfinite(values)
         average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
@@ -323,7 +255,7 @@ def _deviations(model: BoundModel, positions: Positions, window: Window) -> Arra
 @compiled(static_argnames="model")
 def _exact_sums(model, positions, window):
     def add(sums, block, weights):
-        return sums + jax.vmap(weighted_sum, (None, 0, None, None))(model, positions, block, weights)
+        return sums + over_positions(lambda one: weighted_sum(model, one, block, weights), positions, block)
 
     sums = fold_rows(add, jnp.zeros_like(positions[:, 0]), window)
     missing = window.missing

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int
 from evidentia.compilation import compiled, in_float64
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.rows import Positions, RowWeights, Window, fold_rows, weighted_sum
+from evidentia.posterior.folding import RowWeights, fold_rows, over_positions, weighted_sum
+from evidentia.posterior.rows import Positions, Window
 
 
 class Target(NamedTuple):
@@ -74,8 +75,8 @@ def gradient_sum(
     """Gradient of the log-likelihood of all rows at every particle; weights as in `fold_rows`."""
 
     def add(carry, block, weights):
-        gradient = jax.grad(weighted_sum, argnums=1)
-        return carry + jax.vmap(gradient, (None, 0, None, None))(model, positions, block, weights)
+        gradient = jax.grad(lambda one: weighted_sum(model, one, block, weights))
+        return carry + over_positions(gradient, positions, block)
 
     gradients = fold_rows(add, jnp.zeros_like(positions), window, row_weights)
     return gradients if window.missing is None else gradients + window.missing.slope(positions)

@@ -14,7 +14,6 @@ from evidentia.data.arrays import as_arrays, as_one_row, num_rows
 from evidentia.data.packs import packs_of
 from evidentia.errors import DataError, DependentRowsError, ModelError
 from evidentia.model.bound import BoundModel
-from evidentia.model.local import Integrated
 from evidentia.model.local.groups import LEADS
 from evidentia.model.model import Model
 
@@ -62,9 +61,7 @@ def bound_to(model: Model, data: Any) -> Bound:
             raise DependentRowsError(
                 f"{error} All data as one observation cannot be used either: {other}"
             ) from None
-    function = bound.densities.pointwise
-    rows = function.num_rows(arrays) if isinstance(function, Integrated) else num_rows(arrays)
-    return Bound(bound, arrays, arrays, rows)
+    return Bound(bound, arrays, arrays, _num_rows(model, arrays) or num_rows(arrays))
 
 
 def _bound_groups(model: Model, arrays: Any, column: str) -> Bound:
@@ -87,7 +84,13 @@ def _bound_whole(model: Model, data: Any, reason: str) -> Bound:
     bound = model.bind_whole(arrays)
     data = jax.tree.map(lambda array: array[0] if array.ndim > 1 else array, arrays)
     _check(model, data)
-    return Bound(bound, arrays, data, rows, reason)
+    return Bound(bound, arrays, data, _num_rows(model, arrays) or rows, reason)
+
+
+def _num_rows(model: Model, arrays: Any) -> int | None:
+    """The number of rows, if the log-likelihood knows better than the arrays' shapes."""
+    count = getattr(model.log_likelihood, "num_rows", None)
+    return count and count(arrays)
 
 
 def _check(model: Model, arrays: Any) -> None:

@@ -21,6 +21,7 @@ from evidentia.data.packs import Packs, packs_of
 from evidentia.errors import DataError
 from evidentia.model.local import Integrated, in_packs
 from evidentia.model.program import LogLikelihood
+from evidentia.regression import crossed
 from evidentia.regression.design import learn
 from evidentia.regression.formula import INTERCEPT, Formula, Varying
 from evidentia.regression.priors import check_replaced, scaled
@@ -56,6 +57,11 @@ class Grouped(NamedTuple):
         return len(self.names)
 
     @property
+    def count(self) -> int:
+        """The number of effects of all levels."""
+        return len(self.levels) * self.size
+
+    @property
     def sd_names(self) -> tuple[str, ...]:
         """The parameters that are standard deviations."""
         return tuple(f"sd({name}|{self.name})" for name in self.names)
@@ -68,10 +74,22 @@ class Grouped(NamedTuple):
 
 
 class RandomEffects(NamedTuple):
-    """All that varies by group: the factor that is integrated out, and others."""
+    """All that varies by group.
+
+    Attributes:
+        inner: the factor with most levels, whose effects are integrated out.
+        outer: others, whose effects are parameters.
+        is_exact: whether those of others are integrated out, too (`crossed.py`).
+    """
 
     inner: Grouped
     outer: tuple[Grouped, ...]
+    is_exact: bool = False
+
+    @property
+    def of_parameters(self) -> tuple[Grouped, ...]:
+        """The factors whose effects are parameters."""
+        return () if self.is_exact else self.outer
 
     @property
     def sd_names(self) -> tuple[str, ...]:
@@ -98,7 +116,7 @@ class RandomEffects(NamedTuple):
                 yield name, scaled(replaced, name, factor, default=dist.Exponential(1.0))
             if grouped.size > 1:
                 yield f"cholesky({grouped.name})", dist.LKJCholesky(grouped.size)
-        for grouped in self.outer:
+        for grouped in self.of_parameters:
             shape = len(grouped.levels), grouped.size
             yield f"effects({grouped.name})", dist.Normal(0.0, 1.0).expand(shape).to_event(2)
 
@@ -148,7 +166,7 @@ class RandomEffects(NamedTuple):
                 for i, j in zip(*np.triu_indices(grouped.size, 1), strict=True):
                     name = f"cor({grouped.names[i]},{grouped.names[j]}|{grouped.name})"
                     found[name] = correlations[:, i, j]
-        for grouped in self.outer:
+        for grouped in self.of_parameters:
             standard = np.asarray(params[f"effects({grouped.name})"], np.float64)
             factors = np.asarray(jax.vmap(grouped.factor)(dict(params)), np.float64)
             units = response.scale / grouped.deviations
@@ -156,8 +174,8 @@ class RandomEffects(NamedTuple):
         return found
 
 
-def random_effects_of(formula: Formula, table: DataFrame) -> RandomEffects:
-    """What varies by group in a table.
+def random_effects_of(formula: Formula, table: DataFrame, *, is_gaussian: bool = False) -> RandomEffects:
+    """What varies by group in a table; several factors are integrated out for Gaussian responses.
 
     Raises:
         DataError: a factor with one level, an effect that does not vary, or more parameters than
@@ -166,15 +184,16 @@ def random_effects_of(formula: Formula, table: DataFrame) -> RandomEffects:
     found = sorted(
         (_grouped(one, formula, table) for one in formula.varying), key=lambda one: -len(one.levels)
     )
-    inner, *outer = found
-    count = sum(len(one.levels) * one.size for one in outer)
-    if count > MOST_PARAMETERS:
+    inner, outer = found[0], tuple(found[1:])
+    if is_gaussian and crossed.is_feasible(inner, outer):
+        return RandomEffects(inner, outer, is_exact=True)
+    if sum(one.count for one in outer) > MOST_PARAMETERS:
         listed = ", ".join(f"{one.name} has {len(one.levels):,} levels" for one in outer)
         raise DataError(
             f"the effects of {inner.name} are integrated out, those of other factors are parameters, at most "
             f"{MOST_PARAMETERS} in all; {listed}. Leave one out, or make it coarser."
         )
-    return RandomEffects(inner, tuple(outer))
+    return RandomEffects(inner, outer)
 
 
 def _grouped(varying: Varying, formula: Formula, table: DataFrame) -> Grouped:

@@ -18,6 +18,7 @@ from evidentia.data.packs import Packs
 from evidentia.errors import ConfigurationError, check_positive, warn
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
+from evidentia.regression import crossed
 from evidentia.regression.compact import Layout, arrays_of, layout_of
 from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import CATEGORIES, Family, family
@@ -172,7 +173,9 @@ class Regression:
         """The model of a table without missing values, and its arrays."""
         law, offset = family(self.family, self.link), frame.offset(table)
         response = response_of(frame, table, law)
-        varying = random_effects_of(frame.formula, table) if frame.formula.varying else None
+        varying = None
+        if frame.formula.varying:
+            varying = random_effects_of(frame.formula, table, is_gaussian=self.family == "gaussian")
         more = {} if varying is None else dict(varying.priors(response, self.priors))
         own = () if varying is None else varying.sd_names
         fixed = {name: prior for name, prior in self.priors.items() if name not in own}
@@ -184,10 +187,14 @@ class Regression:
         predictor = predictor_of(frame.names, layout, fixed)
         if varying is None:
             log_likelihood = log_likelihood_of(law, predictor)
+        elif varying.is_exact:
+            arrays |= crossed.arrays_of(varying.inner, varying.outer)
+            log_likelihood = crossed.Crossed(predictor, varying.inner, varying.outer)
         else:
             arrays, packs = varying.packed(arrays)
             log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
-        model = Model({**priors, **more}, log_likelihood, name=self.formula)
+        is_whole = isinstance(log_likelihood, crossed.Crossed)
+        model = Model({**priors, **more}, log_likelihood, name=self.formula, pointwise=not is_whole)
         return Prepared(model, arrays, law, response, varying, packs)
 
 

@@ -38,8 +38,9 @@ from evidentia.evidence.path.checks import check_possible, defined_log_likelihoo
 from evidentia.kernels import ConstrainedKernel, Points, Region, posterior_scale
 from evidentia.kernels.region import check_constrained_kernel
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.folding import fold_rows
 from evidentia.posterior.gradients import Prepared
-from evidentia.posterior.rows import Window, fold_rows
+from evidentia.posterior.rows import Window
 from evidentia.posterior.target import gradient_sum, log_target
 
 AT_ONCE = 16  # one in this many live points is removed per iteration

@@ -41,7 +41,7 @@ def climb(log_density: LogDensity, groups: int, size: int) -> tuple[Locals, Matr
     def step(_, carry):
         here, (value, slope, curvature), damping = carry
         factor = cholesky(curvature + damping[:, None, None] * jnp.eye(size))
-        there = here + solve_transposed(factor, _solve(factor, slope))
+        there = here + solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
         new = expand(there)
         is_up = new[0] >= value - FALLS  # False for NaN
         here, *old = jax.tree.map(
@@ -71,13 +71,13 @@ def cholesky(matrices: Matrices) -> Matrices:
     return jnp.stack([jnp.stack(row, axis=-1) for row in factor], axis=-2)
 
 
-def _solve(factor: Matrices, vectors: Locals) -> Locals:
-    """L⁻¹ v."""
+def solve(factor: Matrices, columns: Matrices) -> Matrices:
+    """L⁻¹ A, with any number of columns."""
     found: list[Array] = []
-    for i in range(vectors.shape[-1]):
-        known = sum(factor[:, i, m] * found[m] for m in range(i))
-        found.append((vectors[:, i] - known) / factor[:, i, i])
-    return jnp.stack(found, axis=-1)
+    for i in range(columns.shape[1]):
+        known = sum(factor[:, i, m, None] * found[m] for m in range(i))
+        found.append((columns[:, i] - known) / factor[:, i, i, None])
+    return jnp.stack(found, axis=1)
 
 
 def solve_transposed(factor: Matrices, vectors: Locals) -> Locals:
