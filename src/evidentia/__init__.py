@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.comparison import Comparison, compare
     from evidentia.compilation import use_compilation_cache
     from evidentia.data.sources import read_csv, read_parquet
+    from evidentia.effects import group_effects
     from evidentia.errors import (
         CheckpointError,
         ConfigurationError,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.monitor.prediction import Prediction
     from evidentia.online.online import Online, OnlineUpdate
     from evidentia.posterior import gradients
-    from evidentia.regression import Regression, TermSelection, group_effects, select_terms
+    from evidentia.regression import Regression, TermSelection, select_terms
     from evidentia.result import Evidence, load
     from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
     from evidentia.streams import ChangeDetectorFleet, FleetStep, OnlineFleet, Stream
@@ -78,6 +79,7 @@ _NAMES = {  # where the others are defined
     "comparison": ("Comparison", "compare"),
     "compilation": ("use_compilation_cache",),
     "data.sources": ("read_csv", "read_parquet"),
+    "effects": ("group_effects",),
     "errors": (
         *("CheckpointError", "ConfigurationError", "DataError", "DiagnosticWarning", "EstimationError"),
         *("EvidenceWarning", "EvidentiaError", "ModelError"),
@@ -97,7 +99,7 @@ _NAMES = {  # where the others are defined
     "monitor.e_detector": ("EDetector",),
     "monitor.prediction": ("Prediction",),
     "online.online": ("Online", "OnlineUpdate"),
-    "regression": ("Regression", "TermSelection", "group_effects", "select_terms"),
+    "regression": ("Regression", "TermSelection", "select_terms"),
     "result": ("Evidence", "load"),
     "sensitivity": ("PriorSensitivity", "prior_sensitivity"),
     "streams": ("ChangeDetectorFleet", "FleetStep", "OnlineFleet", "Stream"),

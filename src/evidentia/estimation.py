@@ -53,10 +53,11 @@ MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 class Question(Protocol):
     """What `estimate` takes in place of a model: it makes one of the data, or knows the answer."""
 
-    def answer(
-        self, data: Any, method: Method | None, seed: int, run: Callable[[Model, Any], Evidence]
-    ) -> Evidence:
-        """The evidence of the data; `run` estimates that of a model and arrays with the method."""
+    def answer(self, data: Any, method: Method | None, seed: int, run: Callable[..., Evidence]) -> Evidence:
+        """The evidence of the data; `run` estimates that of a model and arrays.
+
+        It uses the method, or another: `run(model, arrays, method=…)`.
+        """
         ...
 
 

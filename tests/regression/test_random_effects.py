@@ -244,7 +244,7 @@ def test_group_effects_are_those_of_conjugate_regression():
 
 def test_group_effects_need_a_result_of_the_same_regression():
     table = counts()
-    with pytest.raises(ConfigurationError, match="regression must have effects that vary by group"):
+    with pytest.raises(ConfigurationError, match="model must have effects that vary by group"):
         ev.group_effects(ev.Regression("y ~ x", family="poisson"), None, table)
     varying = ev.Regression("y ~ (1 | g)", family="poisson")
     other = ev.estimate(ev.Regression("y ~ x", family="poisson"), table, method=ev.SGAIS(num_particles=32))

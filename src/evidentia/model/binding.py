@@ -6,19 +6,21 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
 from evidentia.model.local import Hidden, Integrated, LocalSites
-from evidentia.model.local.groups import LEADS, WithCopies, check_column, of_rows
+from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
 from evidentia.model.local.packed import in_packs, unpacked
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
+MOST_TRIED = 1 << 22  # numbers in three rows; more take too long for checks of values, and for symmetries
 Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
 
 _SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
@@ -42,17 +44,24 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     checks.check_result(densities, more)
     batches = checks.probing_batches(checks.some_rows(batch, 2 if kind == "whole" else 64))
     computed, evaluate = attempt("the model", lambda: probe(densities, batches))
-    checks.check_values(evaluate(probing_positions(densities.size)))
+    takes_long = sum(leaf.size for leaf in jax.tree.leaves(few)) > MOST_TRIED
+    if not takes_long:
+        checks.check_values(evaluate(probing_positions(densities.size)))
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
     key = " ".join((computed, rows, *model.exchangeable))
+    if takes_long and not model.exchangeable:
+        _SYMMETRIES[key] = Symmetry()
     if key not in _SYMMETRIES:
         if model.exchangeable:
             checks.check_exchangeable(densities, model.exchangeable, few)
         _SYMMETRIES[key] = find_symmetry(densities, evaluate, batches, model.exchangeable)
     symmetry = _SYMMETRIES[key]
     identity = f"{computed} {symmetry}"
-    found = BoundModel(model.name, densities, symmetry, model.sample_posterior, identity, model.shown)
+    starts = tuple(np.asarray(densities.unplace(params)) for params in model.starts)
+    found = BoundModel(
+        model.name, densities, symmetry, model.sample_posterior, identity, model.shown, starts=starts
+    )
     if isinstance(model.prior, Mapping) and all(
         isinstance(value, dist.Distribution) for value in model.prior.values()
     ):
@@ -94,7 +103,10 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         densities = Densities(model.prior, sites, log_likelihood, few)
     else:
         densities = Densities(
-            Hidden(model.prior, frozenset(local.sizes)), sites, Integrated(local, local.size), few
+            Hidden(model.prior, frozenset(local.sizes)),
+            sites,
+            Integrated(local, local.effects, local.size),
+            few,
         )
     checks.check_summed_out(densities, densities.prior, few)
     if local.sizes:
@@ -119,7 +131,9 @@ def _of_groups(model: Any, packs: Observations, few: Observations, more: Observa
             f"axis: {shapes}."
         )
     hidden = Hidden(program, frozenset(local.sizes))
-    integrated = Integrated(in_packs(of_rows(local), groups), local.size, groups)
+    integrated = Integrated(
+        in_packs(of_rows(local), groups), effects_of_groups(local, groups), local.size, groups
+    )
     densities = Densities(
         lambda **packs: hidden(**unpacked(packs)), statements.latent_sites(found), integrated, few
     )

@@ -43,6 +43,7 @@ class BoundModel:
         identity: a hash of what the model computes (`probe`).
         shown: as in `Model`.
         evaluations: of a log-likelihood outside JAX; None for others.
+        starts: where searches for modes begin; likely draws from the prior if there are none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class BoundModel:
     identity: str
     shown: Shown | None = None
     evaluations: Evaluations | None = None
+    starts: tuple[np.ndarray, ...] = ()
 
     @cached_property
     def num_parameters(self) -> int:

@@ -45,6 +45,8 @@ class Model:
         data: the data that the model brings along: what `estimate(model)` uses.
         shown: what results show in place of the parameters: a function of the posterior draws by
             name, with draws on the leading axis, that returns others.
+        starts: parameters by name at which searches for modes begin, in place of likely draws from
+            the prior: for log-likelihoods that take long.
         groups: for a model of `from_numpyro`: the column of the data with the number of each row's
             group, 0 and up, that looks up latents with a value for each group.
         sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent
@@ -82,6 +84,7 @@ class Model:
     data: Any = None
     shown: Shown | None = None
     groups: str | None = None
+    starts: tuple[Mapping[str, Any], ...] = ()
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):

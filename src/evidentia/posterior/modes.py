@@ -52,7 +52,8 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
     that of this copy alone.
     """
     few = rows.sample(FEW_ROWS)
-    guesses = modes_above(model, few, likely_draws(model, few, key))
+    starts = np.asarray(model.starts) if model.starts else likely_draws(model, few, key)
+    guesses = modes_above(model, few, starts)
     if few.size == rows.num_observations:
         return guesses
     growth = rows.num_observations / few.size

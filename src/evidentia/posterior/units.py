@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Int
 
 from evidentia.data.arrays import as_arrays, as_one_row, num_rows
 from evidentia.data.packs import packs_of
@@ -20,6 +21,18 @@ from evidentia.model.model import Model
 MOST_ROWS = 10_000  # of a model that turns out to be one of dependent rows
 
 
+class Levels(NamedTuple):
+    """The groups of the data.
+
+    Attributes:
+        names: their numbers in the data.
+        places: their numbers among the groups of all packs.
+    """
+
+    names: list[int]
+    places: Int[np.ndarray, " groups"]
+
+
 class Bound(NamedTuple):
     """A model bound to data.
 
@@ -29,6 +42,7 @@ class Bound(NamedTuple):
         data: with rows on the leading axis, also if units are something else.
         num_rows: of the data.
         reason: why all data are one unit; None if they are not.
+        levels: the groups, if units are packs of them.
     """
 
     model: BoundModel
@@ -36,6 +50,7 @@ class Bound(NamedTuple):
     data: Any
     num_rows: int
     reason: str | None = None
+    levels: Levels | None = None
 
 
 def bound_to(model: Model, data: Any) -> Bound:
@@ -74,9 +89,12 @@ def _bound_groups(model: Model, arrays: Any, column: str) -> Bound:
             f"data[{column!r}] must have the number of each row's group, an integer of 0 and up; got {labels.dtype} of shape "
             f"{labels.shape}, from {labels.min()}. pandas.factorize makes numbers of names."
         )
-    packs = packs_of(np.unique(labels, return_inverse=True)[1])
+    names, codes = np.unique(labels, return_inverse=True)
+    packs, places = packs_of(codes), np.zeros(len(names), int)
+    places[codes] = packs.group_of_row
     packed = {**packs.arrays(arrays), LEADS: packs.leads}
-    return Bound(model.bind_groups(packed), packed, arrays, len(labels))
+    levels = Levels(names.tolist(), places)
+    return Bound(model.bind_groups(packed), packed, arrays, len(labels), levels=levels)
 
 
 def _bound_whole(model: Model, data: Any, reason: str) -> Bound:

@@ -2,5 +2,4 @@
 
 from evidentia.regression.regression import Regression as Regression
 from evidentia.regression.selection import select_terms as select_terms
-from evidentia.regression.shrinkage import group_effects as group_effects
 from evidentia.regression.term_selection import TermSelection as TermSelection

@@ -25,16 +25,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax.scipy.linalg import cho_solve, solve_triangular
 from numpy import ndarray
 
+from evidentia.evidence.laplace import Laplace
 from evidentia.model.local.mode import cholesky, solve, solve_transposed
+from evidentia.model.local.quadrature import Moments
 
 if TYPE_CHECKING:
     from evidentia.regression.random_effects import Grouped
 
 MOST_OTHER_EFFECTS = 4_000  # a dense matrix of as many rows takes a second to factorise
 MOST_PRODUCTS = 1 << 26  # of columns of the two parts: 256 MiB in float32
+METHOD = Laplace(num_particles=128)  # few parameters are left, whose likelihood takes long
 PRODUCTS = "own", "across", "among"  # arrays that have no rows
 HALF_LOG_2PI = 0.9189385332046727
 
@@ -64,6 +68,22 @@ def arrays_of(inner: Grouped, outer: tuple[Grouped, ...]) -> dict[str, ndarray]:
     np.add.at(among, (places[:, :, None], places[:, None]), others[:, :, None] * others[:, None])
     rows = {"varying": inner.columns, "group": inner.codes, "others": others, "places": places}
     return {**rows, "own": own, "across": across, "among": among}
+
+
+def starts_of(prior: Mapping[str, dist.Distribution]) -> tuple[dict[str, ndarray], ...]:
+    """Where to look for modes: effects of 0, and deviations of 0.3 and 0.8 of the response's."""
+
+    def of_size(size: float) -> dict[str, ndarray]:
+        found = {}
+        for name, distribution in prior.items():
+            if isinstance(distribution, dist.LKJCholesky):
+                found[name] = np.eye(distribution.dimension)
+            else:
+                is_deviation = name == "scale" or name.startswith("sd(")
+                found[name] = np.full(distribution.shape(), size if is_deviation else 0.0)
+        return found
+
+    return of_size(0.3), of_size(0.8)
 
 
 class Solved(NamedTuple):
@@ -124,28 +144,32 @@ class Crossed:
         rest_sums = solve_triangular(rest, rest_sums, lower=True)
         return residuals, Solved(triangle, own_sums, across, rest, rest_sums)
 
-    def moments(self, params: Params, data: Params) -> list[tuple[jax.Array, jax.Array]]:
-        """E[u] and E[u uᵀ] of each level of the inner factor, and of each outer one."""
+    def moments(self, params: Params, data: Params) -> dict[str, Moments]:
+        """Mean and variance of each level's effects, by factor and effect."""
         _, solved = self.solved(params, data)
-        count = len(solved.rest)
         mean = solve_triangular(solved.rest, solved.rest_sums, lower=True, trans=1)
-        covariance = cho_solve((solved.rest, True), jnp.eye(count))
-        flat = jnp.einsum("giq,q->gi", solved.across, mean)
-        own_mean = solve_transposed(solved.own, solved.own_sums - flat)
-        inner = jnp.eye(self.inner.size) + jnp.einsum(
-            "giq,qr,gjr->gij", solved.across, covariance, solved.across
+        covariance = cho_solve((solved.rest, True), jnp.eye(len(mean)))
+        of_own = solved.own_sums - jnp.einsum("giq,q->gi", solved.across, mean)
+        among = jnp.einsum("giq,qr,gjr->gij", solved.across, covariance, solved.across)
+        among = among + jnp.eye(self.inner.size)  # L_Dᵀ cov(a) L_D
+        factor = self.inner.factor(params)
+        # Λ L_D⁻ᵀ, by which both are multiplied
+        back = jnp.stack(
+            [
+                solve_transposed(solved.own, jnp.broadcast_to(e, of_own.shape))
+                for e in jnp.eye(self.inner.size)
+            ],
+            2,
         )
-        half = jnp.stack(
-            [solve_transposed(solved.own, inner[:, :, j]) for j in range(self.inner.size)], axis=2
-        )
-        own_cov = jnp.stack(
-            [solve_transposed(solved.own, half[:, j]) for j in range(self.inner.size)], axis=2
-        )
-        found, first = [(own_mean, own_cov + own_mean[:, :, None] * own_mean[:, None])], 0
+        back = factor @ back
+        variance = jnp.einsum("gia,gab,gib->gi", back, among, back)
+        found = {self.inner.name: _by_name(self.inner, jnp.einsum("gia,ga->gi", back, of_own), variance)}
+        first = 0
         for one in self.outer:
-            place = first + np.arange(one.count).reshape(-1, one.size)
-            m = mean[place]
-            found.append((m, covariance[place[:, :, None], place[:, None]] + m[:, :, None] * m[:, None]))
+            place, factor = first + np.arange(one.count).reshape(-1, one.size), one.factor(params)
+            block = covariance[place[:, :, None], place[:, None]]
+            variance = jnp.einsum("ia,gab,ib->gi", factor, block, factor)
+            found[one.name] = _by_name(one, mean[place] @ factor.T, variance)
             first += one.count
         return found
 
@@ -158,3 +182,7 @@ class Crossed:
             parts.append(part.reshape(*part.shape[:-2], -1))
             first += one.count
         return jnp.concatenate(parts, axis=-1)
+
+
+def _by_name(grouped: Grouped, mean: jax.Array, variance: jax.Array) -> Moments:
+    return {name: (mean[:, index], variance[:, index]) for index, name in enumerate(grouped.names)}

@@ -151,7 +151,11 @@ class RandomEffects(NamedTuple):
             steps = rows["varying"] @ self.inner.factor(params)
             return lambda u: log_density(fixed + jnp.sum(steps * u, axis=1), params, rows)
 
-        return Integrated(in_packs(conditional, packs.groups), self.inner.size, packs.groups)
+        def effects(params, batch):
+            factor = self.inner.factor(params)
+            return lambda u: dict(zip(self.inner.names, (u @ factor.T).T, strict=True))
+
+        return Integrated(in_packs(conditional, packs.groups), effects, self.inner.size, packs.groups)
 
     def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
         """Deviations, correlations, and the effects that are parameters, for the table's units."""

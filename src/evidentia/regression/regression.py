@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Predictor = Callable[[Mapping[str, Any], Mapping[str, Any]], jax.Array]
+Run = Callable[..., Evidence]  # of a model and arrays, with another method if given
 PRIORS = "jzs", "unit-information", "normal"
 SEPARATED = (
     "{}: the columns separate the categories of the response, so that only the prior bounds the effects. The evidence is "
@@ -134,7 +135,7 @@ class Regression:
             and not parse(self.formula).varying
         )
 
-    def answer(self, data: Any, method: Any, seed: int, run: Callable[[Model, Any], Evidence]) -> Evidence:
+    def answer(self, data: Any, method: Any, seed: int, run: Run) -> Evidence:
         """The evidence of a table; `run` estimates that of a model and arrays, with `method`.
 
         Raises:
@@ -147,7 +148,7 @@ class Regression:
         if not self.is_exact:
             table = table.in_memory() if isinstance(table, Streamed) else table
             frame = frame_of(parsed, table)
-            found = self._estimated(frame, table, run)
+            found = self._estimated(frame, table, method, run)
             return replace(found, fingerprints=frame.fingerprints if found.completed else {})
         if method is not None:
             raise ConfigurationError(
@@ -158,9 +159,10 @@ class Regression:
         frame = frame_of(parsed, table)
         return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
 
-    def _estimated(self, frame: Frame, table: DataFrame, run: Callable[[Model, Any], Evidence]) -> Evidence:
+    def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
         asked = self.prepared(frame, table)
-        evidence = run(asked.model, asked.arrays)
+        few = {} if method or asked.model.pointwise else {"method": crossed.METHOD}
+        evidence = run(asked.model, asked.arrays, **few)
         if asked.varying is not None:
             found = in_table_units(evidence, frame, asked.response, asked.law)
             shown = asked.varying.in_table_units(evidence.posterior, asked.response)
@@ -193,8 +195,10 @@ class Regression:
         else:
             arrays, packs = varying.packed(arrays)
             log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
-        is_whole = isinstance(log_likelihood, crossed.Crossed)
-        model = Model({**priors, **more}, log_likelihood, name=self.formula, pointwise=not is_whole)
+        priors |= more
+        model = Model(priors, log_likelihood, name=self.formula)
+        if isinstance(log_likelihood, crossed.Crossed):
+            model = replace(model, pointwise=False, starts=crossed.starts_of(priors))
         return Prepared(model, arrays, law, response, varying, packs)
 
 

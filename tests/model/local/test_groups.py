@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
-from evidentia.errors import DataError, DependentRowsError, ModelError
+from evidentia.errors import ConfigurationError, DataError, DependentRowsError, ModelError
 from evidentia.posterior.units import bound_to
 
 SIZES = (4, 1, 9, 3, 5)
@@ -181,3 +182,53 @@ def test_groups_need_all_rows_together():
         ev.Online(model).update(DATA)
     with pytest.raises(ModelError, match="needs pointwise to be left out"):
         ev.Model.from_numpyro(radon, groups="county", pointwise=False)
+
+
+def test_effects_of_groups_are_conditional_means_over_the_posterior(tmp_path):
+    model = ev.Model.from_numpyro(fixed_scales, groups="county")
+    evidence = ev.estimate(model, DATA, method=ev.SGAIS(num_particles=64))
+    found = ev.group_effects(model, evidence, DATA)
+    assert list(found.columns) == ["alpha", "alpha (sd)"] and found.index.name == "county"
+    columns = np.column_stack([X, COUNTY[:, None] == np.arange(5)])
+    covariance = np.linalg.inv(columns.T @ columns / 0.25 + np.diag([100.0, *[1 / 0.49] * 5]))
+    mean = covariance @ (columns.T @ Y / 0.25)
+    np.testing.assert_allclose(found["alpha"], mean[1:], atol=0.08)  # 32 draws of the slope
+    np.testing.assert_allclose(found["alpha (sd)"], np.sqrt(np.diag(covariance))[1:], rtol=0.1)
+    assert ev.group_effects(model, evidence, DATA, path=tmp_path / "effects.parquet") is None
+    written = pd.read_parquet(tmp_path / "effects.parquet").sort_values("county").set_index("county")
+    pd.testing.assert_frame_equal(written, found)
+    with pytest.raises(ConfigurationError, match="factor is for a Regression"):
+        ev.group_effects(model, evidence, DATA, factor="county")
+
+
+def test_effects_of_rows_and_models_without_them():
+    model = ev.Model.from_numpyro(in_rows)
+    data = {"y": Y, "x": X}
+    evidence = ev.estimate(model, data, method=ev.SGAIS(num_particles=64))
+    found = ev.group_effects(model, evidence, data)
+    assert list(found.columns) == ["pair[0]", "pair[0] (sd)", "pair[1]", "pair[1] (sd)"] and len(
+        found
+    ) == len(Y)
+    shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
+    rest = Y - shares @ evidence.posterior["mu"]
+    np.testing.assert_allclose(found["pair[0]"], rest / 2.25, atol=0.1)  # N(0, 1), beside N(0, 1) and 0.25
+    np.testing.assert_allclose(found["pair[0] (sd)"], np.sqrt(1 - 1 / 2.25), rtol=0.1)
+    plain = ev.Model.from_numpyro(without_groups)
+    with pytest.raises(ConfigurationError, match="model must have latents with a value in each row"):
+        ev.group_effects(plain, evidence, DATA)
+    other = ev.Model.from_numpyro(radon, groups="county")
+    with pytest.raises(ConfigurationError, match="evidence must be of .*got that of 'in_rows'"):
+        ev.group_effects(other, evidence, DATA)
+
+
+def fixed_scales(county, x, y):
+    slope = numpyro.sample("slope", dist.Normal(0, 0.1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(0, 0.7))
+    numpyro.sample("y", dist.Normal(alpha[county] + slope * x, 0.5), obs=y)
+
+
+def in_rows(x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    pair = numpyro.sample("pair", dist.Normal(0, 1).expand([len(y), 2]).to_event(1))
+    numpyro.sample("y", dist.Normal(mu + pair.sum(1), 0.5), obs=y)

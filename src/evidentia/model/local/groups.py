@@ -17,7 +17,8 @@ from numpyro.primitives import Messenger
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model.likelihoods import pointwise
-from evidentia.model.local.packed import OfRows
+from evidentia.model.local.packed import OfRows, group_of_row, unpacked
+from evidentia.model.local.quadrature import Effects
 from evidentia.model.local.sites import LocalSites
 from evidentia.model.program import Params, Program
 
@@ -105,6 +106,24 @@ def of_rows(local: LocalSites) -> Callable[[Params, Mapping[str, Any]], OfRows]:
         return log_likelihoods
 
     return conditional
+
+
+def effects_of_groups(local: LocalSites, groups: int) -> Callable[[Params, Mapping[str, Any]], Effects]:
+    """The values of the sites in each group of some packs."""
+
+    def effects(params, batch):
+        rows, number = unpacked(batch), group_of_row(batch, groups)
+
+        def of_groups(u):
+            found = {}
+            for name, values in local.effects(params, rows)(u[number]).items():
+                is_lead = rows[LEADS].reshape(-1, *[1] * (values.ndim - 1))
+                found[name] = jax.ops.segment_sum(jnp.where(is_lead, values, 0.0), number, len(u))
+            return found
+
+        return of_groups
+
+    return effects
 
 
 def check_column(local: LocalSites, params: Params, rows: Mapping[str, Any]) -> None:

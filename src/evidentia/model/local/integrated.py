@@ -9,8 +9,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ModelError
-from evidentia.model.local.mode import Locals, LogDensity, Matrices
-from evidentia.model.local.quadrature import MOST_DIMENSIONS, log_integral, moments, nodes_of
+from evidentia.model.local.mode import LogDensity
+from evidentia.model.local.quadrature import (
+    MOST_DIMENSIONS,
+    Effects,
+    Moments,
+    log_integral,
+    moments,
+    nodes_of,
+)
 from evidentia.model.program import Observations, Params
 
 
@@ -21,6 +28,8 @@ class Integrated:
     Attributes:
         conditional: `(params, rows) -> f`, where f(u) is the log-likelihood of each group given
             its local variables u, of shape (groups, size), that are standard normal a priori.
+        effects: `(params, rows) -> g`, where g(u) has what the local variables stand for, by name,
+            as results show it.
         size: the number of local variables of a group.
         groups: None if each row of the data has local variables of its own; otherwise the rows are
             packs, with at most so many groups (`data/packs.py`).
@@ -33,6 +42,7 @@ class Integrated:
     """
 
     conditional: Callable[[Params, Observations], LogDensity]
+    effects: Callable[[Params, Observations], Effects]
     size: int
     groups: int | None = None
     is_fine: bool = False
@@ -54,10 +64,11 @@ class Integrated:
         is_packed = self.groups is not None
         return int(np.sum(arrays["present"])) if is_packed else jax.tree.leaves(arrays)[0].shape[0]
 
-    def moments(self, params: Params, rows: Observations) -> tuple[Locals, Matrices]:
-        """E[u] and E[u uᵀ] of each group's local variables given parameters and rows."""
+    def moments(self, params: Params, rows: Observations) -> Moments:
+        """Mean and variance of each group's effects given parameters and rows."""
         count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
-        return moments(self.conditional(params, rows), count, nodes_of(self.size, is_fine=self.is_fine))
+        nodes = nodes_of(self.size, is_fine=self.is_fine)
+        return moments(self.conditional(params, rows), self.effects(params, rows), count, nodes)
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
         """The log-likelihood of each row."""

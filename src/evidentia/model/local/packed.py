@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.program import Params
@@ -17,6 +17,13 @@ def unpacked(batch: Mapping[str, Any]) -> dict[str, Any]:
     """The rows of some packs, with copies of others where none are."""
     of_packs = "present", "group_of_strip"
     return {name: leaf.reshape(-1, *leaf.shape[3:]) for name, leaf in batch.items() if name not in of_packs}
+
+
+def group_of_row(batch: Mapping[str, Any], groups: int) -> Int[Array, " rows"]:
+    """The number of each row's group among those of all packs, in order."""
+    packs, strips, width = batch["present"].shape
+    number = jnp.arange(packs)[:, None] * groups + batch["group_of_strip"]
+    return jnp.broadcast_to(number[:, :, None], (packs, strips, width)).ravel()
 
 
 def in_packs(

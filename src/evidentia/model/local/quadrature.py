@@ -14,6 +14,7 @@ Source: Pinheiro and Bates (1995), Journal of Computational and Graphical Statis
 """
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -24,11 +25,15 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from evidentia.model.local.mode import Locals, LogDensity, Matrices, Values, climb, solve_transposed
+from evidentia.model.local.mode import Locals, LogDensity, Values, climb, solve_transposed
 
 ORDERS = {1: (15, 31), 2: (7, 13)}  # nodes along each dimension, and those that measure the error
 SAMPLES = 256, 1024  # nodes in more dimensions
 MOST_DIMENSIONS = 8
+
+
+Effects = Callable[[Locals], dict[str, Array]]  # of each group, by name
+Moments = dict[str, tuple[Array, Array]]
 
 
 class Nodes(NamedTuple):
@@ -68,11 +73,17 @@ def log_integral(frozen: LogDensity, log_density: LogDensity, groups: int, nodes
     return jax.nn.logsumexp(values, axis=0) - volumes
 
 
-def moments(log_density: LogDensity, groups: int, nodes: Nodes) -> tuple[Locals, Matrices]:
-    """E[u] and E[u uᵀ] of each group under exp f(u) N(u; 0, 1), normalised."""
+def moments(log_density: LogDensity, effects: Effects, groups: int, nodes: Nodes) -> Moments:
+    """Means and variances of functions of u in each group, under exp f(u) N(u; 0, 1)."""
     values, _, u = _terms(log_density, log_density, groups, nodes)
     shares = jax.nn.softmax(values, axis=0)
-    return jnp.einsum("ng,ngi->gi", shares, u), jnp.einsum("ng,ngi,ngj->gij", shares, u, u)
+
+    def of(at_nodes: Array) -> tuple[Array, Array]:
+        share = shares.reshape(*shares.shape, *[1] * (at_nodes.ndim - 2))
+        mean = jnp.sum(share * at_nodes, axis=0)
+        return mean, jnp.sum(share * (at_nodes - mean) ** 2, axis=0)
+
+    return {name: of(at_nodes) for name, at_nodes in jax.vmap(effects)(u).items()}
 
 
 def _terms(

@@ -19,6 +19,7 @@ from numpyro.primitives import Messenger
 from evidentia.errors import ModelError
 from evidentia.model.likelihoods import pointwise
 from evidentia.model.local.mode import LogDensity
+from evidentia.model.local.quadrature import Effects
 from evidentia.model.program import Params, Program, bijector, trace_of
 
 HALF_LOG_2PI = 0.9189385332046727
@@ -85,6 +86,15 @@ class LocalSites:
             return values + terms
 
         return log_density
+
+    def effects(self, params: Params, rows: Mapping[str, Any]) -> Effects:
+        """The values of the sites in each row."""
+
+        def values(u):
+            sites = self.trace(params, rows, u)[0]
+            return {name: sites[name]["value"] for name in self.sizes}
+
+        return values
 
     def parts(self, params: Params, rows: Mapping[str, Any], u: Array) -> tuple[Array, Array]:
         """Each row's log-likelihood with local sites at u, and what their priors add to f(u)."""

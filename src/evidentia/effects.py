@@ -1,0 +1,97 @@
+"""`group_effects`: the posterior of what varies by row or group."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evidentia.errors import ConfigurationError
+from evidentia.model.model import Model
+from evidentia.posterior.local import Block, Groups, groups_of_model
+from evidentia.regression.groups import groups_of_regression
+from evidentia.regression.regression import Regression
+from evidentia.result import Evidence
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def group_effects(
+    model: Regression | Model,
+    evidence: Evidence,
+    data: Any = None,
+    *,
+    factor: str | None = None,
+    path: str | PathLike[str] | None = None,
+) -> DataFrame | None:
+    """Posterior means and deviations of what varies by group, or of latents in each row.
+
+    Effects of groups with few rows are shrunk towards the others. Those that were integrated out
+    are found again at 32 posterior draws of the parameters, and averaged over them.
+
+    Args:
+        model: a regression with effects that vary by group; or a model of `from_numpyro` or
+            `from_pymc` whose latents of rows or groups were integrated out.
+        evidence: of this model and these data.
+        data: as given to `estimate`; not needed if the model brings them along.
+        factor: of a regression; by default that with most levels.
+        path: a Parquet file, written some groups at a time, for more of them than fit the memory.
+            Its first column has the groups.
+
+    Returns:
+        A data frame with one row for each group, or row of the data, and two columns for each
+        effect: its mean and, with " (sd)", its deviation, in units of the table. None with a
+        `path`.
+
+    Raises:
+        ConfigurationError: a model without such effects, a factor that it does not have, or a
+            result of another model; of a regression, also one that was loaded.
+        DataError, ModelError: data or a model that cannot be used.
+
+    Example:
+        >>> intercepts = ev.Regression("y ~ x + (1 | g)", family="poisson")  # doctest: +SKIP
+        >>> evidence = ev.estimate(intercepts, table)  # doctest: +SKIP
+        >>> ev.group_effects(intercepts, evidence, table)  # doctest: +SKIP
+    """
+    if isinstance(model, Regression):
+        groups = groups_of_regression(model, evidence, data, factor)
+    elif factor is not None:
+        raise ConfigurationError(f"factor is for a Regression; a Model has one; got {factor!r}.")
+    else:
+        groups = groups_of_model(model, evidence, data)
+    if path is not None:
+        return _write(groups, path)
+    blocks = list(groups.blocks)
+    order = np.argsort(np.concatenate([block.levels for block in blocks]))
+    columns = {
+        name: np.concatenate([column for block in blocks for column in [_columns(block)[name]]])[order]
+        for name in _columns(blocks[0])
+    }
+    from pandas import DataFrame, Index
+
+    return DataFrame(columns, index=Index(list(groups.levels), name=groups.name, tupleize_cols=False))
+
+
+def _columns(block: Block) -> dict[str, np.ndarray]:
+    columns = {}
+    for name, (mean, deviation) in block.effects.items():
+        columns[name], columns[f"{name} (sd)"] = mean, deviation
+    return columns
+
+
+def _write(groups: Groups, path: str | PathLike[str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    try:
+        for block in groups.blocks:
+            names = pa.array([groups.levels[level] for level in block.levels])
+            table = pa.table({groups.name: names, **_columns(block)})
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,77 @@
+"""The groups of a regression, for `ev.group_effects`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evidentia.errors import ConfigurationError
+from evidentia.model.local import Integrated
+from evidentia.posterior.local import Block, Groups, blocks_of, chosen_draws, mean_and_deviation
+from evidentia.posterior.reweighting import ModelWidths
+from evidentia.regression.crossed import Crossed
+from evidentia.regression.formula import parse
+from evidentia.regression.frame import frame_of
+from evidentia.regression.random_effects import Grouped
+from evidentia.regression.regression import Prepared, Regression
+from evidentia.regression.streamed import Streamed, rows_of
+from evidentia.result import Evidence
+
+
+def groups_of_regression(
+    regression: Regression, evidence: Evidence, table: Any, factor: str | None
+) -> Groups:
+    """The groups of one factor of a regression.
+
+    Raises:
+        ConfigurationError: a regression without effects that vary by group, a factor that it does
+            not have, or a result that was loaded, or of another regression.
+    """
+    parsed = parse(regression.formula)
+    if not parsed.varying:
+        raise ConfigurationError(f"model must have effects that vary by group; got {regression!r}.")
+    if not isinstance(evidence.widths, ModelWidths) or evidence.model_name != regression.formula:
+        raise ConfigurationError(
+            f"evidence must be of {regression!r}, estimated in this process; got that of {evidence.model_name!r}."
+        )
+    rows = rows_of(table, parsed.variables, regression.missing)
+    rows = rows.in_memory() if isinstance(rows, Streamed) else rows
+    asked = regression.prepared(frame_of(parsed, rows), rows)
+    assert asked.varying is not None
+    factors = {one.name: one for one in asked.varying.factors}
+    if factor is not None and factor not in factors:
+        raise ConfigurationError(f"factor must be one of {', '.join(factors)}; got {factor!r}.")
+    grouped = asked.varying.inner if factor is None else factors[factor]
+    return Groups(grouped.name, grouped.levels, _blocks(asked, evidence, evidence.widths, grouped))
+
+
+def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: Grouped) -> Iterator[Block]:
+    assert asked.varying is not None
+    units, function = asked.response.scale / grouped.deviations, asked.model.log_likelihood
+    every = np.arange(len(grouped.levels))
+    if not asked.varying.is_exact and grouped is not asked.varying.inner:  # its effects are parameters
+        shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
+        draws = evidence.posterior[f"effects({grouped.name})"]
+        mean = np.tensordot(shares, draws, 1)
+        deviation = np.sqrt(np.tensordot(shares, (draws - mean) ** 2, 1))
+        yield Block(every, {name: (mean[:, i], deviation[:, i]) for i, name in enumerate(grouped.names)})
+        return
+    draws = chosen_draws(widths.draws, evidence)
+    if isinstance(function, Crossed):
+        arrays = {name: jnp.asarray(array) for name, array in asked.arrays.items()}
+        by_draw = jax.lax.map(lambda params: function.moments(params, arrays)[grouped.name], draws)
+        found = [(every, mean_and_deviation(by_draw))]
+    else:
+        assert asked.packs is not None and isinstance(function, Integrated)
+        place = np.zeros(len(every), int)
+        place[grouped.codes] = asked.packs.group_of_row
+        found = blocks_of(function, asked.arrays, draws, place)
+    for levels, effects in found:
+        pairs = zip(effects.items(), units, strict=True)
+        yield Block(
+            levels, {name: (mean * unit, deviation * unit) for (name, (mean, deviation)), unit in pairs}
+        )

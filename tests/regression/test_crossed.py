@@ -1,0 +1,144 @@
+"""Gaussian responses with crossed and nested factors: against one normal of all rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+
+import evidentia as ev
+from evidentia.errors import DataError
+from evidentia.posterior.units import bound_to
+from evidentia.regression import crossed
+from evidentia.regression.formula import parse
+from evidentia.regression.random_effects import random_effects_of
+
+HALF = np.linalg.cholesky([[1.0, -0.4], [-0.4, 1.0]])
+PARAMS = {
+    "scale": 0.8,
+    "sd(Intercept|g)": 0.9,
+    "sd(x|g)": 0.5,
+    "cholesky(g)": HALF,
+    "sd(Intercept|item)": 0.6,
+    "sd(x|item)": 0.3,
+    "cholesky(item)": HALF.T[::-1, ::-1],
+    "sd(Intercept|day)": 0.4,
+    "sd(Intercept|item:g)": 0.7,
+}
+
+
+def table(num_rows=80):
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=num_rows)
+    group, item, day = (generator.integers(0, count, num_rows) for count in (9, 4, 3))
+    y = (
+        0.5 * x
+        + generator.normal(size=9)[group]
+        + generator.normal(size=4)[item]
+        + generator.normal(size=num_rows)
+    )
+    return pd.DataFrame({"y": y, "x": x, "g": group, "item": item, "day": day})
+
+
+def exact(formula):
+    """The likelihood, the data, the columns of all effects, their covariance, and their levels."""
+    rows = table()
+    varying = random_effects_of(parse(formula), rows, is_gaussian=True)
+    assert varying.is_exact and varying.of_parameters == ()
+    data = {"y": rows["y"].to_numpy(np.float32), **crossed.arrays_of(varying.inner, varying.outer)}
+    likelihood = crossed.Crossed(lambda params, rows: 0.3 + 0 * rows["y"], varying.inner, varying.outer)
+    single = {f"cholesky({one.name})" for one in varying.factors if one.size == 1}
+    params = {name: jnp.asarray(value, jnp.float32) for name, value in PARAMS.items() if name not in single}
+    columns, factors = [], []
+    for one in varying.factors:
+        for level in range(len(one.levels)):
+            columns.append(one.columns * (one.codes == level)[:, None])
+            factors.append(np.asarray(one.factor(params), float))
+    return likelihood, params, data, columns, factors
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ x + (1 | g) + (1 | item)",
+        "y ~ x + (x | g) + (x | item) + (1 | day)",
+        "y ~ x + (1 | item/g)",
+    ],
+)
+def test_the_marginal_likelihood_is_that_of_all_rows(formula):
+    likelihood, params, data, columns, factors = exact(formula)
+    covariance = 0.64 * np.eye(80)
+    for column, factor in zip(columns, factors, strict=True):
+        covariance += column @ factor @ factor.T @ column.T
+    truth = multivariate_normal.logpdf(data["y"], np.full(80, 0.3), covariance)
+    assert float(jax.jit(likelihood)(params, data)) == pytest.approx(truth, abs=2e-3)
+
+
+def test_the_moments_of_effects_are_those_of_a_conjugate_regression():
+    likelihood, params, data, columns, factors = exact("y ~ x + (x | g) + (x | item) + (1 | day)")
+    scaled = np.concatenate(
+        [column @ factor for column, factor in zip(columns, factors, strict=True)], axis=1
+    )
+    covariance = np.linalg.inv(np.eye(scaled.shape[1]) + scaled.T @ scaled / 0.64)
+    mean = covariance @ scaled.T @ (data["y"] - 0.3) / 0.64
+    first = 0
+    moments = jax.jit(likelihood.moments)(params, data)
+    for one in (likelihood.inner, *likelihood.outer):
+        for level in range(len(one.levels)):
+            place = slice(first, first + one.size)
+            factor = np.asarray(one.factor(params), float)
+            found = moments[one.name]
+            assert np.allclose([found[name][0][level] for name in one.names], factor @ mean[place], atol=1e-4)
+            variances = np.diag(factor @ covariance[place, place] @ factor.T)
+            assert np.allclose([found[name][1][level] for name in one.names], variances, atol=1e-4)
+            first += one.size
+    assert first == scaled.shape[1]
+
+
+@pytest.mark.reference
+def test_the_evidence_is_that_of_effects_as_parameters():
+    rows = table(60)
+    regression = ev.Regression("y ~ x + (1 | g) + (1 | item)", prior="normal")
+    found = ev.estimate(regression, rows)
+    assert "effects(item)" not in found.posterior and found.num_observations == 60
+    standard = ((rows["y"] - rows["y"].mean()) / rows["y"].std(ddof=0)).to_numpy(np.float32)
+    x = ((rows["x"] - rows["x"].mean()) / rows["x"].std(ddof=0)).to_numpy(np.float32)
+
+    def log_likelihood(params, batch):
+        effects = params["sd_g"] * params["u"][batch["g"]] + params["sd_item"] * params["v"][batch["item"]]
+        return dist.Normal(params["a"] + params["b"] * batch["x"] + effects, params["scale"]).log_prob(
+            batch["y"]
+        )
+
+    one, width = dist.Exponential(1.0), dist.Normal(0, 2.5)
+    prior = {"a": width, "b": width, "scale": one, "sd_g": one, "sd_item": one}
+    prior |= {"u": dist.Normal(0, 1).expand([9]).to_event(1), "v": dist.Normal(0, 1).expand([4]).to_event(1)}
+    data = {"y": standard, "x": x, "g": rows["g"], "item": rows["item"]}
+    other = ev.estimate(ev.Model(prior, log_likelihood), data)
+    shift = 60 * np.log(rows["y"].std(ddof=0))
+    joint = np.hypot(found.standard_error, other.standard_error)
+    assert abs(found.log_evidence + shift - other.log_evidence) < 4 * joint < 0.8
+    items = ev.group_effects(regression, found, rows, factor="item")
+    assert list(items.columns) == ["Intercept", "Intercept (sd)"] and len(items) == 4
+
+
+def test_several_factors_of_other_families_have_a_limit():
+    rows = pd.DataFrame({"y": np.arange(1400) % 2, "a": np.arange(1400) // 2, "b": np.arange(1400) % 600})
+    with pytest.raises(DataError, match="b has 600 levels"):
+        random_effects_of(parse("y ~ (1 | a) + (1 | b)"), rows)
+    assert random_effects_of(parse("y ~ (1 | a) + (1 | b)"), rows, is_gaussian=True).is_exact
+
+
+def test_a_likelihood_that_takes_long_starts_where_it_is_told():
+    bound = bound_to(
+        ev.Model(
+            {"mu": dist.Normal(0, 1)},
+            lambda params, data: -0.5 * jnp.sum((data["y"] - params["mu"]) ** 2),
+            pointwise=False,
+            starts=({"mu": 0.25},),
+        ),
+        {"y": np.ones(4, np.float32)},
+    )
+    assert [float(one[0]) for one in bound.model.starts] == [0.25]
