@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,8 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
+from evidentia.array_run import ArrayRun, stopped_after
 from evidentia.cluster.engine import Engine
-from evidentia.cluster.rows import PartitionedRows, gathered
+from evidentia.cluster.rows import gathered
 from evidentia.data.arrays import num_rows, on_device, shuffled
 from evidentia.data.batches import all_rows, recut
 from evidentia.data.fingerprint import fingerprints, sums_by_name
@@ -30,21 +30,18 @@ from evidentia.errors import (
     EstimationError,
     EvidentiaError,
     UnfinishedError,
-    check_memory,
 )
 from evidentia.evidence.laplace import Laplace
-from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.online import Online
-from evidentia.posterior.inner_error import inner_error
 from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
-from evidentia.posterior.units import Bound, bound_to
-from evidentia.result import Evidence, make_evidence
-from evidentia.trajectory import trajectory_of
+from evidentia.posterior.units import bound_to
+from evidentia.result import Evidence
 
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
 ON_ROWS_ELSEWHERE = SGAIS, Laplace  # the methods for rows on many devices or on a cluster
@@ -145,102 +142,6 @@ def drive(run: ArrayRun | SourceRun, report: Callable[[Update], None]) -> tuple[
     return evidence, []
 
 
-def _check_memory(method: Method, bound: BoundModel) -> None:
-    """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
-    count = getattr(method, "num_particles", 0)
-    check_memory(f"num_particles={count:,}", "positions", count * bound.num_parameters * 4)  # float32
-
-
-class ArrayRun:
-    """A run over arrays in memory."""
-
-    def __init__(
-        self,
-        bound: BoundModel,
-        rows: Window | PartitionedRows,
-        known: Mapping[str, str],
-        seed: int,
-        started: float,
-        method: Method,
-        *,
-        units: Bound | None = None,
-    ):
-        _check_memory(method, bound)
-        self._why_whole = None if units is None else units.reason
-        self._rows_per_unit = 1.0 if units is None else units.num_rows / rows.size
-        self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
-        self._started, self._method = started, method
-        self._history: list[Update] = []
-        self._last: Snapshot | None = None  # the latest with an estimate
-
-    def updates(self) -> Iterator[Update]:
-        """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
-        num_steps = 0
-        rows: Any = self._rows  # partitions go only to methods for `Rows` of any kind
-        for snapshot in self._method.run(self._bound, rows, jax.random.key(self._seed)):
-            num_steps += snapshot.num_steps
-            found = snapshot.estimate or Estimate(math.nan, math.nan)
-            update = Update(
-                self._num_rows(snapshot.num_observations),
-                self._num_rows(self._rows.size),
-                found.log_evidence,
-                found.standard_error,
-                num_steps,
-                time.perf_counter() - self._started,
-                snapshot.share_done,
-            )
-            if snapshot.num_observations:
-                if self._history and self._history[-1].num_observations == update.num_observations:
-                    self._history.pop()
-                self._history.append(update)
-                self._last = snapshot
-            yield update
-
-    def evidence(self, *, completed: bool) -> Evidence | None:
-        """The result of the last snapshot with an estimate."""
-        if self._last is None or self._last.estimate is None:
-            return None
-        last, diagnosis = self._last.estimate, self._last.diagnose()
-        particles = self._last.positions, self._last.log_weights
-        rows: Any = self._rows  # of any kind
-        if inner := inner_error(self._bound, rows, *particles):
-            last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
-            diagnosis = Diagnosis(
-                {**diagnosis.measured, "inner_shift": inner.shift}, {**diagnosis.signs, **inner.signs}
-            )
-            self._history[-1] = replace(
-                self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
-            )
-        found = make_evidence(
-            self._bound,
-            self._method,
-            self._seed,
-            last,
-            particles,
-            trajectory_of(self._history),
-            diagnosis,
-            seconds=self._history[-1].seconds,
-            completed=completed,
-            fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
-        )
-        more: dict[str, Any] = {}
-        if self._why_whole is not None:
-            more["trajectory"] = f"none over rows: {self._why_whole}"
-        if self._bound.evaluations is not None:
-            more["num_evaluations"] = self._bound.evaluations.num_evaluations
-        return replace(found, diagnostics={**found.diagnostics, **more}) if more else found
-
-    def _num_rows(self, units: int) -> int:
-        return round(units * self._rows_per_unit)  # packs of groups count as of mean size
-
-    def stopped(self) -> str:
-        """A sentence with the number of rows, or of steps if the method uses all rows at once."""
-        last = self._history[-1]
-        if last.share_done is None:
-            return _stopped(last.num_observations, last.total_observations)
-        return f"stopped after {last.num_annealing_steps} steps; the result is the estimate at that point."
-
-
 class SourceRun:
     """A run over a source that is read once, in order, by an `Online`."""
 
@@ -288,9 +189,4 @@ class SourceRun:
 
     def stopped(self) -> str:
         """A sentence with the number of rows."""
-        return _stopped(self._online.num_observations, self._source.num_rows)
-
-
-def _stopped(num_observations: int, total: int | None) -> str:
-    of_total = "" if total is None else f" of {total}"
-    return f"stopped after {num_observations}{of_total} observations; the result is for those."
+        return stopped_after(self._online.num_observations, self._source.num_rows)

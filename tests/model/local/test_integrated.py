@@ -51,7 +51,7 @@ def exact_schools():
 @pytest.mark.parametrize("program", [schools, not_centred])
 def test_eight_schools_in_either_form(program):
     found = ev.estimate(ev.Model.from_numpyro(program), SCHOOLS)
-    assert abs(found.log_evidence - exact_schools()) < 4 * found.standard_error < 0.1
+    assert abs(found.log_evidence - exact_schools()) < 4 * found.standard_error < 0.15
     assert list(found.posterior) == ["mu", "tau"] and found.num_observations == 8
     assert abs(found.diagnostics["inner_shift"]) < 1e-3 and found.verdict.word == "trusted"
 
@@ -119,7 +119,7 @@ def test_derivatives_are_those_of_the_marginal_density():
         return jnp.sum(jax.scipy.stats.multivariate_normal.logpdf(y, mean, covariance))
 
     params = {"mean": jnp.asarray(0.3), "log_sd": jnp.asarray(0.4)}
-    integrated = Integrated(conditional, 1)
+    integrated = Integrated(conditional, lambda params, rows: lambda u: {"u": u}, 1)
     second = jax.jit(jax.hessian(lambda params: jnp.sum(integrated(params, y))))(params)
     jax.tree.map(
         lambda mine, other: np.testing.assert_allclose(mine, other, atol=2e-3),
@@ -197,3 +197,29 @@ def test_scaled_and_masked_latents_are_refused(handler):
 
     with pytest.raises(ModelError, match="'z' has a value in each row and is scaled or masked"):
         ev.Model.from_numpyro(program).bind({"y": np.arange(6, dtype=np.float32)})
+
+
+def folded(y):
+    """Two values of z explain each y."""
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y)):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu + (z + 0.5) ** 2, 0.1), obs=y)
+
+
+def test_several_modes_of_a_latent_are_found_and_the_run_is_repeated():
+    rng = np.random.default_rng(0)
+    y = (0.3 + (rng.normal(size=50) + 0.5) ** 2 + 0.1 * rng.normal(size=50)).astype(np.float32)
+    found = ev.estimate(ev.Model.from_numpyro(folded), {"y": y})
+    z, mu = np.linspace(-7, 7, 20_001), np.linspace(-0.2, 0.8, 401)
+
+    def log_likelihood(mu):
+        log_terms = (
+            -0.5 * z**2 - 0.5 * ((y[:, None] - mu - (z + 0.5) ** 2) / 0.1) ** 2 - np.log(2 * np.pi * 0.1)
+        )
+        return np.sum(np.log(np.trapezoid(np.exp(log_terms), z)))
+
+    logs = np.array([log_likelihood(one) for one in mu]) - 0.5 * mu**2 - 0.5 * np.log(2 * np.pi)
+    exact = logs.max() + np.log(np.trapezoid(np.exp(logs - logs.max()), mu))
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.4
+    assert abs(found.diagnostics["inner_shift"]) < 0.1 and "coarse inner integrals" not in found.signs

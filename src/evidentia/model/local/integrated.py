@@ -14,9 +14,10 @@ from evidentia.model.local.quadrature import (
     MOST_DIMENSIONS,
     Effects,
     Moments,
+    Rule,
     log_integral,
     moments,
-    nodes_of,
+    rule_of,
 )
 from evidentia.model.program import Observations, Params
 
@@ -33,7 +34,7 @@ class Integrated:
         size: the number of local variables of a group.
         groups: None if each row of the data has local variables of its own; otherwise the rows are
             packs, with at most so many groups (`data/packs.py`).
-        is_fine: with more nodes, to measure the error.
+        level: of the rule of quadrature.
 
     Raises:
         ModelError: more local variables than can be integrated out.
@@ -45,7 +46,7 @@ class Integrated:
     effects: Callable[[Params, Observations], Effects]
     size: int
     groups: int | None = None
-    is_fine: bool = False
+    level: int = 0
 
     def __post_init__(self):
         if self.size > MOST_DIMENSIONS:
@@ -54,10 +55,13 @@ class Integrated:
                 "Make them parameters like others: from_numpyro(..., pointwise=False)."
             )
 
+    def at(self, level: int) -> "Integrated":
+        """The same by another rule."""
+        return replace(self, level=level)
+
     @property
-    def finer(self) -> "Integrated":
-        """With more nodes."""
-        return replace(self, is_fine=True)
+    def _rule(self) -> Rule:
+        return rule_of(self.size, self.level)
 
     def num_rows(self, arrays: Observations) -> int:
         """How many rows the data have, in packs or not."""
@@ -67,14 +71,12 @@ class Integrated:
     def moments(self, params: Params, rows: Observations) -> Moments:
         """Mean and variance of each group's effects given parameters and rows."""
         count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
-        nodes = nodes_of(self.size, is_fine=self.is_fine)
-        return moments(self.conditional(params, rows), self.effects(params, rows), count, nodes)
+        return moments(self.conditional(params, rows), self.effects(params, rows), count, self._rule)
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
         """The log-likelihood of each row."""
         count = jax.tree.leaves(rows)[0].shape[0]
         frozen = self.conditional(jax.lax.stop_gradient(params), rows)
-        nodes = nodes_of(self.size, is_fine=self.is_fine)
         groups = self.groups or 1
-        values = log_integral(frozen, self.conditional(params, rows), count * groups, nodes)
+        values = log_integral(frozen, self.conditional(params, rows), count * groups, self._rule)
         return jnp.sum(values.reshape(count, groups), axis=1)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-NUM_STEPS = 6  # of Newton's method
+NUM_STEPS = 6  # of Newton's method, from 0
 LEAST_PIVOT = 0.5  # half of the prior's curvature, where a likelihood curves upwards
 FALLS = 1e-3  # of the log density, in nats, that are rounding
 
@@ -21,11 +21,12 @@ Matrices = Float[Array, "groups size size"]
 LogDensity = Callable[[Locals], Values]
 
 
-def climb(log_density: LogDensity, groups: int, size: int) -> tuple[Locals, Matrices]:
+def climb(log_density: LogDensity, start: Locals, num_steps: int) -> tuple[Locals, Matrices]:
     """The mode of `log_density(u) + log N(u; 0, 1)` of each group, and L with L Lᵀ its curvature.
 
-    Newton's method takes few steps from 0, damped for a group in which a step goes down.
+    Newton's method takes few steps, damped for a group in which a step goes down.
     """
+    groups, size = start.shape
 
     def target(u):
         return log_density(u) - 0.5 * jnp.sum(u**2, axis=1)
@@ -51,9 +52,8 @@ def climb(log_density: LogDensity, groups: int, size: int) -> tuple[Locals, Matr
         )
         return here, tuple(old), jnp.where(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
 
-    start = jnp.zeros((groups, size))
     mode, (_, _, curvature), _ = jax.lax.fori_loop(
-        0, NUM_STEPS, step, (start, expand(start), jnp.zeros(groups))
+        0, num_steps, step, (start, expand(start), jnp.zeros(groups))
     )
     return mode, cholesky(curvature)
 

@@ -1,0 +1,147 @@
+"""A run of a method over arrays in memory, on many devices or on a cluster."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from evidentia.cluster.rows import PartitionedRows
+from evidentia.display.progress import Update
+from evidentia.errors import check_memory
+from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.inner_error import InnerError, inner_error, with_rule
+from evidentia.posterior.rows import Window
+from evidentia.posterior.units import Bound
+from evidentia.result import Evidence, make_evidence
+from evidentia.trajectory import trajectory_of
+
+
+def _check_memory(method: Method, bound: BoundModel) -> None:
+    """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
+    count = getattr(method, "num_particles", 0)
+    check_memory(f"num_particles={count:,}", "positions", count * bound.num_parameters * 4)  # float32
+
+
+class ArrayRun:
+    """A run over arrays in memory."""
+
+    def __init__(
+        self,
+        bound: BoundModel,
+        rows: Window | PartitionedRows,
+        known: Mapping[str, str],
+        seed: int,
+        started: float,
+        method: Method,
+        *,
+        units: Bound | None = None,
+    ):
+        _check_memory(method, bound)
+        self._why_whole = None if units is None else units.reason
+        self._rows_per_unit = 1.0 if units is None else units.num_rows / rows.size
+        self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
+        self._started, self._method = started, method
+        self._history: list[Update] = []
+        self._last: Snapshot | None = None  # the latest with an estimate
+        self._inner: tuple[Snapshot, InnerError | None] | None = None  # known for this snapshot
+        self._before: Evidence | None = None  # by a rule for local variables that was too coarse
+
+    def updates(self) -> Iterator[Update]:
+        """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
+        yield from self._updates()
+        better = self._better_bound()
+        if better is not None:
+            self._before = self.evidence(completed=False)
+            self._bound, self._history, self._last = better, [], None
+            yield from self._updates()
+
+    def _updates(self) -> Iterator[Update]:
+        num_steps = 0
+        rows: Any = self._rows  # partitions go only to methods for `Rows` of any kind
+        for snapshot in self._method.run(self._bound, rows, jax.random.key(self._seed)):
+            num_steps += snapshot.num_steps
+            found = snapshot.estimate or Estimate(math.nan, math.nan)
+            update = Update(
+                self._num_rows(snapshot.num_observations),
+                self._num_rows(self._rows.size),
+                found.log_evidence,
+                found.standard_error,
+                num_steps,
+                time.perf_counter() - self._started,
+                snapshot.share_done,
+            )
+            if snapshot.num_observations:
+                if self._history and self._history[-1].num_observations == update.num_observations:
+                    self._history.pop()
+                self._history.append(update)
+                self._last = snapshot
+            yield update
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result of the last snapshot with an estimate."""
+        if self._last is None or self._last.estimate is None:
+            return self._before
+        last, diagnosis = self._last.estimate, self._last.diagnose()
+        if inner := self._inner_error():
+            last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
+            diagnosis = Diagnosis(
+                {**diagnosis.measured, "inner_shift": inner.shift}, {**diagnosis.signs, **inner.signs}
+            )
+            self._history[-1] = replace(
+                self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
+            )
+        found = make_evidence(
+            self._bound,
+            self._method,
+            self._seed,
+            last,
+            (self._last.positions, self._last.log_weights),
+            trajectory_of(self._history),
+            diagnosis,
+            seconds=self._history[-1].seconds,
+            completed=completed,
+            fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
+        )
+        more: dict[str, Any] = {}
+        if self._why_whole is not None:
+            more["trajectory"] = f"none over rows: {self._why_whole}"
+        if self._bound.evaluations is not None:
+            more["num_evaluations"] = self._bound.evaluations.num_evaluations
+        return replace(found, diagnostics={**found.diagnostics, **more}) if more else found
+
+    def _inner_error(self) -> InnerError | None:
+        assert self._last is not None
+        if self._inner is None or self._inner[0] is not self._last:
+            rows: Any = self._rows  # of any kind
+            found = inner_error(self._bound, rows, self._last.positions, self._last.log_weights)
+            self._inner = self._last, found
+        return self._inner[1]
+
+    def _better_bound(self) -> BoundModel | None:
+        """The model with the rule for local variables that is needed; None if its own is fine."""
+        if self._last is None or self._last.estimate is None:
+            return None
+        found = self._inner_error()
+        return None if found is None or found.better is None else with_rule(self._bound, found.better)
+
+    def _num_rows(self, units: int) -> int:
+        return round(units * self._rows_per_unit)  # packs of groups count as of mean size
+
+    def stopped(self) -> str:
+        """A sentence with the number of rows, or of steps if the method uses all rows at once."""
+        last = self._history[-1]
+        if last.share_done is None:
+            return stopped_after(last.num_observations, last.total_observations)
+        return f"stopped after {last.num_annealing_steps} steps; the result is the estimate at that point."
+
+
+def stopped_after(num_observations: int, total: int | None) -> str:
+    """A sentence with the number of rows used."""
+    of_total = "" if total is None else f" of {total}"
+    return f"stopped after {num_observations}{of_total} observations; the result is for those."
