@@ -1,15 +1,23 @@
 """Random intercepts of a logistic regression: log evidence, error and seconds by groups.
 
-    python benchmarks/random_effects.py                  # some minutes on 2 cores
+    python benchmarks/random_effects.py                       # some minutes on 2 cores
     python benchmarks/random_effects.py --groups 100 --seeds 5
+    python benchmarks/random_effects.py --tables 20           # drawn from the prior, 100 groups
+    python benchmarks/random_effects.py --bridge --groups 100 1000    # beside NUTS and a bridge
 
-Groups have 20 rows. Seconds are those of the first and of the last run in one process.
+Groups have 20 rows. Seconds are those of the first and of the last run in one process. The truth
+of a table from the prior is an importance sample, whose inner integrals are sums over a grid.
 """
 
 import argparse
 import time
+import warnings
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 
 import evidentia as ev
@@ -29,16 +37,115 @@ def table(num_groups: int) -> pd.DataFrame:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--groups", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
-    parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
+def from_prior(num_groups: int, seed: int) -> pd.DataFrame:
+    """A table whose parameters are drawn from the regression's own prior."""
+    generator = np.random.default_rng(seed)
+    group = np.repeat(np.arange(num_groups), ROWS)
+    x = generator.normal(size=len(group))
+    intercept, slope = 2.5 * generator.normal(size=2)
+    effects = generator.exponential() * generator.normal(size=num_groups)
+    logits = intercept + slope * (x - x.mean()) / x.std() + effects[group]
+    return pd.DataFrame(
+        {"y": generator.uniform(size=len(group)) < 1 / (1 + np.exp(-logits)), "x": x, "g": group}
+    )
+
+
+def arrays_of(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Response, standardised column and group of each row."""
+    x = (rows["x"] - rows["x"].mean()) / rows["x"].std(ddof=0)
+    return {
+        "y": rows["y"].to_numpy(np.float32),
+        "x": x.to_numpy(np.float32),
+        "g": rows["g"].to_numpy(np.int32),
+    }
+
+
+PRIOR: dict[str, Any] = {"a": dist.Normal(0, 2.5), "b": dist.Normal(0, 2.5), "sd": dist.Exponential(1.0)}
+GRID = np.linspace(-6, 6, 241, dtype=np.float32)
+
+
+def by_grid() -> ev.Model:
+    """A group is a row of the data; its effect is summed over a grid."""
+    log_weights = -0.5 * GRID**2 + np.log((GRID[1] - GRID[0]) / np.sqrt(2 * np.pi)).astype(np.float32)
+
+    def log_likelihood(params, batch):
+        fixed = params["a"] + params["b"] * batch["x"]
+        predictor = fixed[:, None] + params["sd"] * GRID[:, None]
+        terms = batch["y"][:, None] * predictor - jax.nn.softplus(predictor)
+        return jax.nn.logsumexp(jnp.sum(terms, axis=2) + log_weights, axis=1)
+
+    return ev.Model(PRIOR, log_likelihood)
+
+
+def with_parameters(num_groups: int) -> ev.Model:
+    """All effects are parameters."""
+
+    def log_likelihood(params, batch):
+        predictor = params["a"] + params["b"] * batch["x"] + params["sd"] * params["u"][batch["g"]]
+        return dist.Bernoulli(logits=predictor).log_prob(batch["y"])
+
+    return ev.Model({**PRIOR, "u": dist.Normal(0, 1).expand([num_groups]).to_event(1)}, log_likelihood)
+
+
+def timed(model: Any, data: Any, **options: Any) -> tuple[ev.Evidence, float]:
+    """A result and its seconds."""
+    started = time.perf_counter()
+    return ev.estimate(model, data, **options), time.perf_counter() - started
+
+
+def of_tables(count: int, num_groups: int = 100) -> None:
+    """Tables drawn from the prior: how far results are from the truth, in standard errors."""
+    print("| table | log evidence | truth | errors apart | verdict | seconds |")
+    print("|--:|--:|--:|--:|---|--:|")
+    apart = []
+    for seed in range(count):
+        rows = from_prior(num_groups, seed)
+        if rows["y"].nunique() == 1:
+            print(f"| {seed} | all responses are alike | | | | |", flush=True)
+            continue
+        found, seconds = timed(ev.Regression(FORMULA, family="bernoulli"), rows, seed=seed)
+        arrays = {name: array.reshape(num_groups, ROWS) for name, array in arrays_of(rows).items()}
+        del arrays["g"]
+        truth, _ = timed(by_grid(), arrays, method=ev.Laplace())
+        joint = np.hypot(found.standard_error, truth.standard_error)
+        apart.append((found.log_evidence - truth.log_evidence) / joint)
+        cells = (
+            f"{found.log_evidence:,.3f} ± {found.standard_error:.3f}",
+            f"{truth.log_evidence:,.3f} ± {truth.standard_error:.3f}",
+            f"{apart[-1]:.1f}",
+            found.verdict.word,
+            f"{seconds:.0f}",
+        )
+        print(f"| {seed} | {' | '.join(cells)} |", flush=True)
+    close = np.mean(np.abs(apart) < 2)
+    print(
+        f"within two standard errors: {close:.0%}; root mean square {np.sqrt(np.mean(np.square(apart))):.2f}"
+    )
+
+
+def beside_bridge(sizes: list[int]) -> None:
+    """Seconds beside those of NUTS and bridge sampling, with effects as parameters."""
+    print("| groups | here | seconds | bridge sampling | seconds | ratio of seconds at equal error |")
+    print("|--:|--:|--:|--:|--:|--:|")
+    for num_groups in sizes:
+        rows = table(num_groups)
+        found, seconds = timed(ev.Regression(FORMULA, family="bernoulli"), rows)
+        method = ev.BridgeSampling(num_particles=20_000)
+        other, long = timed(with_parameters(num_groups), arrays_of(rows), method=method)
+        ratio = long / seconds * (other.standard_error / found.standard_error) ** 2
+        mine, theirs = (f"{one.log_evidence:,.3f} ± {one.standard_error:.3f}" for one in (found, other))
+        print(
+            f"| {num_groups:,} | {mine} | {seconds:.0f} | {theirs} | {long:.0f} | {ratio:.0f} |", flush=True
+        )
+
+
+def by_size(sizes: list[int], num_seeds: int) -> None:
+    """Log evidence and seconds for some numbers of groups."""
     print("| groups | log evidence by seed | largest reported s.e. | first run, s | last run, s |")
     print("|--:|---|--:|--:|--:|")
-    for num_groups in arguments.groups:
+    for num_groups in sizes:
         rows, found, seconds = table(num_groups), [], []
-        for seed in range(arguments.seeds):
+        for seed in range(num_seeds):
             started = time.perf_counter()
             found.append(ev.estimate(ev.Regression(FORMULA, family="bernoulli"), rows, seed=seed))
             seconds.append(time.perf_counter() - started)
@@ -47,6 +154,22 @@ def main() -> None:
         print(
             f"| {num_groups:,} | {values} | {error:.3f} | {seconds[0]:.0f} | {seconds[-1]:.0f} |", flush=True
         )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tables", type=int, help="drawn from the prior")
+    parser.add_argument("--bridge", action="store_true", help="beside bridge sampling")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if arguments.tables:
+        of_tables(arguments.tables)
+    elif arguments.bridge:
+        beside_bridge(arguments.groups)
+    else:
+        by_size(arguments.groups, arguments.seeds)
 
 
 if __name__ == "__main__":
