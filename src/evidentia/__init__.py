@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia.comparison import Comparison, compare
     from evidentia.compilation import use_compilation_cache
     from evidentia.data.sources import read_csv, read_parquet
-    from evidentia.effects import group_effects
+    from evidentia.effects import group_effects, plot_effects
     from evidentia.errors import (
         CheckpointError,
         ConfigurationError,
@@ -79,7 +79,7 @@ _NAMES = {  # where the others are defined
     "comparison": ("Comparison", "compare"),
     "compilation": ("use_compilation_cache",),
     "data.sources": ("read_csv", "read_parquet"),
-    "effects": ("group_effects",),
+    "effects": ("group_effects", "plot_effects"),
     "errors": (
         *("CheckpointError", "ConfigurationError", "DataError", "DiagnosticWarning", "EstimationError"),
         *("EvidenceWarning", "EvidentiaError", "ModelError"),

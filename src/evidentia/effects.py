@@ -1,4 +1,4 @@
-"""`group_effects`: the posterior of what varies by row or group."""
+"""`group_effects` and `plot_effects`: the posterior of what varies by row or group."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from evidentia.regression.regression import Regression
 from evidentia.result import Evidence
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 
@@ -95,3 +96,28 @@ def _write(groups: Groups, path: str | PathLike[str]) -> None:
     finally:
         if writer is not None:
             writer.close()
+
+
+def plot_effects(effects: DataFrame, name: str | None = None, ax: Axes | None = None) -> Axes:
+    """Plot what varies by group: each group's mean with two standard deviations, in order of size.
+
+    Args:
+        effects: of `group_effects`.
+        name: of the effect; the first if not given.
+        ax: axes to draw into; a new pyplot figure if not given.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ConfigurationError: a name that is not one of the effects.
+
+    Example:
+        >>> ev.plot_effects(ev.group_effects(regression, evidence, table))  # doctest: +SKIP
+    """
+    from evidentia.display.effects_plot import draw_effects
+
+    names = [column for column in effects.columns if f"{column} (sd)" in effects.columns]
+    if name is not None and name not in names:
+        raise ConfigurationError(f"name must be one of {', '.join(names)}; got {name!r}.")
+    return draw_effects(effects, names[0] if name is None else name, ax)

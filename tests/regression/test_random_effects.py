@@ -131,13 +131,19 @@ def test_deviations_and_correlations_are_in_units_of_the_table():
     effects = generator.normal(size=(30, 2)) * [30.0, 10.0]
     y = 400 + effects[group, 0] + (x - 5) * (20 + effects[group, 1]) + generator.normal(0, 15, 240)
     table = pd.DataFrame({"y": y, "x": x, "g": group})
-    found = ev.estimate(ev.Regression("y ~ x + (1 + x | g)", prior="normal"), table)
+    regression = ev.Regression("y ~ x + (1 + x | g)", prior="normal")
+    found = ev.estimate(regression, table)
     draws = {name: np.exp(found.log_weights) @ values for name, values in found.posterior.items()}
     # Deviations of 30 groups have a relative error of 1 / √60 = 0.13.
     assert draws["sd(Intercept|g)"] == pytest.approx(np.std(effects[:, 0]), rel=0.25)
     assert draws["sd(x|g)"] == pytest.approx(np.std(effects[:, 1]), rel=0.25)
     assert abs(draws["cor(Intercept,x|g)"] - np.corrcoef(effects.T)[0, 1]) < 0.3
     assert draws["scale"] == pytest.approx(15, rel=0.25)
+    found_effects = ev.group_effects(regression, found, table)
+    assert list(found_effects.columns) == ["Intercept", "Intercept (sd)", "x", "x (sd)"]
+    # Each group's own fit has deviations 15 / √8 = 5 and, for x, 5 / 2 = 2.7.
+    assert np.std(found_effects["Intercept"] - effects[:, 0]) < 10
+    assert np.std(found_effects["x"] - effects[:, 1]) < 5
 
 
 @pytest.mark.reference

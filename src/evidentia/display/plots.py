@@ -36,7 +36,7 @@ def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes
         title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = _new_axes(7, 4.2) if ax is None else ax
+    ax = new_axes(7, 4.2) if ax is None else ax
     counts = trajectory.num_observations
     value, error = trajectory.log_evidence / counts, trajectory.standard_error / counts
     ax.plot(counts, value, color=COLORS[0], marker="o" if len(counts) < 30 else "", markersize=4)
@@ -108,7 +108,7 @@ def draw_sensitivity(
         label: of the changes.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = _new_axes(7, 4.2) if ax is None else ax
+    ax = new_axes(7, 4.2) if ax is None else ax
     for (name, (value, error)), style in zip(curves.items(), _styles(), strict=False):
         _line_with_band(ax, factors, value, error, label=verbatim(name), **style)
     ax.set_xscale("log", base=2)
@@ -132,7 +132,7 @@ def draw_fit(fitted: Any, ax: Axes | None = None) -> Axes:
         fitted: an `evidentia.regression.prediction.Fitted`.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = _new_axes(7, 5) if ax is None else ax
+    ax = new_axes(7, 5) if ax is None else ax
     num_groups = min(max(20 // len(fitted.labels), 5), max(len(fitted.predicted) // 5, 1))
     for column, (label, style) in enumerate(zip(fitted.labels, _styles(), strict=False)):
         order = np.argsort(fitted.predicted[:, column], kind="stable")
@@ -172,7 +172,7 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
         ax: axes to draw into; a new pyplot figure of suitable height if not given.
     """
     total, summaries = len(summaries), summaries[:limit]
-    ax = _new_axes(7, posterior_height(len(summaries))) if ax is None else ax
+    ax = new_axes(7, posterior_height(len(summaries))) if ax is None else ax
     low, lower, median, upper, high = np.array([summary.quantiles for summary in summaries]).T
     place = np.arange(len(summaries))
     ax.hlines(place, low, high, color=COLORS[0], linewidth=1.2, label="90% interval")
@@ -199,7 +199,7 @@ def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
         title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = _new_axes(7, 2.6) if ax is None else ax
+    ax = new_axes(7, 2.6) if ax is None else ax
     middle = 0.5 * (bounds.lower + bounds.upper)
     ax.axvspan(
         bounds.lower - middle, bounds.upper - middle, color=COLORS[5], alpha=0.25, linewidth=0, label="bounds"
@@ -269,7 +269,7 @@ def _tidy(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def _new_axes(width: float, height: float) -> Axes:
+def new_axes(width: float, height: float) -> Axes:
     import matplotlib.pyplot
 
     return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]

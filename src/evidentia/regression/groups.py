@@ -51,7 +51,8 @@ def groups_of_regression(
 
 def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: Grouped) -> Iterator[Block]:
     assert asked.varying is not None
-    units, function = asked.response.scale / grouped.deviations, asked.model.log_likelihood
+    units = dict(zip(grouped.names, asked.response.scale / grouped.deviations, strict=True))
+    function = asked.model.log_likelihood
     every = np.arange(len(grouped.levels))
     if not asked.varying.is_exact and grouped is not asked.varying.inner:  # its effects are parameters
         shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
@@ -70,8 +71,7 @@ def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: G
         place = np.zeros(len(every), int)
         place[grouped.codes] = asked.packs.group_of_row
         found = blocks_of(function, asked.arrays, draws, place)
-    for levels, effects in found:
-        pairs = zip(effects.items(), units, strict=True)
+    for levels, effects in found:  # whose names JAX has sorted
         yield Block(
-            levels, {name: (mean * unit, deviation * unit) for (name, (mean, deviation)), unit in pairs}
+            levels, {name: tuple(part * unit for part in effects[name]) for name, unit in units.items()}
         )
