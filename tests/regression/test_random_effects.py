@@ -274,3 +274,32 @@ def test_group_effects_need_a_result_of_the_same_regression():
 def test_priors_that_cannot_be_replaced_are_refused(priors, message):
     with pytest.raises(ConfigurationError, match=message):
         ev.estimate(ev.Regression("y ~ x + (x | g)", family="poisson", priors=priors), counts())
+
+
+def answers(deviation_of_items):
+    generator = np.random.default_rng(4)
+    person, item = np.divmod(np.arange(1200), 20)
+    logits = generator.normal(size=60)[person] + deviation_of_items * generator.normal(size=20)[item]
+    return pd.DataFrame(
+        {"y": generator.uniform(size=1200) < 1 / (1 + np.exp(-logits)), "id": person, "item": item}
+    )
+
+
+@pytest.mark.reference
+def test_effects_of_levels_with_many_rows_are_found_about_their_mode():
+    table, regression = answers(1.0), ev.Regression("y ~ (1 | id) + (1 | item)", family="bernoulli")
+    found = ev.estimate(regression, table)
+    other = ev.estimate(regression, table, method=ev.SGAIS(num_particles=128))
+    joint = np.hypot(found.standard_error, other.standard_error)
+    assert abs(found.log_evidence - other.log_evidence) < 4 * joint < 1.0
+    assert isinstance(found.method, ev.Laplace) and found.num_observations == 1200
+    shown = [ev.group_effects(regression, one, table, factor="item")["Intercept"] for one in (found, other)]
+    np.testing.assert_allclose(*shown, atol=0.2)  # two standard errors of 128 draws
+    persons = [ev.group_effects(regression, one, table)["Intercept"] for one in (found, other)]
+    np.testing.assert_allclose(*persons, atol=0.4)  # 32 draws each
+
+
+@pytest.mark.reference
+def test_a_factor_without_effects_is_sampled_as_multiples_of_its_deviation():
+    found = ev.estimate(ev.Regression("y ~ (1 | id) + (1 | item)", family="bernoulli"), answers(0.0))
+    assert isinstance(found.method, ev.SGAIS)

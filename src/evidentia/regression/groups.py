@@ -40,7 +40,7 @@ def groups_of_regression(
         )
     rows = rows_of(table, parsed.variables, regression.missing)
     rows = rows.in_memory() if isinstance(rows, Streamed) else rows
-    asked = regression.prepared(frame_of(parsed, rows), rows)
+    asked = regression.prepared(frame_of(parsed, rows), rows, evidence.method)
     assert asked.varying is not None
     factors = {one.name: one for one in asked.varying.factors}
     if factor is not None and factor not in factors:

@@ -1,8 +1,9 @@
 """Effects that vary by group, such as (1 + x | g): normal around 0, with unknown deviations.
 
 The effects of the factor with most levels are integrated out, group by group. Those of others,
-nested or crossed, are parameters, as multiples of their deviations: with Λ = diag(sd) C, where C
-is the Cholesky factor of the correlations, b = Λ u with u ~ N(0, 1).
+nested or crossed, are parameters. With Λ = diag(sd) C, where C is the Cholesky factor of the
+correlations, b = Λ u with u ~ N(0, 1); the parameters are u, or for Laplace's approximation b,
+whose posterior is nearer to Gaussian where levels have many rows.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ from evidentia.regression.design import learn
 from evidentia.regression.formula import INTERCEPT, Formula, Varying
 from evidentia.regression.priors import check_replaced, scaled
 from evidentia.regression.response import Response
+from evidentia.result import Evidence
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+MANY_ROWS = 50  # of a level: in logistic regressions, its effect has an error of 0.3 and less
+SETTLED = 0.3  # deviation of log sd where its posterior does not reach 0
 MOST_PARAMETERS = 500  # effects of factors other than that with most levels
 
 
@@ -42,6 +46,8 @@ class Grouped(NamedTuple):
         codes: of each row, the number of its group.
         names, deviations: of the columns whose effects vary; the intercept's deviation is 1.
         columns: standardised.
+        is_centred: whether effects that are parameters are so themselves; otherwise, as multiples
+            of their deviations.
     """
 
     name: str
@@ -50,6 +56,7 @@ class Grouped(NamedTuple):
     names: tuple[str, ...]
     deviations: Float[ndarray, " effects"]
     columns: Float[ndarray, "rows effects"]
+    is_centred: bool = False
 
     @property
     def size(self) -> int:
@@ -71,6 +78,24 @@ class Grouped(NamedTuple):
         sds = jnp.stack([params[name] for name in self.sd_names])
         correlated = f"cholesky({self.name})"
         return jnp.diag(sds) @ params[correlated] if correlated in params else jnp.diag(sds)
+
+    @property
+    def effects_prior(self) -> Any:
+        """The prior of effects that are parameters."""
+        count = len(self.levels)
+        if not self.is_centred:
+            return dist.Normal(0.0, 1.0).expand((count, self.size)).to_event(2)
+
+        def given(params: Mapping[str, Any]) -> dist.Distribution:
+            law = dist.MultivariateNormal(jnp.zeros(self.size), scale_tril=self.factor(params))
+            return law.expand((count,)).to_event(1)
+
+        return given
+
+    def effects(self, params: Mapping[str, Any]) -> jax.Array:
+        """Effects that are parameters, (levels, effects)."""
+        given = params[f"effects({self.name})"]
+        return given if self.is_centred else given @ self.factor(params).T
 
 
 class RandomEffects(NamedTuple):
@@ -101,9 +126,24 @@ class RandomEffects(NamedTuple):
         """All of them."""
         return self.inner, *self.outer
 
+    @property
+    def has_many_rows(self) -> bool:
+        """Whether all effects that are parameters are of levels with many rows."""
+        others = self.of_parameters
+        return bool(others) and all(np.median(np.bincount(one.codes)) >= MANY_ROWS for one in others)
+
+    def is_settled(self, evidence: Evidence) -> bool:
+        """Whether the deviations of effects that are parameters are well away from 0."""
+        shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
+        names = [name for one in self.of_parameters for name in one.sd_names]
+        if any(np.min(evidence.posterior[name]) == 0 for name in names):  # rounded
+            return False
+        logs = [np.log(evidence.posterior[name]) for name in names]
+        return all(shares @ (one - shares @ one) ** 2 < SETTLED**2 for one in logs)
+
     def priors(
         self, response: Response, replaced: Mapping[str, dist.Distribution]
-    ) -> Iterator[tuple[str, dist.Distribution]]:
+    ) -> Iterator[tuple[str, Any]]:
         """Names and priors of the parameters; deviations are exponential with mean 1.
 
         Raises ConfigurationError for a replaced prior that is not one of one number.
@@ -117,8 +157,7 @@ class RandomEffects(NamedTuple):
             if grouped.size > 1:
                 yield f"cholesky({grouped.name})", dist.LKJCholesky(grouped.size)
         for grouped in self.of_parameters:
-            shape = len(grouped.levels), grouped.size
-            yield f"effects({grouped.name})", dist.Normal(0.0, 1.0).expand(shape).to_event(2)
+            yield f"effects({grouped.name})", grouped.effects_prior
 
     def packed(self, rows: Mapping[str, ndarray]) -> tuple[dict[str, ndarray], Packs]:
         """Arrays of rows, with those of the random effects, in packs of groups."""
@@ -146,7 +185,7 @@ class RandomEffects(NamedTuple):
         def conditional(params, rows):
             fixed = fixed_predictor(params, rows)
             for index, grouped in enumerate(self.outer):
-                effects = params[f"effects({grouped.name})"] @ grouped.factor(params).T
+                effects = grouped.effects(params)
                 fixed = fixed + jnp.sum(rows[f"varying_{index}"] * effects[rows[f"group_{index}"]], axis=1)
             steps = rows["varying"] @ self.inner.factor(params)
             return lambda u: log_density(fixed + jnp.sum(steps * u, axis=1), params, rows)
@@ -171,14 +210,14 @@ class RandomEffects(NamedTuple):
                     name = f"cor({grouped.names[i]},{grouped.names[j]}|{grouped.name})"
                     found[name] = correlations[:, i, j]
         for grouped in self.of_parameters:
-            standard = np.asarray(params[f"effects({grouped.name})"], np.float64)
-            factors = np.asarray(jax.vmap(grouped.factor)(dict(params)), np.float64)
-            units = response.scale / grouped.deviations
-            found[f"effects({grouped.name})"] = standard @ np.swapaxes(factors, 1, 2) * units
+            effects = np.asarray(jax.vmap(grouped.effects)(dict(params)), np.float64)
+            found[f"effects({grouped.name})"] = effects * response.scale / grouped.deviations
         return found
 
 
-def random_effects_of(formula: Formula, table: DataFrame, *, is_gaussian: bool = False) -> RandomEffects:
+def random_effects_of(
+    formula: Formula, table: DataFrame, *, is_gaussian: bool = False, is_centred: bool = False
+) -> RandomEffects:
     """What varies by group in a table; several factors are integrated out for Gaussian responses.
 
     Raises:
@@ -197,7 +236,7 @@ def random_effects_of(formula: Formula, table: DataFrame, *, is_gaussian: bool =
             f"the effects of {inner.name} are integrated out, those of other factors are parameters, at most "
             f"{MOST_PARAMETERS} in all; {listed}. Leave one out, or make it coarser."
         )
-    return RandomEffects(inner, outer)
+    return RandomEffects(inner, tuple(one._replace(is_centred=is_centred) for one in outer))
 
 
 def _grouped(varying: Varying, formula: Formula, table: DataFrame) -> Grouped:

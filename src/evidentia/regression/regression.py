@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +16,8 @@ import numpyro.distributions as dist
 from numpy import ndarray
 
 from evidentia.data.packs import Packs
-from evidentia.errors import ConfigurationError, check_positive, warn
+from evidentia.errors import ConfigurationError, DiagnosticWarning, EstimationError, check_positive, warn
+from evidentia.evidence.laplace import Laplace
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
 from evidentia.regression import crossed
@@ -160,9 +162,11 @@ class Regression:
         return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
 
     def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
-        asked = self.prepared(frame, table)
-        few = {} if method or asked.model.pointwise else {"method": crossed.METHOD}
-        evidence = run(asked.model, asked.arrays, **few)
+        asked, evidence = self.prepared(frame, table, method), None
+        if method is None and asked.varying is not None:
+            asked, evidence = self._at_the_mode(asked, frame, table, run)
+        if evidence is None:
+            evidence = run(asked.model, asked.arrays)
         if asked.varying is not None:
             found = in_table_units(evidence, frame, asked.response, asked.law)
             shown = asked.varying.in_table_units(evidence.posterior, asked.response)
@@ -171,13 +175,44 @@ class Regression:
             warn([SEPARATED.format(self.formula)])
         return in_table_units(evidence, frame, asked.response, asked.law)
 
-    def prepared(self, frame: Frame, table: DataFrame) -> Prepared:
-        """The model of a table without missing values, and its arrays."""
+    def _at_the_mode(
+        self, asked: Prepared, frame: Frame, table: DataFrame, run: Run
+    ) -> tuple[Prepared, Evidence | None]:
+        """Laplace's method, where it serves effects that vary; None for the evidence elsewhere.
+
+        It does for exact likelihoods, which take long, and for effects that are parameters of
+        levels with many rows, if their deviations turn out to be well away from 0.
+        """
+        assert asked.varying is not None
+        if asked.varying.is_exact:
+            return asked, run(asked.model, asked.arrays, method=crossed.METHOD)
+        if not asked.varying.has_many_rows:
+            return asked, None
+        centred = self.prepared(frame, table, Laplace())
+        assert centred.varying is not None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DiagnosticWarning)
+                found = run(centred.model, centred.arrays, method=Laplace())
+        except EstimationError:  # no mode, as where deviations are 0
+            return asked, None
+        if not centred.varying.is_settled(found):
+            return asked, None
+        warn(found.signs.values(), DiagnosticWarning)
+        return centred, found
+
+    def prepared(self, frame: Frame, table: DataFrame, method: Any) -> Prepared:
+        """The model of a table without missing values, and its arrays, in a form for a method."""
         law, offset = family(self.family, self.link), frame.offset(table)
         response = response_of(frame, table, law)
         varying = None
         if frame.formula.varying:
-            varying = random_effects_of(frame.formula, table, is_gaussian=self.family == "gaussian")
+            varying = random_effects_of(
+                frame.formula,
+                table,
+                is_gaussian=self.family == "gaussian",
+                is_centred=isinstance(method, Laplace),
+            )
         more = {} if varying is None else dict(varying.priors(response, self.priors))
         own = () if varying is None else varying.sd_names
         fixed = {name: prior for name, prior in self.priors.items() if name not in own}
