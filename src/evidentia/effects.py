@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evidentia.errors import ConfigurationError
+from evidentia.local_effects import Block, Groups, groups_of_model
 from evidentia.model.model import Model
-from evidentia.posterior.local import Block, Groups, groups_of_model
 from evidentia.regression.groups import groups_of_regression
 from evidentia.regression.regression import Regression
 from evidentia.result import Evidence

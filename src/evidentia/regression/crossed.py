@@ -34,7 +34,7 @@ from evidentia.model.local.mode import cholesky, solve, solve_transposed
 from evidentia.model.local.quadrature import Moments
 
 if TYPE_CHECKING:
-    from evidentia.regression.random_effects import Grouped
+    from evidentia.regression.grouped import Grouped
 
 MOST_OTHER_EFFECTS = 4_000  # a dense matrix of as many rows takes a second to factorise
 MOST_PRODUCTS = 1 << 26  # of columns of the two parts: 256 MiB in float32

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ConfigurationError
+from evidentia.local_effects import Block, Groups, blocks_of, chosen_draws, mean_and_deviation
 from evidentia.model.local import Integrated
-from evidentia.posterior.local import Block, Groups, blocks_of, chosen_draws, mean_and_deviation
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.regression.crossed import Crossed
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import frame_of
-from evidentia.regression.random_effects import Grouped
+from evidentia.regression.grouped import Grouped
 from evidentia.regression.regression import Prepared, Regression
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.result import Evidence
