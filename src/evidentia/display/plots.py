@@ -270,6 +270,7 @@ def _tidy(ax: Axes) -> None:
 
 
 def new_axes(width: float, height: float) -> Axes:
+    """Axes of a new pyplot figure, in inches."""
     import matplotlib.pyplot
 
     return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]
