@@ -84,14 +84,17 @@ class ArrayRun:
             yield update
 
     def evidence(self, *, completed: bool) -> Evidence | None:
-        """The result of the last snapshot with an estimate."""
-        if self._last is None or self._last.estimate is None:
+        """The result of the last snapshot with an estimate; the first, if a repetition stopped."""
+        if self._before is not None and not completed:
             return self._before
+        if self._last is None or self._last.estimate is None:
+            return None
         last, diagnosis = self._last.estimate, self._last.diagnose()
         if inner := self._inner_error():
             last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
             diagnosis = Diagnosis(
-                {**diagnosis.measured, "inner_shift": inner.shift}, {**diagnosis.signs, **inner.signs}
+                {**diagnosis.measured, "inner_shift": inner.shift, "inner_rule": inner.level},
+                {**diagnosis.signs, **inner.signs},
             )
             self._history[-1] = replace(
                 self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
@@ -124,8 +127,11 @@ class ArrayRun:
         return self._inner[1]
 
     def _better_bound(self) -> BoundModel | None:
-        """The model with the rule for local variables that is needed; None if its own is fine."""
-        if self._last is None or self._last.estimate is None:
+        """The model with the rule for local variables that is needed; None if its own is fine.
+
+        Workers of a cluster bind the model themselves, by the first rule.
+        """
+        if self._last is None or self._last.estimate is None or isinstance(self._rows, PartitionedRows):
             return None
         found = self._inner_error()
         return None if found is None or found.better is None else with_rule(self._bound, found.better)
@@ -135,6 +141,8 @@ class ArrayRun:
 
     def stopped(self) -> str:
         """A sentence with the number of rows, or of steps if the method uses all rows at once."""
+        if self._before is not None:
+            return "stopped when the run was repeated with better inner integrals; the result is that before."
         last = self._history[-1]
         if last.share_done is None:
             return stopped_after(last.num_observations, last.total_observations)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +40,8 @@ def group_effects(
         evidence: of this model and these data.
         data: as given to `estimate`; not needed if the model brings them along.
         factor: of a regression; by default that with most levels.
-        path: a Parquet file, written some groups at a time, for more of them than fit the memory.
-            Its first column has the groups.
+        path: a local Parquet file, written some groups at a time, for more of them than fit the
+            memory. Its first column has the groups, joined by ":" if they are of several columns.
 
     Returns:
         A data frame with one row for each group, or row of the data, and two columns for each
@@ -48,7 +50,7 @@ def group_effects(
 
     Raises:
         ConfigurationError: a model without such effects, a factor that it does not have, or a
-            result of another model; of a regression, also one that was loaded.
+            result of another model or of other data; of a regression, also one that was loaded.
         DataError, ModelError: data or a model that cannot be used.
 
     Example:
@@ -64,15 +66,10 @@ def group_effects(
         groups = groups_of_model(model, evidence, data)
     if path is not None:
         return _write(groups, path)
-    blocks = list(groups.blocks)
-    order = np.argsort(np.concatenate([block.levels for block in blocks]))
-    columns = {
-        name: np.concatenate([column for block in blocks for column in [_columns(block)[name]]])[order]
-        for name in _columns(blocks[0])
-    }
-    from pandas import DataFrame, Index
+    from pandas import DataFrame, Index, concat
 
-    return DataFrame(columns, index=Index(list(groups.levels), name=groups.name, tupleize_cols=False))
+    ordered = concat([DataFrame(_columns(block), index=block.levels) for block in groups.blocks]).sort_index()
+    return ordered.set_axis(Index(list(groups.levels), name=groups.name, tupleize_cols=False))
 
 
 def _columns(block: Block) -> dict[str, np.ndarray]:
@@ -83,19 +80,26 @@ def _columns(block: Block) -> dict[str, np.ndarray]:
 
 
 def _write(groups: Groups, path: str | PathLike[str]) -> None:
+    """Write a Parquet file, which appears when it is complete."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    new = Path(f"{os.fspath(path)}.part")
     writer = None
     try:
         for block in groups.blocks:
-            names = pa.array([groups.levels[level] for level in block.levels])
-            table = pa.table({groups.name: names, **_columns(block)})
-            writer = writer or pq.ParquetWriter(path, table.schema)
+            names = [groups.levels[level] for level in block.levels]
+            names = [":".join(map(str, name)) if isinstance(name, tuple) else name for name in names]
+            table = pa.table({groups.name: pa.array(names), **_columns(block)})
+            writer = writer or pq.ParquetWriter(new, table.schema)
             writer.write_table(table)
-    finally:
         if writer is not None:
             writer.close()
+            os.replace(new, path)
+    finally:
+        if writer is not None and new.exists():
+            writer.close()
+            new.unlink()
 
 
 def plot_effects(effects: DataFrame, name: str | None = None, ax: Axes | None = None) -> Axes:

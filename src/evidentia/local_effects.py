@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.errors import ConfigurationError
 from evidentia.model.local import Integrated
 from evidentia.model.model import Model
@@ -60,6 +61,8 @@ def groups_of_model(model: Model, evidence: Evidence, data: Any) -> Groups:
         )
     if set(evidence.posterior) != set(found.model.parameter_shapes):
         raise ConfigurationError(f"evidence must be of {model!r}; got that of {evidence.model_name!r}.")
+    check_same_data(evidence, fingerprints(sums_by_name(found.data)))
+    function = by_its_rule(function, evidence)
     draws = chosen_draws(evidence.posterior, evidence)
     if found.levels is None:
         place = np.arange(found.num_rows)
@@ -68,6 +71,19 @@ def groups_of_model(model: Model, evidence: Evidence, data: Any) -> Groups:
     return Groups(
         model.groups, found.levels.names, blocks_of(function, found.arrays, draws, found.levels.places)
     )
+
+
+def check_same_data(evidence: Evidence, own: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if a result is known to be of other data."""
+    if odd := [name for name, known in evidence.fingerprints.items() if own.get(name, known) != known]:
+        raise ConfigurationError(
+            f"data must be those of the evidence; {odd[0]!r} has other values than when it was estimated."
+        )
+
+
+def by_its_rule(function: Integrated, evidence: Evidence) -> Integrated:
+    """The likelihood with the rule of quadrature that the run needed."""
+    return function.at(int(evidence.diagnostics.get("inner_rule", 0)))
 
 
 def chosen_draws(posterior: Mapping[str, ndarray], evidence: Evidence) -> dict[str, jax.Array]:

@@ -131,6 +131,14 @@ def test_several_factors_of_other_families_have_a_limit():
     assert random_effects_of(parse("y ~ (1 | a) + (1 | b)"), rows, is_gaussian=True).is_exact
 
 
+def test_starts_are_possible_under_replaced_priors():
+    prior = {"scale": dist.Uniform(0.5, 0.6), "sd(x|g)": dist.Exponential(1.0), "x": dist.LogNormal(0, 1)}
+    prior["cholesky(g)"] = dist.LKJCholesky(2)
+    for size, start in zip((0.3, 0.8), crossed.starts_of(prior), strict=True):
+        assert 0.5 < start["scale"] < 0.6 and start["sd(x|g)"] == size and start["x"] > 0
+        assert np.array_equal(start["cholesky(g)"], np.eye(2))
+
+
 def test_a_likelihood_that_takes_long_starts_where_it_is_told():
     bound = bound_to(
         ev.Model(

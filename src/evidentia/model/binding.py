@@ -20,7 +20,6 @@ from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
-MOST_TRIED = 1 << 22  # numbers in three rows; more take too long for checks of values, and for symmetries
 Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
 
 _SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
@@ -44,13 +43,12 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     checks.check_result(densities, more)
     batches = checks.probing_batches(checks.some_rows(batch, 2 if kind == "whole" else 64))
     computed, evaluate = attempt("the model", lambda: probe(densities, batches))
-    takes_long = sum(leaf.size for leaf in jax.tree.leaves(few)) > MOST_TRIED
-    if not takes_long:
+    if not model.starts:
         checks.check_values(evaluate(probing_positions(densities.size)))
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
     key = " ".join((computed, rows, *model.exchangeable))
-    if takes_long and not model.exchangeable:
+    if model.starts and not model.exchangeable:
         _SYMMETRIES[key] = Symmetry()
     if key not in _SYMMETRIES:
         if model.exchangeable:

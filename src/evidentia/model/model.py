@@ -46,7 +46,8 @@ class Model:
         shown: what results show in place of the parameters: a function of the posterior draws by
             name, with draws on the leading axis, that returns others.
         starts: parameters by name at which searches for modes begin, in place of likely draws from
-            the prior: for log-likelihoods that take long.
+            the prior: for log-likelihoods that take long. Values are then not checked before the
+            run, and symmetries not looked for.
         groups: for a model of `from_numpyro`: the column of the data with the number of each row's
             group, 0 and up, that looks up latents with a value for each group.
         sample_posterior: `params = sample_posterior(data, num_draws, seed)`: exact independent

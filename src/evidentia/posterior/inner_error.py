@@ -29,11 +29,13 @@ class InnerError(NamedTuple):
     """What better inner integrals add to the log evidence, in nats, and its variance.
 
     Attributes:
+        level: of the rule that was used.
         better: the level of a rule that is needed; None if this one is good enough, or the best.
     """
 
     shift: float
     variance: float
+    level: int
     better: int | None
 
     @property
@@ -71,7 +73,7 @@ def inner_error(
     if variance**0.5 >= LARGE and others:
         left = _of(by_draw - others[0], count, total)  # of the same rule with more nodes
         better = CHECKS[function.level][0 if left[1] ** 0.5 < LARGE / 2 else 1]
-    return InnerError(shift, variance, better)
+    return InnerError(shift, variance, function.level, better)
 
 
 def with_rule(model: BoundModel, level: int) -> BoundModel:

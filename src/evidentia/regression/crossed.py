@@ -71,7 +71,10 @@ def arrays_of(inner: Grouped, outer: tuple[Grouped, ...]) -> dict[str, ndarray]:
 
 
 def starts_of(prior: Mapping[str, dist.Distribution]) -> tuple[dict[str, ndarray], ...]:
-    """Where to look for modes: effects of 0, and deviations of 0.3 and 0.8 of the response's."""
+    """Where to look for modes: effects of 0, and deviations of 0.3 and 0.8 of the response's.
+
+    Where a replaced prior does not allow these, a draw from it.
+    """
 
     def of_size(size: float) -> dict[str, ndarray]:
         found = {}
@@ -80,7 +83,9 @@ def starts_of(prior: Mapping[str, dist.Distribution]) -> tuple[dict[str, ndarray
                 found[name] = np.eye(distribution.dimension)
             else:
                 is_deviation = name == "scale" or name.startswith("sd(")
-                found[name] = np.full(distribution.shape(), size if is_deviation else 0.0)
+                value = np.full(distribution.shape(), size if is_deviation else 0.0)
+                is_possible = bool(jnp.all(distribution.support(value)))  # pyright: ignore[reportOptionalCall]
+                found[name] = value if is_possible else np.asarray(distribution.sample(jax.random.key(0)))
         return found
 
     return of_size(0.3), of_size(0.8)
@@ -152,16 +157,10 @@ class Crossed:
         of_own = solved.own_sums - jnp.einsum("giq,q->gi", solved.across, mean)
         among = jnp.einsum("giq,qr,gjr->gij", solved.across, covariance, solved.across)
         among = among + jnp.eye(self.inner.size)  # L_Dᵀ cov(a) L_D
-        factor = self.inner.factor(params)
+        units = [jnp.broadcast_to(unit, of_own.shape) for unit in jnp.eye(self.inner.size)]
         # Λ L_D⁻ᵀ, by which both are multiplied
-        back = jnp.stack(
-            [
-                solve_transposed(solved.own, jnp.broadcast_to(e, of_own.shape))
-                for e in jnp.eye(self.inner.size)
-            ],
-            2,
-        )
-        back = factor @ back
+        inverse = jnp.stack([solve_transposed(solved.own, unit) for unit in units], axis=2)
+        back = self.inner.factor(params) @ inverse
         variance = jnp.einsum("gia,gab,gib->gi", back, among, back)
         found = {self.inner.name: _by_name(self.inner, jnp.einsum("gia,ga->gi", back, of_own), variance)}
         first = 0

@@ -10,7 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ConfigurationError
-from evidentia.local_effects import Block, Groups, blocks_of, chosen_draws, mean_and_deviation
+from evidentia.local_effects import (
+    Block,
+    Groups,
+    blocks_of,
+    by_its_rule,
+    check_same_data,
+    chosen_draws,
+    mean_and_deviation,
+)
 from evidentia.model.local import Integrated
 from evidentia.posterior.reweighting import ModelWidths
 from evidentia.regression.crossed import Crossed
@@ -29,7 +37,7 @@ def groups_of_regression(
 
     Raises:
         ConfigurationError: a regression without effects that vary by group, a factor that it does
-            not have, or a result that was loaded, or of another regression.
+            not have, or a result that was loaded, or of another regression or table.
     """
     parsed = parse(regression.formula)
     if not parsed.varying:
@@ -40,7 +48,9 @@ def groups_of_regression(
         )
     rows = rows_of(table, parsed.variables, regression.missing)
     rows = rows.in_memory() if isinstance(rows, Streamed) else rows
-    asked = regression.prepared(frame_of(parsed, rows), rows, evidence.method)
+    frame = frame_of(parsed, rows)
+    check_same_data(evidence, frame.fingerprints)
+    asked = regression.prepared(frame, rows, evidence.method)
     assert asked.varying is not None
     factors = {one.name: one for one in asked.varying.factors}
     if factor is not None and factor not in factors:
@@ -70,7 +80,7 @@ def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: G
         assert asked.packs is not None and isinstance(function, Integrated)
         place = np.zeros(len(every), int)
         place[grouped.codes] = asked.packs.group_of_row
-        found = blocks_of(function, asked.arrays, draws, place)
+        found = blocks_of(by_its_rule(function, evidence), asked.arrays, draws, place)
     for levels, effects in found:  # whose names JAX has sorted
         yield Block(
             levels, {name: tuple(part * unit for part in effects[name]) for name, unit in units.items()}

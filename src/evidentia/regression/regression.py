@@ -185,7 +185,8 @@ class Regression:
         """
         assert asked.varying is not None
         if asked.varying.is_exact:
-            return asked, run(asked.model, asked.arrays, method=crossed.METHOD)
+            found = run(asked.model, asked.arrays, method=crossed.METHOD)
+            return asked, _with_reason(found, "all effects are integrated out, and the likelihood takes long")
         if not asked.varying.has_many_rows:
             return asked, None
         centred = self.prepared(frame, table, Laplace())
@@ -196,10 +197,10 @@ class Regression:
                 found = run(centred.model, centred.arrays, method=Laplace())
         except EstimationError:  # no mode, as where deviations are 0
             return asked, None
-        if not centred.varying.is_settled(found):
+        if found.completed and not centred.varying.is_settled(found):
             return asked, None
         warn(found.signs.values(), DiagnosticWarning)
-        return centred, found
+        return centred, _with_reason(found, "levels have many rows, and deviations are well away from 0")
 
     def prepared(self, frame: Frame, table: DataFrame, method: Any) -> Prepared:
         """The model of a table without missing values, and its arrays, in a form for a method."""
@@ -246,6 +247,10 @@ class Prepared(NamedTuple):
     response: Response
     varying: RandomEffects | None
     packs: Packs | None
+
+
+def _with_reason(evidence: Evidence, reason: str) -> Evidence:
+    return replace(evidence, diagnostics={**evidence.diagnostics, "chosen": f"Laplace, as {reason}"})
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:

@@ -120,6 +120,33 @@ def test_the_evidence_is_that_of_a_formula():
     assert "inner_shift" in found.diagnostics
 
 
+def correlated(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    covariance = jnp.asarray(COVARIANCE)
+    with numpyro.plate("counties", 2):
+        pair = numpyro.sample("pair", dist.MultivariateNormal(jnp.zeros(2), covariance))
+    of_row = pair[county]
+    numpyro.sample("y", dist.Normal(mu + of_row[:, 0] + of_row[:, 1] * x, 0.5), obs=y)
+
+
+COVARIANCE = np.array([[1.0, 0.6], [0.6, 2.0]], np.float32)
+
+
+def test_a_law_of_as_many_values_as_groups_is_not_taken_apart():
+    county = COUNTY % 2
+    found, _ = log_likelihood(correlated, {**DATA, "county": county}, {"mu": 0.3})
+    columns = np.column_stack([np.ones(len(X)), X])
+    same = county[:, None] == county[None]
+    covariance = same * (columns @ COVARIANCE @ columns.T) + 0.25 * np.eye(len(Y))
+    assert found == pytest.approx(multivariate_normal.logpdf(Y, np.full(len(Y), 0.3), covariance), abs=2e-3)
+
+
+def test_groups_of_one_row_in_order_hide_no_other_use_of_the_column():
+    data = {"county": np.arange(5), "x": X[:5], "y": Y[:5]}
+    with pytest.raises(ModelError, match="uses 'county' for more than to look up 'alpha'"):
+        bound_to(ev.Model.from_numpyro(looks_up_more, groups="county"), data)
+
+
 def looks_up_more(county, x, y):
     mu = numpyro.sample("mu", dist.Normal(0, 1))
     with numpyro.plate("counties", 5):
@@ -197,6 +224,8 @@ def test_effects_of_groups_are_conditional_means_over_the_posterior(tmp_path):
     assert ev.group_effects(model, evidence, DATA, path=tmp_path / "effects.parquet") is None
     written = pd.read_parquet(tmp_path / "effects.parquet").sort_values("county").set_index("county")
     pd.testing.assert_frame_equal(written, found)
+    with pytest.raises(ConfigurationError, match="data must be those of the evidence; 'y' has other values"):
+        ev.group_effects(model, evidence, {**DATA, "y": Y + 1})
     with pytest.raises(ConfigurationError, match="factor is for a Regression"):
         ev.group_effects(model, evidence, DATA, factor="county")
 

@@ -223,3 +223,26 @@ def test_several_modes_of_a_latent_are_found_and_the_run_is_repeated():
     exact = logs.max() + np.log(np.trapezoid(np.exp(logs - logs.max()), mu))
     assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.4
     assert abs(found.diagnostics["inner_shift"]) < 0.1 and "coarse inner integrals" not in found.signs
+    assert found.diagnostics["inner_rule"] == 2
+    effects = ev.group_effects(ev.Model.from_numpyro(folded), found, {"y": y})
+    # Both values of z that explain y count: the larger deviates by half their distance or less.
+    shares = np.exp(found.log_weights - np.logaddexp.reduce(found.log_weights))
+    distance = np.sqrt(np.maximum(y - shares @ found.posterior["mu"], 0))
+    assert np.all(effects["z (sd)"] < distance + 0.3) and np.median(effects["z (sd)"]) > 0.2
+
+
+def test_a_run_stopped_in_its_repetition_keeps_the_first_result():
+    y = (0.3 + (np.random.default_rng(0).normal(size=50) + 0.5) ** 2).astype(np.float32)
+    seen = []
+
+    def stop(update):
+        seen.append(update.num_observations)
+        if len(seen) > 1 and seen[-1] < seen[-2]:
+            raise KeyboardInterrupt
+
+    few = ev.SGAIS(num_particles=32, chunk_size=10)
+    stopped = pytest.warns(ev.errors.EvidenceWarning, match="stopped when the run was repeated with better")
+    with stopped, pytest.warns(ev.errors.DiagnosticWarning, match="integrals over the latents"):
+        found = ev.estimate(ev.Model.from_numpyro(folded), {"y": y}, method=few, progress=stop)
+    assert not found.completed and found.num_observations == 50 > seen[-1]
+    assert "coarse inner integrals" in found.signs

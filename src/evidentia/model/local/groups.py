@@ -84,15 +84,18 @@ def _of_rows(distribution: Any, labels: Int[Array, " rows"], count: int) -> Any:
         base = distribution.base_dist
         is_same = len(base.batch_shape) < len(shape) or base.batch_shape[0] == 1
         return (base if is_same else _of_rows(base, labels, count)).expand(shape)
+
+    def taken(name: str, event_dim: int) -> Any:
+        value = getattr(distribution, name)
+        has_groups = np.ndim(value) == len(shape) + event_dim and np.shape(value)[0] == count
+        return value[labels] if has_groups else value
+
     held = {
-        name: getattr(distribution, name)
-        for name in distribution.arg_constraints
+        name: taken(name, constraint.event_dim)
+        for name, constraint in distribution.arg_constraints.items()
         if name in vars(distribution)
     }
-    taken = {
-        name: value[labels] if np.shape(value)[:1] == (count,) else value for name, value in held.items()
-    }
-    return type(distribution)(**taken).expand(shape)
+    return type(distribution)(**held).expand(shape)
 
 
 def of_rows(local: LocalSites) -> Callable[[Params, Mapping[str, Any]], OfRows]:
@@ -130,7 +133,9 @@ def check_column(local: LocalSites, params: Params, rows: Mapping[str, Any]) -> 
     """Raise ModelError unless a program uses the column of groups only to look its latents up."""
     copying = local.program
     assert isinstance(copying, WithCopies)
-    labels = rows[copying.column]
+    # Labels that are not the rows' numbers, whatever those of the data are.
+    labels = copying.count - 1 - np.arange(len(rows[copying.column])) % copying.count
+    rows = {**rows, copying.column: labels}
     u = np.random.default_rng(0).normal(size=(copying.count, local.size)).astype(np.float32)[labels]
 
     @jax.jit
