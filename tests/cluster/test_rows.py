@@ -309,6 +309,6 @@ def test_processes_that_die_are_said():
     executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     with (
         executor,
-        pytest.raises(errors.EstimationError, match=r"the worker of partition 0 died.*BrokenProcessPool"),
+        pytest.raises(errors.EstimationError, match=r"the workers that had partition 0.*BrokenProcessPool"),
     ):
         ev.estimate(MODEL, Deadly(DATA), executor=executor)

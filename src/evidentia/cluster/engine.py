@@ -118,8 +118,8 @@ def _translated(error: Exception, number: int) -> EvidentiaError:
         )
     if name in DIED:
         return EstimationError(
-            f"the worker of partition {number} died, also when the partition was tried elsewhere ({name}). The likely cause is "
-            "lack of memory: make the partitions smaller, or give each worker more memory."
+            f"the workers that had partition {number}, perhaps beside others, died each time it was tried ({name}). The likely "
+            "cause is lack of memory: make the partitions smaller, or give each worker more memory."
         )
     if name in DISCONNECTED:
         return EstimationError(
