@@ -42,10 +42,8 @@ from evidentia.posterior.reweighting import ModelWidths
 from evidentia.result import Evidence
 from evidentia.runs import check_elsewhere, drive, runs_over
 
-FOR_GROUPS = (  # 512 particles take seven times as long at 100 groups
-    SGAIS(num_particles=128),
-    "SGAIS with 128 particles, as the latents of each row or group take an integral per particle",
-)
+MOST_WORK = 200_000  # rows times particles, where each takes an integral
+LEAST_PARTICLES = 128  # 512 take seven times as long at 2,000 rows
 MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
 
@@ -146,10 +144,10 @@ def estimate(
         check_elsewhere(chosen, in_order)
     runs = runs_over(model, rows, int(seed), in_order, elsewhere, started)
     if reason and isinstance(runs.log_likelihood, Integrated):
-        chosen, reason = FOR_GROUPS
+        chosen, reason = _method_for_groups(runs.num_rows or 0)
     with (
         reporter(progress, model.name) as report,
-        _numbered(in_order or isinstance(rows, Source) or model.pointwise is False),
+        _numbered(runs.log_likelihood, in_order or isinstance(rows, Source) or model.pointwise is False),
         remembering(model.log_likelihood, checkpoint),
     ):
         evidence, messages = _to_target(
@@ -207,6 +205,14 @@ def _chosen_method(model: Any) -> tuple[Any, str]:
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 
+def _method_for_groups(num_rows: int) -> tuple[SGAIS, str]:
+    """The method for latents of rows or groups, which are integrated out."""
+    most = SGAIS().num_particles
+    count = min(most, max(LEAST_PARTICLES, MOST_WORK // max(1, num_rows)))
+    reason = "as the latents of each row or group take an integral per particle"
+    return SGAIS(num_particles=count), f"SGAIS with {count} particles, {reason}"
+
+
 def _data_of(model: Model, data: Any) -> Any:
     """The data given, or those that the model brings along."""
     if data is None and model.data is None:
@@ -243,12 +249,14 @@ def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], E
 
 
 @contextmanager
-def _numbered(in_order: bool) -> Iterator[None]:
+def _numbered(log_likelihood: Any, in_order: bool) -> Iterator[None]:
     """Say how rows are numbered in an error."""
     try:
         yield
     except EstimationError as error:
-        if not in_order:
+        if isinstance(log_likelihood, Integrated) and log_likelihood.groups is not None:
+            error.add_note("Numbered are packs of whole groups, in random order.")
+        elif not in_order:
             error.add_note("Rows are numbered in random order; with in_order=True, in yours.")
         raise
 

@@ -38,9 +38,9 @@ from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.online import Online
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.spreading import spread_window
-from evidentia.posterior.units import bound_to
+from evidentia.posterior.units import Bound, bound_to
 from evidentia.result import Evidence
 
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
@@ -53,10 +53,12 @@ class Runs(NamedTuple):
     Attributes:
         start: a run of a method.
         log_likelihood: as the model is bound to the data: latents may be integrated out.
+        num_rows: of the data; None for a source.
     """
 
     start: Callable[[Method], ArrayRun | SourceRun]
     log_likelihood: Any
+    num_rows: int | None = None
 
 
 def runs_over(
@@ -94,8 +96,10 @@ def _spread_runs(model: Model, data: Any, sharding: NamedSharding, seed: int, st
     return _array_runs(model.bind(first_rows), window, {}, seed, started)
 
 
-def _array_runs(bound: BoundModel, *arguments: Any, **more: Any) -> Runs:
-    return Runs(partial(ArrayRun, bound, *arguments, **more), bound.densities.pointwise)
+def _array_runs(bound: BoundModel, rows: Rows, *arguments: Any, units: Bound | None = None) -> Runs:
+    count = rows.num_observations if units is None else units.num_rows
+    start = partial(ArrayRun, bound, rows, *arguments, units=units)
+    return Runs(start, bound.densities.pointwise, count)
 
 
 def check_elsewhere(method: Method, in_order: bool) -> None:

@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
+PRESENT = "evidentia_present"  # arrays of packs: whether a place holds a row
+GROUP_OF_STRIP = "evidentia_group_of_strip"  # and the number of each strip's group in its pack
 PER_STRIP = 4  # work for a strip beside that for its rows, in rows
 
 
@@ -47,10 +49,10 @@ class Packs(NamedTuple):
         return found
 
     def arrays(self, rows: Mapping[str, ndarray]) -> dict[str, ndarray]:
-        """Arrays of rows in this layout, with `present` and `group_of_strip`."""
+        """Arrays of rows in this layout, with `PRESENT` and `GROUP_OF_STRIP`."""
         present = np.zeros(np.prod(self.shape), bool)
         present[self.places] = True
-        packed = {"present": present.reshape(self.shape), "group_of_strip": self.group_of_strip}
+        packed = {PRESENT: present.reshape(self.shape), GROUP_OF_STRIP: self.group_of_strip}
         for name, array in rows.items():
             filled = np.repeat(array[:1], len(present), axis=0)  # a possible row, where none is
             filled[self.places] = array

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from evidentia.data.packs import GROUP_OF_STRIP
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
@@ -114,9 +115,15 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
 
 def _of_groups(model: Any, packs: Observations, few: Observations, more: Observations) -> Densities:
     """The functions to trace of a program with latents of groups, whose data are in packs."""
-    count, groups = int(packs[model.groups].max()) + 1, int(packs["group_of_strip"].max()) + 1
+    count, groups = int(packs[model.groups].max()) + 1, int(packs[GROUP_OF_STRIP].max()) + 1
     few_rows, more_rows = unpacked(few), unpacked(more)
-    statements.check_arguments(model.prior, {name: few_rows[name] for name in few_rows if name != LEADS})
+    plain_few, plain_more = (
+        {name: each[name] for name in each if name != LEADS} for each in (few_rows, more_rows)
+    )
+    statements.check_arguments(model.prior, plain_few)
+    statements.statements_by_row(
+        model.prior, plain_few, plain_more
+    )  # as it was written: only rows are observed
     program = WithCopies(model.prior, model.groups, count)
     found = statements.statements_by_row(program, few_rows, more_rows)
     local = LocalSites(program, statements.local_sizes(found))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from evidentia.data.packs import GROUP_OF_STRIP
 from evidentia.errors import DependentRowsError, ModelError, attempt
 from evidentia.model.enumeration import AtValues, is_latent
 from evidentia.model.local import LocalSites
@@ -32,8 +33,13 @@ def some_rows(batch: Observations, count: int) -> Observations:
 
 
 def probing_batches(rows: Observations) -> Observations:
-    """Batches for `check_values`: the rows, with every second one replaced, and made-up rows."""
+    """Batches for `check_values`: the rows, with every second one replaced, and made-up rows.
+
+    Where groups are within packs stays as it is.
+    """
     made_up = _made_up(rows)
+    if isinstance(rows, Mapping) and GROUP_OF_STRIP in rows:
+        made_up[GROUP_OF_STRIP] = rows[GROUP_OF_STRIP]
     every_second = jax.tree.map(_replace_every_second, rows, made_up)
     return jax.tree.map(lambda *leaves: np.stack(leaves), rows, every_second, made_up)
 
@@ -136,6 +142,7 @@ def check_local(densities: Densities, local: LocalSites, rows: Observations) -> 
     draws = np.random.default_rng(0).normal(size=(2, len(jax.tree.leaves(rows)[0]), local.size))
     draws = draws.astype(np.float32)
     draws[1, ::2] = draws[0, ::2]
+    rows = jax.tree.map(jnp.asarray, rows)  # NumPyro's constraints look at the type of a value
 
     @jax.jit
     def values_at(u):

@@ -27,7 +27,7 @@ from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
-from evidentia.posterior.rows import Rows
+from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.symmetry import fold
 from evidentia.posterior.target import expand_prior
 
@@ -40,6 +40,7 @@ NUM_DRAWS = 1024  # prior draws
 PATIENCE = 20  # climbs
 NUM_STARTS = 10  # starting points of the search, chosen from these draws
 FEW_ROWS = 2000  # rows used in the search
+FEW_PACKS = 100  # if they are packs of rows, at least
 MIN_LOG_MASS = -12.0  # relative to the largest mode, in nats; smaller modes are left out
 
 Vector = Float[np.ndarray, " parameters"]
@@ -51,13 +52,21 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
     If the model has symmetries, each mode is one of many copies, and its log mass is
     that of this copy alone.
     """
-    few = rows.sample(FEW_ROWS)
+    few = few_of(model, rows)
     starts = np.asarray(model.starts) if model.starts else likely_draws(model, few, key)
     guesses = modes_above(model, few, starts)
     if few.size == rows.num_observations:
         return guesses
     growth = rows.num_observations / few.size
     return distinct(model, [_with_all_rows(model, rows, guess, growth) for guess in guesses])
+
+
+def few_of(model: BoundModel, rows: Rows) -> Window:
+    """The rows for a search, spread evenly."""
+    few, count = rows.sample(FEW_ROWS), getattr(model.densities.pointwise, "num_rows", None)
+    if count is None:
+        return few
+    return few.sample(max(FEW_PACKS, FEW_ROWS * few.size // count(few.arrays)))
 
 
 def modes_above(

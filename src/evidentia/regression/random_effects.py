@@ -17,6 +17,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpy import ndarray
 
+from evidentia import weights
 from evidentia.data.packs import Packs, packs_of
 from evidentia.errors import DataError
 from evidentia.model.local import Integrated, in_packs
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 MANY_ROWS = 50  # of a level: in logistic regressions, its effect has an error of 0.3 and less
 SETTLED = 0.3  # deviation of log sd where its posterior does not reach 0
 MOST_PARAMETERS = 500  # effects of factors other than that with most levels
+DRAWS = 1024  # of Laplace's method
+MOST_WORK = 20_000_000  # rows times draws: some seconds
+MOST_DRAWS, LEAST_DRAWS = 2048, 256  # where all effects are integrated out
+FEW_LEVELS = 30  # below it, the posterior of a deviation is rarely about Gaussian
+EVEN = 0.8  # ESS fraction of draws from about a Gaussian; with 0.6, tails may be seen too rarely
 
 
 class RandomEffects(NamedTuple):
@@ -65,12 +71,29 @@ class RandomEffects(NamedTuple):
         return self.inner, *self.outer
 
     @property
-    def has_many_rows(self) -> bool:
-        """Whether all effects that are parameters are of levels with many rows."""
-        others = self.of_parameters
-        return bool(others) and all(np.median(np.bincount(one.codes)) >= MANY_ROWS for one in others)
+    def num_draws(self) -> int:
+        """Draws of Laplace's method, where it is worth a try; 0 elsewhere.
 
-    def is_settled(self, evidence: Evidence) -> bool:
+        It is for effects that are parameters of levels with many rows. If all are integrated out,
+        few parameters are left, and with many levels and not too many rows it is the faster way.
+        """
+        if self.of_parameters:
+            many = all(np.median(np.bincount(one.codes)) >= MANY_ROWS for one in self.of_parameters)
+            return DRAWS if many else 0
+        count = MOST_WORK // len(self.inner.codes)
+        is_likely = len(self.inner.levels) >= FEW_LEVELS and count >= LEAST_DRAWS
+        return min(count, MOST_DRAWS) if is_likely else 0
+
+    def is_gaussian(self, evidence: Evidence) -> bool:
+        """Whether the posterior is near enough to Gaussian about its mode for Laplace's result.
+
+        For effects that are parameters, their deviations are the place where it is not.
+        """
+        if self.of_parameters:
+            return self._is_settled(evidence)
+        return weights.ess(evidence.log_weights) >= EVEN * len(evidence.log_weights)
+
+    def _is_settled(self, evidence: Evidence) -> bool:
         """Whether the deviations of effects that are parameters are well away from 0."""
         shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
         names = [name for one in self.of_parameters for name in one.sd_names]

@@ -180,27 +180,28 @@ class Regression:
     ) -> tuple[Prepared, Evidence | None]:
         """Laplace's method, where it serves effects that vary; None for the evidence elsewhere.
 
-        It does for exact likelihoods, which take long, and for effects that are parameters of
-        levels with many rows, if their deviations turn out to be well away from 0.
+        It does for exact likelihoods, which take long, and where the posterior turns out to be
+        about Gaussian.
         """
         assert asked.varying is not None
         if asked.varying.is_exact:
             found = run(asked.model, asked.arrays, method=crossed.METHOD)
             return asked, _with_reason(found, "all effects are integrated out, and the likelihood takes long")
-        if not asked.varying.has_many_rows:
+        if not asked.varying.num_draws:
             return asked, None
-        centred = self.prepared(frame, table, Laplace())
+        laplace = Laplace(num_particles=asked.varying.num_draws)
+        centred = self.prepared(frame, table, laplace)
         assert centred.varying is not None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DiagnosticWarning)
-                found = run(centred.model, centred.arrays, method=Laplace())
+                found = run(centred.model, centred.arrays, method=laplace)
         except EstimationError:  # no mode, as where deviations are 0
             return asked, None
-        if found.completed and not centred.varying.is_settled(found):
+        if found.completed and not centred.varying.is_gaussian(found):
             return asked, None
         warn(found.signs.values(), DiagnosticWarning)
-        return centred, _with_reason(found, "levels have many rows, and deviations are well away from 0")
+        return centred, _with_reason(found, "the posterior is about Gaussian at its mode")
 
     def prepared(self, frame: Frame, table: DataFrame, method: Any) -> Prepared:
         """The model of a table without missing values, and its arrays, in a form for a method."""

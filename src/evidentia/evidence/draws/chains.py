@@ -25,7 +25,7 @@ from evidentia.errors import EstimationError
 from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.modes import FEW_ROWS, climb, find_modes, likely_draws
+from evidentia.posterior.modes import climb, few_of, find_modes, likely_draws
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import log_target, posterior
 
@@ -72,7 +72,7 @@ def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarr
         generator = host_generator(key_draw)
         starts = np.asarray(Proposal(modes).draw(generator, NUM_CHAINS), np.float64)
         return Frame(modes[0].centre, factor), starts  # pyright: ignore[reportArgumentType]
-    few = rows.sample(FEW_ROWS)
+    few = few_of(model, rows)
     starts = [climb(model, few, start) for start in likely_draws(model, few, key_draw)[:NUM_CHAINS]]
     if not starts:
         raise EstimationError(

@@ -135,7 +135,7 @@ def check_column(local: LocalSites, params: Params, rows: Mapping[str, Any]) -> 
     assert isinstance(copying, WithCopies)
     # Labels that are not the rows' numbers, whatever those of the data are.
     labels = copying.count - 1 - np.arange(len(rows[copying.column])) % copying.count
-    rows = {**rows, copying.column: labels}
+    rows = jax.tree.map(jnp.asarray, {**rows, copying.column: labels})
     u = np.random.default_rng(0).normal(size=(copying.count, local.size)).astype(np.float32)[labels]
 
     @jax.jit

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from evidentia.data.packs import PRESENT
 from evidentia.errors import ModelError
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.local.quadrature import (
@@ -66,7 +67,7 @@ class Integrated:
     def num_rows(self, arrays: Observations) -> int:
         """How many rows the data have, in packs or not."""
         is_packed = self.groups is not None
-        return int(np.sum(arrays["present"])) if is_packed else jax.tree.leaves(arrays)[0].shape[0]
+        return int(np.sum(arrays[PRESENT])) if is_packed else jax.tree.leaves(arrays)[0].shape[0]
 
     def moments(self, params: Params, rows: Observations) -> Moments:
         """Mean and variance of each group's effects given parameters and rows."""

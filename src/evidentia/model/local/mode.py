@@ -40,21 +40,24 @@ def climb(log_density: LogDensity, start: Locals, num_steps: int) -> tuple[Local
         return target(u), slope, -jnp.moveaxis(columns, 0, 2)
 
     def step(_, carry):
-        here, (value, slope, curvature), damping = carry
-        factor = cholesky(curvature + damping[:, None, None] * jnp.eye(size))
-        there = here + solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
+        here, old, there, damping = carry
         new = expand(there)
-        is_up = new[0] >= value - FALLS  # False for NaN
-        here, *old = jax.tree.map(
+        is_up = new[0] >= old[0] - FALLS  # False for NaN
+        here, old = jax.tree.map(
             lambda new, old: jnp.where(is_up.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-            (there, *new),
-            (here, value, slope, curvature),
+            (there, new),
+            (here, old),
         )
-        return here, tuple(old), jnp.where(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
+        damping = jnp.where(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
+        _, slope, curvature = old
+        factor = cholesky(curvature + jnp.expand_dims(damping, (1, 2)) * identity)
+        there = here + solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
+        return here, old, there, damping
 
-    mode, (_, _, curvature), _ = jax.lax.fori_loop(
-        0, num_steps, step, (start, expand(start), jnp.zeros(groups))
-    )
+    identity, zeros = jnp.eye(size), jnp.zeros(groups)
+    nowhere = zeros - jnp.inf, jnp.zeros_like(start), jnp.broadcast_to(identity, (groups, size, size))
+    # The start is one more step, so that `expand` is compiled once.
+    mode, (_, _, curvature), *_ = jax.lax.fori_loop(0, num_steps + 1, step, (start, nowhere, start, zeros))
     return mode, cholesky(curvature)
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from evidentia.data.packs import GROUP_OF_STRIP, PRESENT
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.program import Params
 
@@ -15,14 +16,17 @@ OfRows = Callable[[Float[Array, "rows size"]], Float[Array, " rows"]]
 
 def unpacked(batch: Mapping[str, Any]) -> dict[str, Any]:
     """The rows of some packs, with copies of others where none are."""
-    of_packs = "present", "group_of_strip"
-    return {name: leaf.reshape(-1, *leaf.shape[3:]) for name, leaf in batch.items() if name not in of_packs}
+    return {
+        name: leaf.reshape(-1, *leaf.shape[3:])
+        for name, leaf in batch.items()
+        if name not in (PRESENT, GROUP_OF_STRIP)
+    }
 
 
 def group_of_row(batch: Mapping[str, Any], groups: int) -> Int[Array, " rows"]:
     """The number of each row's group among those of all packs, in order."""
-    packs, strips, width = batch["present"].shape
-    number = jnp.arange(packs)[:, None] * groups + batch["group_of_strip"]
+    packs, strips, width = batch[PRESENT].shape
+    number = jnp.arange(packs)[:, None] * groups + batch[GROUP_OF_STRIP]
     return jnp.broadcast_to(number[:, :, None], (packs, strips, width)).ravel()
 
 
@@ -38,10 +42,10 @@ def in_packs(
     """
 
     def of_packs(params, batch):
-        present = batch["present"]
+        present = batch[PRESENT]
         packs, strips, width = present.shape
         of_rows = conditional(params, unpacked(batch))
-        number = jnp.arange(packs)[:, None] * groups + batch["group_of_strip"]
+        number = jnp.arange(packs)[:, None] * groups + batch[GROUP_OF_STRIP]
 
         def of_groups(u):
             by_strip = u[number] if strips > 1 else u[:, None]
