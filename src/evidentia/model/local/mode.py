@@ -48,9 +48,9 @@ def climb(log_density: LogDensity, start: Locals, num_steps: int) -> tuple[Local
             (there, new),
             (here, old),
         )
-        damping = jnp.where(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
+        damping = jax.lax.select(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
         _, slope, curvature = old
-        factor = cholesky(curvature + jnp.expand_dims(damping, (1, 2)) * identity)
+        factor = cholesky(curvature + damping[:, None, None] * identity)
         there = here + solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
         return here, old, there, damping
 
