@@ -3,10 +3,13 @@
     python benchmarks/random_effects.py                       # some minutes on 2 cores
     python benchmarks/random_effects.py --groups 100 --seeds 5
     python benchmarks/random_effects.py --tables 20           # drawn from the prior, 100 groups
+    python benchmarks/random_effects.py --ranks 100           # simulation-based calibration
     python benchmarks/random_effects.py --bridge --groups 100 1000    # beside NUTS and a bridge
 
 Groups have 20 rows. Seconds are those of the first and of the last run in one process. The truth
 of a table from the prior is an importance sample, whose inner integrals are sums over a grid.
+Ranks of parameters among draws of their posteriors are uniform if these are right (Talts et al.
+2018, arXiv:1804.06788).
 """
 
 import argparse
@@ -19,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
+from scipy.stats import kstest
 
 import evidentia as ev
 
@@ -37,17 +41,19 @@ def table(num_groups: int) -> pd.DataFrame:
     )
 
 
-def from_prior(num_groups: int, seed: int) -> pd.DataFrame:
-    """A table whose parameters are drawn from the regression's own prior."""
+def from_prior(num_groups: int, seed: int) -> tuple[pd.DataFrame, dict[str, float]]:
+    """A table whose parameters are drawn from the regression's own prior, and these."""
     generator = np.random.default_rng(seed)
     group = np.repeat(np.arange(num_groups), ROWS)
     x = generator.normal(size=len(group))
+    x = (x - x.mean()) / x.std()
     intercept, slope = 2.5 * generator.normal(size=2)
-    effects = generator.exponential() * generator.normal(size=num_groups)
-    logits = intercept + slope * (x - x.mean()) / x.std() + effects[group]
-    return pd.DataFrame(
+    deviation = generator.exponential()
+    logits = intercept + slope * x + deviation * generator.normal(size=num_groups)[group]
+    rows = pd.DataFrame(
         {"y": generator.uniform(size=len(group)) < 1 / (1 + np.exp(-logits)), "x": x, "g": group}
     )
+    return rows, {"Intercept": intercept, "x": slope, "sd(Intercept|g)": deviation}
 
 
 def arrays_of(rows: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -99,7 +105,7 @@ def of_tables(count: int, num_groups: int = 100) -> None:
     print("|--:|--:|--:|--:|---|--:|")
     apart = []
     for seed in range(count):
-        rows = from_prior(num_groups, seed)
+        rows, _ = from_prior(num_groups, seed)
         if rows["y"].nunique() == 1:
             print(f"| {seed} | all responses are alike | | | | |", flush=True)
             continue
@@ -121,6 +127,28 @@ def of_tables(count: int, num_groups: int = 100) -> None:
     print(
         f"within two standard errors: {close:.0%}; root mean square {np.sqrt(np.mean(np.square(apart))):.2f}"
     )
+
+
+def ranks_of_tables(count: int, num_groups: int = 100) -> None:
+    """Ranks of parameters in their posteriors, of tables drawn from the prior."""
+    ranks: dict[str, list[float]] = {}
+    for seed in range(count):
+        rows, known = from_prior(num_groups, seed)
+        if rows["y"].nunique() == 1:  # a choice by the data, which leaves ranks uniform
+            continue
+        found = ev.estimate(ev.Regression(FORMULA, family="bernoulli"), rows, seed=seed)
+        shares = np.exp(found.log_weights - np.logaddexp.reduce(found.log_weights))
+        for name, value in known.items():
+            ranks.setdefault(name, []).append(float(shares @ (found.posterior[name] < value)))
+    print("| parameter | tables | mean rank | below 0.05 | above 0.95 | p of uniform ranks |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, values in ranks.items():
+        low, high = np.mean(np.less(values, 0.05)), np.mean(np.greater(values, 0.95))
+        p = kstest(values, "uniform").pvalue
+        print(
+            f"| `{name}` | {len(values)} | {np.mean(values):.2f} | {low:.0%} | {high:.0%} | {p:.2f} |",
+            flush=True,
+        )
 
 
 def beside_bridge(sizes: list[int]) -> None:
@@ -161,11 +189,14 @@ def main() -> None:
     parser.add_argument("--groups", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tables", type=int, help="drawn from the prior")
+    parser.add_argument("--ranks", type=int, help="of parameters, in tables drawn from the prior")
     parser.add_argument("--bridge", action="store_true", help="beside bridge sampling")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.tables:
         of_tables(arguments.tables)
+    elif arguments.ranks:
+        ranks_of_tables(arguments.ranks)
     elif arguments.bridge:
         beside_bridge(arguments.groups)
     else:

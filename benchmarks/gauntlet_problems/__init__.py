@@ -1,6 +1,6 @@
 """The problems of the gauntlet, by family."""
 
-from . import conjugate, edges, impossible, modes, nonlinear, regressions, ridges, samplers
+from . import conjugate, edges, impossible, latents, modes, nonlinear, regressions, ridges, samplers
 from .problem import Problem
 
 FAMILIES = {
@@ -9,6 +9,7 @@ FAMILIES = {
     "many rows": regressions.MANY_ROWS,
     "heavy tails": regressions.TAILS,
     "ridges, rings, funnels": ridges.PROBLEMS,
+    "latents of rows and groups": latents.PROBLEMS,
     "several modes": {**modes.EXACT, **modes.LONG},
     "nonlinear curves": nonlinear.PROBLEMS,
     "tests of nested samplers": samplers.PROBLEMS,

@@ -20,7 +20,7 @@ AGREEMENT = 1e-3  # nats between two numbers of panels
 class Problem(NamedTuple):
     """A model with data and the true log evidence, in nats, with its standard error."""
 
-    model: ev.Model
+    model: ev.Model | ev.Regression
     data: dict[str, np.ndarray]
     truth: float
     truth_error: float = 0.0

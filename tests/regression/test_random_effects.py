@@ -1,6 +1,7 @@
 """Effects that vary by group: against exact marginal densities, and latents as parameters."""
 
 import warnings
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm, poisson
 
 import evidentia as ev
 from evidentia.data.packs import GROUP_OF_STRIP, PRESENT, packs_of
@@ -320,6 +322,29 @@ def test_groups_whose_parameters_are_about_gaussian_take_laplaces_method():
         regression, table.assign(y=table["y"] & (group % 50 == 0))
     )  # their deviation may be 0
     assert isinstance(without.method, ev.SGAIS)
+
+
+@pytest.mark.reference
+def test_every_row_may_be_a_group_of_its_own():
+    """100,000 overdispersed counts: against a sum over a grid of all that varies."""
+    generator = np.random.default_rng(0)
+    y = generator.poisson(np.exp(0.5 + 0.7 * generator.normal(size=100_000)))
+    found = ev.estimate(
+        ev.Regression("y ~ (1 | g)", family="poisson"), pd.DataFrame({"y": y, "g": np.arange(len(y))})
+    )
+    counts, numbers = np.unique(y, return_counts=True)
+    effects = np.linspace(-9, 9, 721)
+
+    def log_joint(intercept, deviation):
+        predictor = intercept + deviation * effects
+        terms = poisson.logpmf(counts[:, None], np.exp(predictor)) + norm.logpdf(effects)
+        of_counts = numbers @ (logsumexp(terms, axis=1) + np.log(effects[1] - effects[0]))
+        return of_counts + norm.logpdf(intercept, 0, 2.5) - deviation
+
+    axes = [np.linspace(*(np.mean(v) + np.array([-7, 7]) * np.std(v)), 41) for v in found.posterior.values()]
+    cell = np.prod([axis[1] - axis[0] for axis in axes])
+    truth = logsumexp([log_joint(*point) for point in product(*axes)]) + np.log(cell)
+    assert abs(found.log_evidence - truth) < 4 * found.standard_error < 0.4
 
 
 @pytest.mark.reference

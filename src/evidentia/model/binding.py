@@ -117,13 +117,9 @@ def _of_groups(model: Any, packs: Observations, few: Observations, more: Observa
     """The functions to trace of a program with latents of groups, whose data are in packs."""
     count, groups = int(packs[model.groups].max()) + 1, int(packs[GROUP_OF_STRIP].max()) + 1
     few_rows, more_rows = unpacked(few), unpacked(more)
-    plain_few, plain_more = (
-        {name: each[name] for name in each if name != LEADS} for each in (few_rows, more_rows)
-    )
-    statements.check_arguments(model.prior, plain_few)
-    statements.statements_by_row(
-        model.prior, plain_few, plain_more
-    )  # as it was written: only rows are observed
+    plain = {name: few_rows[name] for name in few_rows if name != LEADS}
+    statements.check_arguments(model.prior, plain)
+    statements.check_observed(statements.statements_of(model.prior, plain), plain)
     program = WithCopies(model.prior, model.groups, count)
     found = statements.statements_by_row(program, few_rows, more_rows)
     local = LocalSites(program, statements.local_sizes(found))

@@ -151,11 +151,12 @@ def _check_splits_by_row(
         raise ModelError(
             f"the sites of a model must not depend on the number of observations; these do: {names}."
         )
+    check_observed(first, few)
+    check_observed(second, more)
     for name in first:
         if first[name].observed:
-            _check_observed(name, first[name], counts[0])
-            _check_observed(name, second[name], counts[1])
-        elif first[name].is_summed_out:
+            continue
+        if first[name].is_summed_out:
             _check_summed_out(name, first[name], counts[0])
             _check_summed_out(name, second[name], counts[1])
         elif first[name].shape != second[name].shape and not (
@@ -168,6 +169,14 @@ def _check_splits_by_row(
                 "parameter like others: from_numpyro(..., pointwise=False)."
             )
     check_observes(first, few)
+
+
+def check_observed(statements: Mapping[str, Statement], rows: Rows) -> None:
+    """Raise DependentRowsError unless observed sites have one log-probability per row."""
+    count = len(next(iter(rows.values())))
+    for name, statement in statements.items():
+        if statement.observed:
+            _check_observed(name, statement, count)
 
 
 def _has_value_in_each_row(statement: Statement, rows: int) -> bool:

@@ -10,7 +10,13 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
-from evidentia.errors import ConfigurationError, DataError, DependentRowsError, ModelError
+from evidentia.errors import (
+    ConfigurationError,
+    DataError,
+    DependentRowsError,
+    EstimationError,
+    ModelError,
+)
 from evidentia.posterior.units import bound_to
 
 SIZES = (4, 1, 9, 3, 5)
@@ -132,8 +138,8 @@ def correlated(county, x, y):
 COVARIANCE = np.array([[1.0, 0.6], [0.6, 2.0]], np.float32)
 
 
-def test_a_law_of_as_many_values_as_groups_is_not_taken_apart():
-    county = COUNTY % 2
+@pytest.mark.parametrize("county", [COUNTY % 2, np.minimum(np.arange(len(Y)), 1)])
+def test_a_law_of_as_many_values_as_groups_is_not_taken_apart(county):
     found, _ = log_likelihood(correlated, {**DATA, "county": county}, {"mu": 0.3})
     columns = np.column_stack([np.ones(len(X)), X])
     same = county[:, None] == county[None]
@@ -161,6 +167,23 @@ def centred_by_hand(county, x, y):
     numpyro.sample("y", dist.Normal((alpha - jnp.mean(alpha))[county], 0.5), obs=y)
 
 
+def observed_in_groups(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(mu, 1))
+        numpyro.sample("soil", dist.Normal(alpha, 1), obs=URANIUM)
+    numpyro.sample("y", dist.Normal(alpha[county], 0.5), obs=y)
+
+
+def observed_elsewhere(county, x, y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Normal(mu, 1))
+    with numpyro.plate("visits", 7):
+        numpyro.sample("visit", dist.Normal(mu, 1), obs=jnp.zeros(7))
+    numpyro.sample("y", dist.Normal(alpha[county], 0.5), obs=y)
+
+
 def without_groups(county, x, y):
     mu = numpyro.sample("mu", dist.Normal(0, 1))
     numpyro.sample("y", dist.Normal(mu + x, 0.5), obs=y)
@@ -186,6 +209,8 @@ def discrete(county, x, y):
         (centred_by_hand, DATA, DependentRowsError, "change the log-likelihood of other rows"),
         (without_groups, DATA, ModelError, "no latent site has 5 values on its leading axis: mu has shape"),
         (dependent, DATA, ModelError, r"'alpha' is one draw for all 5 groups \(MultivariateNormal\)"),
+        (observed_in_groups, DATA, DependentRowsError, r"observed site 'soil' must have .* got \(5,\)"),
+        (observed_elsewhere, DATA, DependentRowsError, r"observed site 'visit' must have .* got \(7,\)"),
         (discrete, DATA, ModelError, "'kind' is discrete, with a value for each group"),
         (radon, {"x": X, "y": Y}, DataError, "data must have the column 'county'"),
         (
@@ -201,6 +226,20 @@ def discrete(county, x, y):
 def test_what_cannot_be_integrated_out_is_refused_by_name(program, data, error, message):
     with pytest.raises(error, match=message):
         bound_to(ev.Model.from_numpyro(program, groups="county"), data)
+
+
+def test_a_group_that_the_prior_cannot_reach_is_an_error():
+    model = ev.Model.from_numpyro(bounded, groups="county")
+    with pytest.raises(EstimationError, match="the data are impossible under every parameter") as caught:
+        ev.estimate(model, {**DATA, "y": np.where(COUNTY == 3, 50, Y).astype(np.float32)})
+    assert "Numbered are packs of whole groups, in random order." in caught.value.__notes__
+
+
+def bounded(county, x, y):
+    width = numpyro.sample("width", dist.Uniform(2, 3))
+    with numpyro.plate("counties", 5):
+        alpha = numpyro.sample("alpha", dist.Uniform(-1, 1))
+    numpyro.sample("y", dist.Uniform(alpha[county] - width, alpha[county] + width), obs=y)
 
 
 def test_groups_need_all_rows_together():
