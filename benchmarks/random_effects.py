@@ -4,6 +4,7 @@
     python benchmarks/random_effects.py --groups 100 --seeds 5
     python benchmarks/random_effects.py --tables 20           # drawn from the prior, 100 groups
     python benchmarks/random_effects.py --ranks 100           # simulation-based calibration
+    python benchmarks/random_effects.py --effects 1000000     # written to a file, with peak memory
     python benchmarks/random_effects.py --bridge --groups 100 1000    # beside NUTS and a bridge
 
 Groups have 20 rows. Seconds are those of the first and of the last run in one process. The truth
@@ -13,8 +14,11 @@ Ranks of parameters among draws of their posteriors are uniform if these are rig
 """
 
 import argparse
+import resource
+import tempfile
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -167,6 +171,24 @@ def beside_bridge(sizes: list[int]) -> None:
         )
 
 
+def written_effects(num_groups: int) -> None:
+    """Peak memory and seconds of an estimate, and of all effects written to a file."""
+
+    def peak() -> str:
+        return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB at most so far"
+
+    rows, regression = table(num_groups), ev.Regression(FORMULA, family="bernoulli")
+    print(
+        f"{num_groups:,} groups, a table of {rows.memory_usage().sum() / 2**30:.2f} GiB; {peak()}", flush=True
+    )
+    found, seconds = timed(regression, rows)
+    print(f"{found.log_evidence:,.3f} ± {found.standard_error:.3f} in {seconds:.0f} s; {peak()}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path, started = Path(folder, "effects.parquet"), time.perf_counter()
+        ev.group_effects(regression, found, rows, path=path)
+        print(f"written in {time.perf_counter() - started:.0f} s, {path.stat().st_size:,} bytes; {peak()}")
+
+
 def by_size(sizes: list[int], num_seeds: int) -> None:
     """Log evidence and seconds for some numbers of groups."""
     print("| groups | log evidence by seed | largest reported s.e. | first run, s | last run, s |")
@@ -190,11 +212,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tables", type=int, help="drawn from the prior")
     parser.add_argument("--ranks", type=int, help="of parameters, in tables drawn from the prior")
+    parser.add_argument("--effects", type=int, help="written to a file, of so many groups")
     parser.add_argument("--bridge", action="store_true", help="beside bridge sampling")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.tables:
         of_tables(arguments.tables)
+    elif arguments.effects:
+        written_effects(arguments.effects)
     elif arguments.ranks:
         ranks_of_tables(arguments.ranks)
     elif arguments.bridge:
