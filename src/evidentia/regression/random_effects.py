@@ -84,7 +84,7 @@ class RandomEffects(NamedTuple):
         is_likely = len(self.inner.levels) >= FEW_LEVELS and count >= LEAST_DRAWS
         return min(count, MOST_DRAWS) if is_likely else 0
 
-    def is_gaussian(self, evidence: Evidence) -> bool:
+    def accepts(self, evidence: Evidence) -> bool:
         """Whether the posterior is near enough to Gaussian about its mode for Laplace's result.
 
         For effects that are parameters, their deviations are the place where it is not.

@@ -198,7 +198,7 @@ class Regression:
                 found = run(centred.model, centred.arrays, method=laplace)
         except EstimationError:  # no mode, as where deviations are 0
             return asked, None
-        if found.completed and not centred.varying.is_gaussian(found):
+        if found.completed and not centred.varying.accepts(found):
             return asked, None
         warn(found.signs.values(), DiagnosticWarning)
         return centred, _with_reason(found, "the posterior is about Gaussian at its mode")
