@@ -140,6 +140,7 @@ def test_a_report_that_fails_leaves_the_results(run, table, tmp_path, monkeypatc
     assert "12.94" in (out / "index.html").read_text("utf-8")
 
 
+@pytest.mark.reference
 def test_what_varies_by_group_stays_without_the_terms(run, tmp_path):
     path = tmp_path / "counts.csv"
     rows = np.arange(24)

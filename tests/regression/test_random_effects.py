@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm, poisson
 
 import evidentia as ev
-from evidentia.data.packs import GROUP_OF_STRIP, PRESENT, packs_of
 from evidentia.errors import ConfigurationError, DataError
+from evidentia.model.local.packs import GROUP_OF_STRIP, PRESENT, packs_of
 from evidentia.regression.formula import parse
 from evidentia.regression.random_effects import random_effects_of
 
@@ -228,6 +228,7 @@ def test_selection_takes_no_random_effects():
         ev.select_terms("y ~ x + (1 | g)", counts(), family="poisson")
 
 
+@pytest.mark.reference
 def test_group_effects_are_those_of_conjugate_regression():
     table = ragged()
     tight = {"sd(Intercept|g)": dist.Uniform(0.999, 1.001), "scale": dist.Uniform(0.999, 1.001)}

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from evidentia.data.packs import GROUP_OF_STRIP
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
 from evidentia.model.local import Hidden, Integrated, LocalSites
 from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
 from evidentia.model.local.packed import in_packs, unpacked
+from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.data.packs import GROUP_OF_STRIP
 from evidentia.errors import DependentRowsError, ModelError, attempt
 from evidentia.model.enumeration import AtValues, is_latent
 from evidentia.model.local import LocalSites
+from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.probe import NUM_NEAR, Values, probing_positions
 from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
 

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Int
 
 from evidentia.data.arrays import as_arrays, as_one_row, num_rows
-from evidentia.data.packs import packs_of
 from evidentia.errors import DataError, DependentRowsError, ModelError
 from evidentia.model.bound import BoundModel
 from evidentia.model.local.groups import LEADS
+from evidentia.model.local.packs import packs_of
 from evidentia.model.model import Model
 
 MOST_ROWS = 10_000  # of a model that turns out to be one of dependent rows

@@ -18,9 +18,9 @@ import numpyro.distributions as dist
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.data.packs import Packs, packs_of
 from evidentia.errors import DataError
 from evidentia.model.local import Integrated, in_packs
+from evidentia.model.local.packs import Packs, packs_of
 from evidentia.model.program import LogLikelihood
 from evidentia.regression import crossed
 from evidentia.regression.formula import Formula

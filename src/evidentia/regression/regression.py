@@ -15,9 +15,9 @@ import numpy as np
 import numpyro.distributions as dist
 from numpy import ndarray
 
-from evidentia.data.packs import Packs
 from evidentia.errors import ConfigurationError, DiagnosticWarning, EstimationError, check_positive, warn
 from evidentia.evidence.laplace import Laplace
+from evidentia.model.local.packs import Packs
 from evidentia.model.model import Model
 from evidentia.model.program import LogLikelihood
 from evidentia.regression import crossed

@@ -104,6 +104,7 @@ def test_a_prior_that_is_not_normal_counts_once_for_a_group():
     assert found == pytest.approx(truth, abs=0.01)
 
 
+@pytest.mark.reference
 def test_the_evidence_is_that_of_a_formula():
     rng = np.random.default_rng(5)
     county = np.repeat(np.arange(40), 6)

@@ -207,6 +207,7 @@ def folded(y):
         numpyro.sample("y", dist.Normal(mu + (z + 0.5) ** 2, 0.1), obs=y)
 
 
+@pytest.mark.reference
 def test_several_modes_of_a_latent_are_found_and_the_run_is_repeated():
     rng = np.random.default_rng(0)
     y = (0.3 + (rng.normal(size=50) + 0.5) ** 2 + 0.1 * rng.normal(size=50)).astype(np.float32)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.data.packs import PRESENT
 from evidentia.errors import ModelError
 from evidentia.model.local.mode import LogDensity
+from evidentia.model.local.packs import PRESENT
 from evidentia.model.local.quadrature import (
     MOST_DIMENSIONS,
     Effects,
@@ -34,7 +34,7 @@ class Integrated:
             as results show it.
         size: the number of local variables of a group.
         groups: None if each row of the data has local variables of its own; otherwise the rows are
-            packs, with at most so many groups (`data/packs.py`).
+            packs, with at most so many groups (`packs.py`).
         level: of the rule of quadrature.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Groups of rows, in packs of one shape (`data/packs.py`), as units of the likelihood."""
+"""Groups of rows, in packs of one shape (`packs.py`), as units of the likelihood."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from evidentia.data.packs import GROUP_OF_STRIP, PRESENT
 from evidentia.model.local.mode import LogDensity
+from evidentia.model.local.packs import GROUP_OF_STRIP, PRESENT
 from evidentia.model.program import Params
 
 OfRows = Callable[[Float[Array, "rows size"]], Float[Array, " rows"]]
