@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
-_is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
+Unsaid = list[tuple[str, type[Warning]]]  # messages and categories
+_unsaid: ContextVar[Unsaid | None] = ContextVar("unsaid", default=None)
 
 
 class EvidentiaError(Exception):
@@ -75,7 +76,8 @@ class DiagnosticWarning(EvidenceWarning):
 
 def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> None:
     """Issue warnings that point to the calling line outside evidentia; none inside `quietly`."""
-    if _is_quiet.get():
+    if (unsaid := _unsaid.get()) is not None:
+        unsaid.extend((message, category) for message in messages)
         return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -85,16 +87,17 @@ def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> 
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Within it, `warn` issues nothing in this thread: the signs in a result say the same.
+def quietly() -> Iterator[Unsaid]:
+    """Within it, `warn` issues nothing in this thread; what it would is in the list.
 
     Python's own filters are global: changed by two threads at once, they would stay changed.
     """
-    token = _is_quiet.set(True)
+    unsaid: Unsaid = []
+    token = _unsaid.set(unsaid)
     try:
-        yield
+        yield unsaid
     finally:
-        _is_quiet.reset(token)
+        _unsaid.reset(token)
 
 
 def attempt(what: str, function: Callable[[], Any]) -> Any:

@@ -144,7 +144,8 @@ def estimate(
         check_elsewhere(chosen, in_order)
     runs = runs_over(model, rows, int(seed), in_order, elsewhere, started)
     if reason and isinstance(runs.log_likelihood, Integrated):
-        chosen, reason = _method_for_groups(runs.num_rows or 0)
+        assert runs.num_rows is not None  # latents of a source's rows are refused
+        chosen, reason = _method_for_groups(runs.num_rows)
     with (
         reporter(progress, model.name) as report,
         _numbered(runs.log_likelihood, in_order or isinstance(rows, Source) or model.pointwise is False),
@@ -208,7 +209,7 @@ def _chosen_method(model: Any) -> tuple[Any, str]:
 def _method_for_groups(num_rows: int) -> tuple[SGAIS, str]:
     """The method for latents of rows or groups, which are integrated out."""
     most = SGAIS().num_particles
-    count = min(most, max(LEAST_PARTICLES, MOST_WORK // max(1, num_rows)))
+    count = min(most, max(LEAST_PARTICLES, MOST_WORK // num_rows))
     reason = "as the latents of each row or group take an integral per particle"
     return SGAIS(num_particles=count), f"SGAIS with {count} particles, {reason}"
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpyro.distributions as dist
 from numpy import ndarray
 
-from evidentia import weights
 from evidentia.errors import DataError
 from evidentia.model.local import Integrated, in_packs
 from evidentia.model.local.packs import Packs, packs_of
@@ -27,19 +26,11 @@ from evidentia.regression.formula import Formula
 from evidentia.regression.grouped import Grouped, grouped_of
 from evidentia.regression.priors import check_replaced, scaled
 from evidentia.regression.response import Response
-from evidentia.result import Evidence
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MANY_ROWS = 50  # of a level: in logistic regressions, its effect has an error of 0.3 and less
-SETTLED = 0.3  # deviation of log sd where its posterior does not reach 0
 MOST_PARAMETERS = 500  # effects of factors other than that with most levels
-DRAWS = 1024  # of Laplace's method
-MOST_WORK = 20_000_000  # rows times draws: some seconds
-MOST_DRAWS, LEAST_DRAWS = 2048, 256  # where all effects are integrated out
-FEW_LEVELS = 30  # below it, the posterior of a deviation is rarely about Gaussian
-EVEN = 0.8  # ESS fraction of draws from about a Gaussian; with 0.6, tails may be seen too rarely
 
 
 class RandomEffects(NamedTuple):
@@ -69,38 +60,6 @@ class RandomEffects(NamedTuple):
     def factors(self) -> tuple[Grouped, ...]:
         """All of them."""
         return self.inner, *self.outer
-
-    @property
-    def num_draws(self) -> int:
-        """Draws of Laplace's method, where it is worth a try; 0 elsewhere.
-
-        It is for effects that are parameters of levels with many rows. If all are integrated out,
-        few parameters are left, and with many levels and not too many rows it is the faster way.
-        """
-        if self.of_parameters:
-            many = all(np.median(np.bincount(one.codes)) >= MANY_ROWS for one in self.of_parameters)
-            return DRAWS if many else 0
-        count = MOST_WORK // len(self.inner.codes)
-        is_likely = len(self.inner.levels) >= FEW_LEVELS and count >= LEAST_DRAWS
-        return min(count, MOST_DRAWS) if is_likely else 0
-
-    def accepts(self, evidence: Evidence) -> bool:
-        """Whether the posterior is near enough to Gaussian about its mode for Laplace's result.
-
-        For effects that are parameters, their deviations are the place where it is not.
-        """
-        if self.of_parameters:
-            return self._is_settled(evidence)
-        return weights.ess(evidence.log_weights) >= EVEN * len(evidence.log_weights)
-
-    def _is_settled(self, evidence: Evidence) -> bool:
-        """Whether the deviations of effects that are parameters are well away from 0."""
-        shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
-        names = [name for one in self.of_parameters for name in one.sd_names]
-        if any(np.min(evidence.posterior[name]) == 0 for name in names):  # rounded
-            return False
-        logs = [np.log(evidence.posterior[name]) for name in names]
-        return all(shares @ (one - shares @ one) ** 2 < SETTLED**2 for one in logs)
 
     def priors(
         self, response: Response, replaced: Mapping[str, dist.Distribution]

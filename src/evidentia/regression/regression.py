@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, DiagnosticWarning, EstimationError, check_positive, warn
+from evidentia.errors import ConfigurationError, check_positive, warn
 from evidentia.evidence.laplace import Laplace
 from evidentia.model.local.packs import Packs
 from evidentia.model.model import Model
@@ -26,6 +25,7 @@ from evidentia.regression.exact import JZS_SCALE, evidence_of
 from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.laplace_first import at_the_mode
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.random_effects import RandomEffects, random_effects_of
 from evidentia.regression.response import Response, response_of
@@ -162,9 +162,12 @@ class Regression:
         return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
 
     def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
-        asked, evidence = self.prepared(frame, table, method), None
-        if method is None and asked.varying is not None:
-            asked, evidence = self._at_the_mode(asked, frame, table, run)
+        is_free = method is None and bool(frame.formula.varying)  # to choose a method
+        asked, evidence = self.prepared(frame, table, Laplace() if is_free else method), None
+        if is_free:
+            assert asked.varying is not None
+            evidence = at_the_mode(asked.varying, partial(run, asked.model, asked.arrays))
+            asked = asked if evidence is not None else self.prepared(frame, table, method)
         if evidence is None:
             evidence = run(asked.model, asked.arrays)
         if asked.varying is not None:
@@ -174,34 +177,6 @@ class Regression:
         if asked.law.kind in CATEGORIES and is_separated(asked.model, evidence, asked.arrays):
             warn([SEPARATED.format(self.formula)])
         return in_table_units(evidence, frame, asked.response, asked.law)
-
-    def _at_the_mode(
-        self, asked: Prepared, frame: Frame, table: DataFrame, run: Run
-    ) -> tuple[Prepared, Evidence | None]:
-        """Laplace's method, where it serves effects that vary; None for the evidence elsewhere.
-
-        It does for exact likelihoods, which take long, and where the posterior turns out to be
-        about Gaussian.
-        """
-        assert asked.varying is not None
-        if asked.varying.is_exact:
-            found = run(asked.model, asked.arrays, method=crossed.METHOD)
-            return asked, _with_reason(found, "all effects are integrated out, and the likelihood takes long")
-        if not asked.varying.num_draws:
-            return asked, None
-        laplace = Laplace(num_particles=asked.varying.num_draws)
-        centred = self.prepared(frame, table, laplace)
-        assert centred.varying is not None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DiagnosticWarning)
-                found = run(centred.model, centred.arrays, method=laplace)
-        except EstimationError:  # no mode, as where deviations are 0
-            return asked, None
-        if found.completed and not centred.varying.accepts(found):
-            return asked, None
-        warn(found.signs.values(), DiagnosticWarning)
-        return centred, _with_reason(found, "the posterior is about Gaussian at its mode")
 
     def prepared(self, frame: Frame, table: DataFrame, method: Any) -> Prepared:
         """The model of a table without missing values, and its arrays, in a form for a method."""
@@ -248,10 +223,6 @@ class Prepared(NamedTuple):
     response: Response
     varying: RandomEffects | None
     packs: Packs | None
-
-
-def _with_reason(evidence: Evidence, reason: str) -> Evidence:
-    return replace(evidence, diagnostics={**evidence.diagnostics, "chosen": f"Laplace, as {reason}"})
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:
