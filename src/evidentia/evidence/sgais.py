@@ -216,8 +216,8 @@ class SGAIS(RedrawingMethod):
         """The state with particles drawn anew, after some steps of a path."""
         draws, proposal = found
         key, _ = split_key(population.key)
-        one_batch = len(draws.log_weights) == self.num_particles
-        shape = math.nan if one_batch else weights.pareto_shape(draws.log_weights)
+        has_tail = len(draws.log_weights) > self.num_particles and not draws.is_completed
+        shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
         population = draws.population(key, self.num_particles)
         state = PathState(population, num_observations, proposal, tried_at=num_observations)
         estimate = self.estimate(state)

@@ -18,6 +18,7 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import symmetrised
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
+MOST_MISSED = 0.3  # the same if particles make up for it
 FEW_FAR = 32  # draws for fewer rows, far from the modes for more, that are weighed
 
 
@@ -37,6 +38,39 @@ def covers(
     share = float(particles.share @ is_missed)
     error = np.sqrt(max(0.0, share * (1 - share)) * np.sum(particles.share**2))  # rounding can exceed 1
     return share < MISSED + 3 * error
+
+
+def completed(
+    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, particles: Particles
+) -> WeightedDraws | None:
+    """Draws with capped weights, and particles for what lies above the cap; None if that is much.
+
+    The evidence is what the draws show below any cap c, and the share of the posterior above it,
+
+        Ẑ = E_q[min(w, c)] + Ẑ E_posterior[max(0, 1 - c/w)],        w = p(θ) p(D | θ) / q(θ).
+
+    Rare large weights, which N draws see too seldom, thus count by the M particles, which see them
+    often. The variance is about least with c = Ẑ N/M. The particles must be independent of q. This
+    is bridge sampling, with min(w, c) / w between the densities.
+
+    Source: Meng, Wong (1996), Statistica Sinica 6, 831, Eq. 2.1.
+    """
+    log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
+    log_weights = log_weights + offset - draws.offset
+    count = len(draws.log_weights)
+    cap = weights.log_mean(draws.log_weights) + np.log(count * np.sum(particles.share**2))
+    capped = np.minimum(draws.log_weights, cap)
+    shares = particles.share * -np.expm1(np.minimum(cap - log_weights, 0.0))
+    missed, is_above = np.sum(shares), shares > 0
+    if not missed < MOST_MISSED:
+        return None
+    of_particles = weights.log_sum_exp(capped) + np.log(shares[is_above] / (1 - missed))
+    together = np.concatenate([capped, of_particles])
+    return draws._replace(
+        positions=jnp.concatenate([draws.positions, particles.positions[is_above]], dtype=jnp.float32),
+        log_weights=together + np.log(len(together) / count),  # of which the mean is the evidence
+        is_completed=True,
+    )
 
 
 class Unreached(NamedTuple):

@@ -24,7 +24,7 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
-WANTED = 0.5  # the same, for which draws are made from a learnt proposal
+WANTED = 1.0  # the same, for which draws are made from a learnt proposal
 REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 
@@ -32,13 +32,15 @@ MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, th
 class WeightedDraws(NamedTuple):
     """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights).
 
-    `variance` is that of the offset, in nats².
+    `variance` is that of the offset, in nats². Completed draws have particles of the posterior
+    among them, for weights too rare to be seen (`coverage.completed`).
     """
 
     positions: Float[Array, "particles parameters"]
     log_weights: Float[np.ndarray, " particles"]
     offset: float
     variance: float = 0.0
+    is_completed: bool = False
 
     def population(self, key: Array, count: int) -> Population:
         """The draws with their weights as particles, or `count` resampled if there are more."""

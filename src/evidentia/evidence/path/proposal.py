@@ -45,6 +45,16 @@ class Particles(NamedTuple):
         """The weighted mean."""
         return self.share @ self.positions
 
+    @property
+    def halves(self) -> tuple["Particles", "Particles"]:
+        """The first and the second half; particles of one ancestor are neighbours, so in the same half."""
+        middle = len(self.share) // 2
+        first, second = (
+            Particles(self.positions[part], self.share[part] / self.share[part].sum())
+            for part in (slice(middle), slice(middle, None))
+        )
+        return first, second
+
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
     """A population on the host, folded to the copies nearest to each other."""

@@ -2,7 +2,8 @@
 
 Proposals are Student t's at the modes of the posterior, or learnt from particles. Importance
 sampling cannot detect a mode that a proposal misses, so it must first cover the particles annealed
-from the prior (`coverage`).
+from the prior (`coverage`). Those that a proposal was learnt from seem covered even where others are
+not, so a proposal is learnt from one half of the particles, and the other half completes its draws.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.evidence.path.coverage import MISSED, covers, unreached
+from evidentia.evidence.path.coverage import MISSED, completed, covers, unreached
 from evidentia.evidence.path.importance import WeightedDraws, is_enough, is_regular, weighted_draws
 from evidentia.evidence.path.learning import fitted, is_learnable, learn, with_modes
 from evidentia.evidence.path.population import Population, host_generator
@@ -77,7 +78,11 @@ def _about_particles(
         if proposal is None:
             continue
         draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-        if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
+        if proposal.is_learnt:
+            draws = completed(model, rows, proposal, draws, particles.halves[1])
+        elif not covers(model, rows, proposal, draws, particles):
+            continue
+        if draws is not None and is_enough(draws, count):
             return Redrawn(draws, proposal)
     return None
 
@@ -85,11 +90,12 @@ def _about_particles(
 def _richer_and_richer(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
 ) -> Iterator[Proposal | None]:
-    """Proposals about one mode, about many, learnt from the particles; each only if asked for."""
+    """Proposals about one mode, about many, learnt from half of the particles; each only if asked for."""
     yield (proposal := about_one_mode(model, rows, particles, generator))
     yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
-    if is_learnable(model) and (fit := fitted(particles, generator)):
-        yield learn(model, rows, with_modes(fit, proposal, particles), generator, count)
+    half, _ = particles.halves
+    if is_learnable(model) and (fit := fitted(half, generator)):
+        yield learn(model, rows, with_modes(fit, proposal, half), generator, count)
 
 
 def _learnt_anew(
