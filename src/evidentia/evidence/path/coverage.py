@@ -51,7 +51,8 @@ def completed(
 
     Rare large weights, which N draws see too seldom, thus count by the M particles, which see them
     often. The variance is about least with c = Ẑ N/M. The particles must be independent of q. This
-    is bridge sampling, with min(w, c) / w between the densities.
+    is bridge sampling, with min(w, c) / w between the densities. If the draws show more above the
+    cap than the particles, which can miss a far tail, they stay as they are.
 
     Source: Meng, Wong (1996), Statistica Sinica 6, 831, Eq. 2.1.
     """
@@ -64,6 +65,8 @@ def completed(
     missed, is_above = np.sum(shares), shares > 0
     if not missed < MOST_MISSED:
         return None
+    if missed <= -np.expm1(weights.log_mean(capped) - weights.log_mean(draws.log_weights)):
+        return draws
     of_particles = weights.log_sum_exp(capped) + np.log(shares[is_above] / (1 - missed))
     together = np.concatenate([capped, of_particles])
     return draws._replace(

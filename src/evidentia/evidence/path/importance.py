@@ -24,7 +24,7 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
-WANTED = 1.0  # the same, for which draws are made from a learnt proposal
+WANTED = 0.5  # the same, for which draws are made from a learnt proposal
 REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 
@@ -64,6 +64,7 @@ def weighted_draws(
     generator: np.random.Generator,
     count: int,
     max_batches: int,
+    min_batches: int = 1,
 ) -> WeightedDraws:
     """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
 
@@ -79,7 +80,7 @@ def weighted_draws(
     found = _batch(model, rows, proposal, generator, count)
     for index in range(1, max_batches):
         hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
-        if hopeless or weights.ess(found.log_weights) >= wanted:
+        if hopeless or (weights.ess(found.log_weights) >= wanted and index >= min_batches):
             break
         more = _batch(model, rows, proposal, generator, count)
         found = WeightedDraws(

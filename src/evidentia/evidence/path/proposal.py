@@ -47,7 +47,7 @@ class Particles(NamedTuple):
 
     @property
     def halves(self) -> tuple["Particles", "Particles"]:
-        """The first and the second half; particles of one ancestor are neighbours, so in the same half."""
+        """The first and the second half; neighbours may have one ancestor."""
         middle = len(self.share) // 2
         first, second = (
             Particles(self.positions[part], self.share[part] / self.share[part].sum())

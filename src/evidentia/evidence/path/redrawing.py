@@ -2,8 +2,8 @@
 
 Proposals are Student t's at the modes of the posterior, or learnt from particles. Importance
 sampling cannot detect a mode that a proposal misses, so it must first cover the particles annealed
-from the prior (`coverage`). Those that a proposal was learnt from seem covered even where others are
-not, so a proposal is learnt from one half of the particles, and the other half completes its draws.
+from the prior (`coverage`). Particles always seem covered by a proposal learnt from them, so it is
+learnt from one half of them, and the other half completes its draws.
 """
 
 from collections.abc import Iterator
@@ -35,6 +35,7 @@ from evidentia.posterior.rows import Rows
 BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
 MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
+CHEAP = 5_000_000  # likelihoods of a row that draws of a learnt proposal take in any case
 ON_LINE = 9  # points between the mode and a particle
 ROUNDING = 0.01  # nats
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
@@ -77,11 +78,12 @@ def _about_particles(
     for proposal, max_batches in zip(proposals, BATCHES, strict=False):
         if proposal is None:
             continue
-        draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
         if proposal.is_learnt:
+            draws = _learnt_draws(model, rows, proposal, generator, count)
             draws = completed(model, rows, proposal, draws, particles.halves[1])
-        elif not covers(model, rows, proposal, draws, particles):
-            continue
+        else:
+            draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
+            draws = draws if covers(model, rows, proposal, draws, particles) else None
         if draws is not None and is_enough(draws, count):
             return Redrawn(draws, proposal)
     return None
@@ -90,7 +92,7 @@ def _about_particles(
 def _richer_and_richer(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
 ) -> Iterator[Proposal | None]:
-    """Proposals about one mode, about many, learnt from half of the particles; each only if asked for."""
+    """Proposals about one mode, about many, learnt from a half; each only if asked for."""
     yield (proposal := about_one_mode(model, rows, particles, generator))
     yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
     half, _ = particles.halves
@@ -111,8 +113,16 @@ def _learnt_anew(
     if found is not None:
         return found
     proposal = learn(model, rows, previous, generator, count)
-    draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
+    draws = _learnt_draws(model, rows, proposal, generator, count)
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
+
+
+def _learnt_draws(
+    model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
+) -> WeightedDraws:
+    """Weighted draws from a learnt proposal, many if rows are few."""
+    most, least = BATCHES[-1], CHEAP // (rows.size * count)
+    return weighted_draws(model, rows, proposal, generator, count, most, least)
 
 
 def _at_regular_modes(
@@ -165,7 +175,7 @@ def _at_modes_of_more_rows(
     proposal = proposal._replace(is_checked=False)
     if not is_enough(draws, count) and is_learnable(model):
         proposal = learn(model, rows, proposal, generator, count)
-        draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[-1])
+        draws = _learnt_draws(model, rows, proposal, generator, count)
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
 
 
