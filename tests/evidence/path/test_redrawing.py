@@ -8,10 +8,10 @@ from scipy import special
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.path.coverage import covers, unreached
+from evidentia.evidence.path.coverage import completed, covers, unreached
 from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.population import Population
-from evidentia.evidence.path.proposal import Proposal, weighted_particles
+from evidentia.evidence.path.proposal import Particles, Proposal, weighted_particles
 from evidentia.evidence.path.redrawing import only_mode, redraw
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -56,6 +56,55 @@ def test_more_batches_are_drawn_where_one_is_not_enough(linear):
     many = weighted_draws(model, rows, wide, np.random.default_rng(0), COUNT, 32)
     assert is_enough(many, COUNT) and len(many.log_weights) % COUNT == 0
     assert abs(many.log_evidence - exact) < 4.5 * np.sqrt(relative_variance(many.log_weights))
+
+
+def scores_of(draws_of, exact):
+    """Errors of forty estimates in standard errors."""
+    draws = [draws_of(seed) for seed in range(40)]
+    return np.array(
+        [(each.log_evidence - exact) / np.sqrt(relative_variance(each.log_weights)) for each in draws]
+    )
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowed):
+    model, rows, laplace, exact = linear
+    root = np.linalg.cholesky(laplace.precision)
+    precision = root @ np.diag([5.0 if narrowed else 1.0, 1, 1, 1]) @ root.T
+    proposal = Proposal((laplace._replace(precision=precision),))
+    are_completed = []
+
+    def alone(seed):
+        return weighted_draws(model, rows, proposal, np.random.default_rng(seed), COUNT, 1)
+
+    def together(seed):
+        particles = Particles.equal(laplace.draw(np.random.default_rng(100 + seed), COUNT // 4))
+        found = completed(model, rows, proposal, alone(seed), particles)
+        assert found is not None
+        are_completed.append(found.is_completed)
+        return found
+
+    scores = scores_of(together, exact)
+    assert abs(np.mean(scores)) < 4 / np.sqrt(40) and 0.6 < np.std(scores) < 1.5
+    assert (np.mean(are_completed) > 0.5) == narrowed
+    assert (np.mean(scores_of(alone, exact)) < -1) == narrowed  # alone, draws miss the tails
+
+
+def test_a_proposal_that_misses_much_of_the_particles_is_refused(linear):
+    model, rows, laplace, _ = linear
+    proposal = Proposal((laplace._replace(precision=20 * laplace.precision),))
+    draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    particles = Particles.equal(laplace.draw(np.random.default_rng(1), COUNT // 4))
+    assert completed(model, rows, proposal, draws, particles) is None
+
+
+def test_draws_stay_as_they_are_where_particles_miss_the_tails(linear):
+    model, rows, laplace, _ = linear
+    proposal = Proposal((laplace._replace(precision=3 * laplace.precision),))
+    draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    narrow = laplace._replace(precision=9 * laplace.precision)
+    particles = Particles.equal(narrow.draw(np.random.default_rng(1), COUNT // 4))
+    assert completed(model, rows, proposal, draws, particles) is draws
 
 
 def two_modes(params, y):

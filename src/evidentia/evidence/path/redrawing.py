@@ -83,8 +83,9 @@ def _about_particles(
             draws = completed(model, rows, proposal, draws, particles.halves[1])
         else:
             draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-            draws = draws if covers(model, rows, proposal, draws, particles) else None
-        if draws is not None and is_enough(draws, count):
+        if draws is None or not is_enough(draws, count):
+            continue
+        if proposal.is_learnt or covers(model, rows, proposal, draws, particles):
             return Redrawn(draws, proposal)
     return None
 
