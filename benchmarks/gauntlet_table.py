@@ -1,6 +1,7 @@
 """Tables of the gauntlet: one line for each problem and each family."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -98,11 +99,9 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     )
     stopped = [f"{record['name']} ({record['stopped']})" for record in records if record.get("stopped")]
     unknown = [
-        record["name"]
+        _agreement(record)
         for record in records
-        if not (
-            record.get("stopped") or counts[record["name"]].runs or families[record["name"]] == IMPOSSIBLE
-        )
+        if math.isnan(record.get("truth", 0.0)) and families[record["name"]] != IMPOSSIBLE
     ]
     refusals = [
         f"| {record['name']} | {_refusal(record)} |"
@@ -121,9 +120,15 @@ with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntl
 
 {HEADER}{"".join(lines)}{_line("**all**", total)}
 {"Not finished: " + "; ".join(stopped) + "." if stopped else ""}
-{"No truth yet, so not counted: " + "; ".join(unknown) + "." if unknown else ""}
-
 {tables}
+## Without a known truth
+
+Here runs with different seeds can only be compared with each other; they are not counted above.
+
+| problem | runs | warned | mean log evidence | standard deviation over runs | reported | seconds |
+|---|--:|--:|--:|--:|--:|--:|
+{chr(10).join(unknown)}
+
 ## Impossible
 
 What cannot be estimated must end in an error, in every run.
@@ -140,6 +145,19 @@ def _refusal(record: Mapping) -> str:
     if all(failed):
         return failed[0].replace("|", "\\|") if failed else "not run"
     return f"**none in {failed.count('')} of {len(failed)} runs**"
+
+
+def _agreement(record: Mapping) -> str:
+    """How far the runs of a problem without a known truth agree."""
+    runs = [run for run in record["runs"] if "failed" not in run]
+    found = [run["log_evidence"] for run in runs]
+    reported = math.sqrt(statistics.mean(run["standard_error"] ** 2 for run in runs))
+    seconds = statistics.mean(run["seconds"] for run in runs[1:])
+    warned = statistics.mean(run["warned"] for run in runs)
+    return (
+        f"| {record['name']} | {len(record['runs'])} | {100 * warned:.0f}% | {statistics.mean(found):,.3f} "
+        f"| {statistics.stdev(found):.3f} | {reported:.3f} | {seconds:.2g} |"
+    )
 
 
 def _of(families: Mapping[str, str], family: str) -> Sequence[str]:

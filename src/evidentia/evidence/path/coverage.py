@@ -62,15 +62,16 @@ def completed(
     cap = weights.log_mean(draws.log_weights) + np.log(count * np.sum(particles.share**2))
     capped = np.minimum(draws.log_weights, cap)
     shares = particles.share * -np.expm1(np.minimum(cap - log_weights, 0.0))
-    missed, is_above = np.sum(shares), shares > 0
+    missed = np.sum(shares)
     if not missed < MOST_MISSED:
         return None
     if missed <= -np.expm1(weights.log_mean(capped) - weights.log_mean(draws.log_weights)):
         return draws
-    of_particles = weights.log_sum_exp(capped) + np.log(shares[is_above] / (1 - missed))
+    with np.errstate(divide="ignore"):  # most particles are below the cap
+        of_particles = weights.log_sum_exp(capped) + np.log(shares / (1 - missed))
     together = np.concatenate([capped, of_particles])
     return draws._replace(
-        positions=jnp.concatenate([draws.positions, particles.positions[is_above]], dtype=jnp.float32),
+        positions=jnp.concatenate([draws.positions, particles.positions], dtype=jnp.float32),
         log_weights=together + np.log(len(together) / count),  # of which the mean is the evidence
         is_completed=True,
     )
