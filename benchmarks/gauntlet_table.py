@@ -91,6 +91,7 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
         if family != IMPOSSIBLE
     }
     total = sum(counts.values(), Counts())
+    dates = sorted({record.get("date", results["date"]) for record in records})
     lines = [_line(f"**{family}**", found) for family, found in by_family.items()]
     tables = "\n".join(
         f"## {family.capitalize()}\n\n{HEADER}"
@@ -101,7 +102,7 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     unknown = [
         _agreement(record)
         for record in records
-        if math.isnan(record.get("truth", 0.0)) and families[record["name"]] != IMPOSSIBLE
+        if record["runs"] and math.isnan(record["truth"]) and families[record["name"]] != IMPOSSIBLE
     ]
     refusals = [
         f"| {record['name']} | {_refusal(record)} |"
@@ -111,7 +112,7 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     return f"""# The gauntlet
 
 `ev.estimate(model, data)`, with no method named, on {sum(found.runs > 0 for found in counts.values())} problems whose log evidence is known: exactly, by quadrature,
-or from two long independent methods. Measured on {results["date"]} on {machine["cores"]} cores of {machine["processor"]}
+or from two long independent methods. Measured on {" and ".join(dates)} on {machine["cores"]} cores of {machine["processor"]}
 with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
 
 *Covered*: the share of runs within two standard errors (target: 90 to 99%). *Warned*: the share with a `DiagnosticWarning`
@@ -120,6 +121,7 @@ with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntl
 
 {HEADER}{"".join(lines)}{_line("**all**", total)}
 {"Not finished: " + "; ".join(stopped) + "." if stopped else ""}
+
 {tables}
 ## Without a known truth
 
