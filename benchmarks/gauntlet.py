@@ -137,7 +137,8 @@ def main() -> None:
     results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "records": []}
     records = results["records"]
     for name in names:
-        records.append(_in_own_process(name, options, arguments.limit) | {"date": results["date"]})
+        record = _in_own_process(name, options, arguments.limit)
+        records.append(record | {"date": results["date"], "processor": results["machine"]["processor"]})
         print(summary_of(records[-1]), flush=True)
         if not arguments.truths and not arguments.into:
             arguments.out.write_text(json.dumps(results, indent=1) + "\n")

@@ -91,7 +91,10 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
         if family != IMPOSSIBLE
     }
     total = sum(counts.values(), Counts())
-    dates = sorted({record.get("date", results["date"]) for record in records})
+    dates, processors = (
+        " and ".join(sorted({record.get(key, default) for record in records}))
+        for key, default in (("date", results["date"]), ("processor", machine["processor"]))
+    )
     lines = [_line(f"**{family}**", found) for family, found in by_family.items()]
     tables = "\n".join(
         f"## {family.capitalize()}\n\n{HEADER}"
@@ -102,7 +105,7 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     unknown = [
         _agreement(record)
         for record in records
-        if record["runs"] and math.isnan(record["truth"]) and families[record["name"]] != IMPOSSIBLE
+        if len(record["runs"]) > 1 and math.isnan(record["truth"]) and families[record["name"]] != IMPOSSIBLE
     ]
     refusals = [
         f"| {record['name']} | {_refusal(record)} |"
@@ -112,7 +115,7 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     return f"""# The gauntlet
 
 `ev.estimate(model, data)`, with no method named, on {sum(found.runs > 0 for found in counts.values())} problems whose log evidence is known: exactly, by quadrature,
-or from two long independent methods. Measured on {" and ".join(dates)} on {machine["cores"]} cores of {machine["processor"]}
+or from two long independent methods. Measured on {dates} on {machine["cores"]} cores of {processors}
 with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
 
 *Covered*: the share of runs within two standard errors (target: 90 to 99%). *Warned*: the share with a `DiagnosticWarning`
@@ -152,6 +155,8 @@ def _refusal(record: Mapping) -> str:
 def _agreement(record: Mapping) -> str:
     """How far the runs of a problem without a known truth agree."""
     runs = [run for run in record["runs"] if "failed" not in run]
+    if len(runs) < 2:
+        return f"| {record['name']} | {len(record['runs'])} of which {len(record['runs']) - len(runs)} failed |  |  |  |  |  |"
     found = [run["log_evidence"] for run in runs]
     reported = math.sqrt(statistics.mean(run["standard_error"] ** 2 for run in runs))
     seconds = statistics.mean(run["seconds"] for run in runs[1:])

@@ -98,6 +98,15 @@ def test_a_proposal_that_misses_much_of_the_particles_is_refused(linear):
     assert completed(model, rows, proposal, draws, particles) is None
 
 
+def test_half_of_the_particles_without_weight_completes_nothing(linear):
+    model, rows, laplace, _ = linear
+    positions = laplace.draw(np.random.default_rng(0), 4)
+    first, second = Particles(positions, np.array([0.5, 0.5, 0.0, 0.0])).halves
+    assert first.share.sum() == 1 and second.share.sum() == 0
+    draws = weighted_draws(model, rows, Proposal((laplace,)), np.random.default_rng(0), COUNT, 1)
+    assert completed(model, rows, Proposal((laplace,)), draws, second) is None
+
+
 def test_draws_stay_as_they_are_where_particles_miss_the_tails(linear):
     model, rows, laplace, _ = linear
     proposal = Proposal((laplace._replace(precision=3 * laplace.precision),))

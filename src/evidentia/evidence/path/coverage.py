@@ -1,6 +1,7 @@
-"""Whether a proposal covers a posterior: importance sampling cannot see a mode that it misses.
+"""What a proposal misses of a posterior, which importance sampling cannot see by itself.
 
-Particles of the annealed path show where the posterior is, and so do draws for fewer rows.
+Particles of the annealed path show where the posterior is, and so do draws for fewer rows. They
+say whether a proposal covers the posterior, and make up for a part that it covers thinly.
 """
 
 from typing import NamedTuple
@@ -45,17 +46,20 @@ def completed(
 ) -> WeightedDraws | None:
     """Draws with capped weights, and particles for what lies above the cap; None if that is much.
 
-    The evidence is what the draws show below any cap c, and the share of the posterior above it,
+    The particles must be of the posterior, and not those that the proposal q was learnt from. The
+    evidence is what the draws show below any cap c, and the share of the posterior above it,
 
         Ẑ = E_q[min(w, c)] + Ẑ E_posterior[max(0, 1 - c/w)],        w = p(θ) p(D | θ) / q(θ).
 
     Rare large weights, which N draws see too seldom, thus count by the M particles, which see them
-    often. The variance is about least with c = Ẑ N/M. The particles must be independent of q. This
-    is bridge sampling, with min(w, c) / w between the densities. If the draws show more above the
-    cap than the particles, which can miss a far tail, they stay as they are.
+    often. The variance is about least with c = Ẑ N/M. This is bridge sampling, with min(w, c) / w
+    between the densities. If the draws show more above the cap than the particles, which can miss
+    a far tail, they stay as they are.
 
     Source: Meng, Wong (1996), Statistica Sinica 6, 831, Eq. 2.1.
     """
+    if not particles.share.any():
+        return None
     log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
     log_weights = log_weights + offset - draws.offset
     count = len(draws.log_weights)

@@ -69,7 +69,8 @@ def weighted_draws(
     """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
 
     Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
-    weights, in tails that it covers thinly, are rare.
+    weights, in tails that it covers thinly, are rare. There are at least `min_batches`, unless the
+    first ones show that no number of batches will do.
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.

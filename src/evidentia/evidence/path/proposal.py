@@ -47,13 +47,16 @@ class Particles(NamedTuple):
 
     @property
     def halves(self) -> tuple["Particles", "Particles"]:
-        """The first and the second half; neighbours may have one ancestor."""
+        """The first and the second half, each with shares that sum to one, or to zero.
+
+        Particles with one ancestor are neighbours, so the halves are nearly independent.
+        """
         middle = len(self.share) // 2
-        first, second = (
-            Particles(self.positions[part], self.share[part] / self.share[part].sum())
-            for part in (slice(middle), slice(middle, None))
-        )
-        return first, second
+        return self._part(slice(middle)), self._part(slice(middle, None))
+
+    def _part(self, part: slice) -> "Particles":
+        share = self.share[part]
+        return Particles(self.positions[part], share / max(share.sum(), np.finfo(float).tiny))
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:

@@ -73,20 +73,23 @@ def redraw(
 def _about_particles(
     model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
 ) -> Redrawn | None:
-    """Draws from the first proposal that gives enough of them and covers the particles."""
+    """Draws from the first proposal that gives enough of them and covers the particles.
+
+    Those of a learnt one need not cover them: the particles complete them.
+    """
     proposals = _richer_and_richer(model, rows, particles, generator, count)
     for proposal, max_batches in zip(proposals, BATCHES, strict=False):
         if proposal is None:
             continue
         if proposal.is_learnt:
             draws = _learnt_draws(model, rows, proposal, generator, count)
-            draws = completed(model, rows, proposal, draws, particles.halves[1])
+            found = completed(model, rows, proposal, draws, particles.halves[1])
         else:
-            draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-        if draws is None or not is_enough(draws, count):
+            found = weighted_draws(model, rows, proposal, generator, count, max_batches)
+        if found is None or not is_enough(found, count):
             continue
-        if proposal.is_learnt or covers(model, rows, proposal, draws, particles):
-            return Redrawn(draws, proposal)
+        if proposal.is_learnt or covers(model, rows, proposal, found, particles):
+            return Redrawn(found, proposal)
     return None
 
 
