@@ -15,7 +15,7 @@ class RayExecutor(Executor):
     """An executor whose calls are Ray tasks, on the cluster that `ray.init` has joined.
 
     Arguments that are Ray's object references become their values at the worker. A call whose
-    worker died is tried again. Cancelling a future cancels its task.
+    worker died is tried again. Cancelling a future ends its task, with its worker if it runs.
 
     Args:
         options: those of a Ray task, such as `num_cpus`.
@@ -44,7 +44,7 @@ class RayExecutor(Executor):
 
         def cancel_if_cancelled(future: Future[Any]) -> None:
             if future.cancelled():
-                self._cancel(reference)
+                self._cancel(reference, force=True)  # an interrupt alone waits for compiled code to end
 
         future.add_done_callback(cancel_if_cancelled)
         return future
