@@ -114,7 +114,7 @@ def mixture(seed: int) -> Problem:
     """A Gaussian mixture: 5 components, 2 dimensions, 24 free parameters, data from its prior."""
     model = ev.models.gaussian_mixture(num_components=5, num_features=2)
     data, params = model.simulate(ROWS, seed)
-    about_the_mode = laplace_truth(model, params, copies=5, num_draws=500)
+    about_the_mode = laplace_truth(model, params, copies=5, num_draws=2000)
 
     def truth(data):
         if len(data["y"]) > 1000:
