@@ -1,0 +1,73 @@
+"""Why nested sampling takes longer than the sequential estimator: gradients of a row, and their cost.
+
+    python benchmarks/nested_speed.py               # the papers' three models, 100,000 rows: minutes
+
+The papers print how many times as long nested sampling takes: 3 (linear), 17 (softmax) and 11
+(mixture), at a million rows. Both estimators spend their time on gradients of single rows, and
+their numbers are known: nested sampling takes 20 steps with all rows for each point it removes, and
+the sequential estimator moves ten particles by 20 steps with mini-batches after each chunk. So the
+ratio of times is that of the numbers, times that of the costs of a gradient.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from evidentia.posterior.rows import Window
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from experiments.evidence_against_rows import METHODS, MODELS, WARM_UP  # noqa: E402
+
+STEPS = 20  # of a move, in both
+NUM_PARTICLES = 10  # of the sequential estimator; nested sampling moves one point at a time
+BATCH = 500  # rows of its mini-batches, and of its chunks
+METHOD_NAMES = "nested sampling", "sequential"
+
+
+def timed(method, bound, arrays, size: int, seed: int):
+    """The last snapshot of a run over the first rows, and its processor time."""
+    clock = time.process_time()
+    *_, end = method.run(bound, Window(arrays, 0, size), jax.random.key(seed))
+    return end, time.process_time() - clock
+
+
+def gradients_of_a_row(name: str, end, size: int) -> float:
+    """How often a run took the gradient of each row, on average over the rows."""
+    if name == "nested sampling":
+        return STEPS * end.diagnose().measured["num_iterations"]
+    return NUM_PARTICLES * STEPS * BATCH * (size // BATCH) / size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    arguments = parser.parse_args()
+    size = arguments.rows
+    print(f"{'':10}{'gradients of a row':>28}{'ns of a gradient':>28}{'ratios':>34}")
+    columns = "nested", "sequential", "nested", "sequential", "number", "cost", "time"
+    print(" " * 10 + "".join(f"{column:>{width}}" for column, width in zip(columns, [14] * 4 + [12] * 3)))
+    for problem, model in MODELS.items():
+        data, _ = model.simulate(size, 0)
+        bound, arrays = model.bind(data), jax.tree.map(jnp.asarray, data)
+        numbers, costs = [], []
+        for name in METHOD_NAMES:
+            timed(METHODS[name], bound, arrays, WARM_UP, 0)  # compiles
+            end, seconds = timed(METHODS[name], bound, arrays, size, 1)
+            numbers.append(gradients_of_a_row(name, end, size))
+            costs.append(1e9 * seconds / size / numbers[-1])
+        ratios = numbers[0] / numbers[1], costs[0] / costs[1]
+        print(
+            f"{problem:10}"
+            + "".join(f"{value:14,.0f}" for value in numbers)
+            + "".join(f"{value:14,.1f}" for value in costs)
+            + "".join(f"{value:12.2g}" for value in (*ratios, ratios[0] * ratios[1])),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
