@@ -36,6 +36,30 @@ def two_means(count: int, distance: float) -> Problem:
     return problem(prior, log_likelihood, log_integral(log_joint, (-15, 15), (-15, 15)), y=y)
 
 
+def rare_component(count: int) -> Problem:
+    """A few of the rows about an unknown mean, amid a known normal; their share is unknown, too.
+
+    The smaller the share, the less is known of the mean.
+    """
+    generator = np.random.default_rng(0)
+    rare = generator.random(count) < 0.01
+    y = single(np.where(rare, 1.5 + 0.6 * generator.standard_normal(count), generator.standard_normal(count)))
+
+    def log_likelihood(params, batch):
+        common = jnp.log1p(-params["share"]) + dist.Normal(0.0, 1.0).log_prob(batch["y"])
+        return jnp.logaddexp(
+            common, jnp.log(params["share"]) + dist.Normal(params["mean"], 0.6).log_prob(batch["y"])
+        )
+
+    def pointwise(log_odds, mean, y):
+        return np.logaddexp(NORMAL(y), log_odds + NORMAL(y, mean, 0.6)) - np.logaddexp(0.0, log_odds)
+
+    # A uniform share has log odds with a logistic density.
+    log_joint = over_rows(pointwise, independent(stats.logistic.logpdf, partial(NORMAL, scale=3.0)), y)
+    prior = {"share": dist.Uniform(0.0, 1.0), "mean": dist.Normal(0.0, 3.0)}
+    return problem(prior, log_likelihood, log_integral(log_joint, (-40, 5), (-15, 15)), y=y)
+
+
 def sinusoid(count: int) -> Problem:
     """y ~ N(a sin ωt + b cos ωt, 1), ω uniform: many modes in ω; a and b are integrated out."""
     generator = np.random.default_rng(0)
@@ -164,6 +188,8 @@ EXACT = {
     "two means, 50 rows": partial(two_means, 50, 3.0),
     "two means, overlapping, 200 rows": partial(two_means, 200, 1.0),
     "two means, 2,000 rows": partial(two_means, 2000, 3.0),
+    "rare component, 1,000 rows": partial(rare_component, 1_000),
+    "rare component, 10,000 rows": partial(rare_component, 10_000),
     "sinusoid, 30 rows": partial(sinusoid, 30),
     "sinusoid, 300 rows": partial(sinusoid, 300),
     "square, 10 rows": partial(squares, 10, 1),
