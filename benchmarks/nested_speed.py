@@ -1,10 +1,11 @@
-"""Why nested sampling takes longer than the sequential estimator: gradients of a row, and their cost.
+"""Why nested sampling takes longer than the sequential estimator: number and cost of gradients.
 
-    python benchmarks/nested_speed.py               # the papers' three models, 100,000 rows: minutes
+    python benchmarks/nested_speed.py                    # the papers' models, 10⁵ rows: a minute
+    python benchmarks/nested_speed.py --rows 1000000     # a quarter of an hour
 
 The papers print how many times as long nested sampling takes: 3 (linear), 17 (softmax) and 11
-(mixture), at a million rows. Both estimators spend their time on gradients of single rows, and
-their numbers are known: nested sampling takes 20 steps with all rows for each point it removes, and
+(mixture), at a million rows. Both estimators spend their time on gradients of single rows, whose
+numbers are known: nested sampling takes 20 steps with all rows for each point that it removes, and
 the sequential estimator moves ten particles by 20 steps with mini-batches after each chunk. So the
 ratio of times is that of the numbers, times that of the costs of a gradient.
 """
@@ -20,11 +21,12 @@ import jax.numpy as jnp
 from evidentia.posterior.rows import Window
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from experiments.evidence_against_rows import METHODS, MODELS, WARM_UP  # noqa: E402
+from experiments.evidence_against_rows import METHODS, MODELS, WARM_UP
 
 STEPS = 20  # of a move, in both
 NUM_PARTICLES = 10  # of the sequential estimator; nested sampling moves one point at a time
 BATCH = 500  # rows of its mini-batches, and of its chunks
+WIDTHS = [14] * 4 + [12] * 3  # of the table
 METHOD_NAMES = "nested sampling", "sequential"
 
 
@@ -49,7 +51,7 @@ def main() -> None:
     size = arguments.rows
     print(f"{'':10}{'gradients of a row':>28}{'ns of a gradient':>28}{'ratios':>34}")
     columns = "nested", "sequential", "nested", "sequential", "number", "cost", "time"
-    print(" " * 10 + "".join(f"{column:>{width}}" for column, width in zip(columns, [14] * 4 + [12] * 3)))
+    print(" " * 10 + "".join(f"{column:>{width}}" for column, width in zip(columns, WIDTHS, strict=True)))
     for problem, model in MODELS.items():
         data, _ = model.simulate(size, 0)
         bound, arrays = model.bind(data), jax.tree.map(jnp.asarray, data)
