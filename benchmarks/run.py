@@ -24,7 +24,9 @@ from table import markdown_page, print_table
 
 PROBLEMS = ["linear", "scaled_linear", "softmax", "student_t", "rare"]
 PROBLEMS += [f"mixture_{seed}" for seed in range(5)] + ["ijcnn1", "skin_raw", "skin_standardised"]
-MARKS = [500, 1000, 10_000, 100_000]  # numbers of rows at which the error is measured too
+# Numbers of rows at which the error is measured too, but for mixtures: with few rows these have
+# many modes, and importance sampling about one of them is no truth.
+MARKS = [500, 1000, 10_000, 100_000]
 PEERS = {"linear": ["published", "dynesty"], "softmax": ["published"]}
 FOLDER = Path(__file__).parent
 
@@ -58,7 +60,8 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
         return []
     model, data, bound = problem.model, problem.data, problem.model.bind(problem.data)
     size = len(next(iter(data.values())))
-    marks = [mark for mark in MARKS if mark < size] + [size]
+    is_mixture = name.startswith("mixture")
+    marks = [mark for mark in MARKS if mark < size and not is_mixture] + [size]
     truths = {mark: problem.truth(problem.first(mark)) for mark in marks}
     rows = Window(jax.tree.map(jnp.asarray, data), 0, size)
     common = {
@@ -132,7 +135,7 @@ def measure(name: str, seeds: int, dynesty_limit: float) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=PROBLEMS, choices=PROBLEMS)
-    parser.add_argument("--seeds", type=int, default=10, help="runs of SGAIS(); at most two for each mixture")
+    parser.add_argument("--seeds", type=int, default=10, help="runs of SGAIS(); one for each mixture")
     parser.add_argument(
         "--dynesty-limit", type=float, default=200, help="seconds after which dynesty is stopped"
     )
@@ -146,7 +149,7 @@ def main() -> None:
     records = []
     for name in arguments.problems:
         part = FOLDER / "results" / f".{name}.json"
-        seeds = min(2, arguments.seeds) if name.startswith("mixture") else arguments.seeds
+        seeds = 1 if name.startswith("mixture") else arguments.seeds
         options = ["--worker", name, "--out", str(part), "--seeds", str(seeds)]
         options += ["--dynesty-limit", str(arguments.dynesty_limit)]
         subprocess.run([sys.executable, __file__, *options], check=True)
