@@ -8,6 +8,7 @@ steps so far, and the processor time, with that of compilation. Results are writ
 setting; a second call goes on from there.
 """
 
+import datetime
 import json
 import time
 import warnings
@@ -16,28 +17,32 @@ from pathlib import Path
 import numpy as np
 
 import evidentia as ev
+from experiments.execute import describe_machine
 from experiments.sensitivity import MODEL, STUDIES
 
 MARKS = 10_000, 100_000, 1_000_000  # rows
 OUT = Path(__file__).parent / "results" / "sensitivity_million.json"
 
 
-def measured(method: ev.SGAIS, data, seed: int) -> dict[str, list[float]]:
-    """Log evidence and annealing steps up to each number of rows, and seconds in all."""
+def measured(method: ev.SGAIS, data, seed: int) -> dict[str, list[float | None]]:
+    """Log evidence (None within a chunk), annealing steps at each number of rows; seconds."""
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ev.EvidenceWarning)  # the errors are measured here
         path = ev.estimate(MODEL, data, method=method, seed=seed).trajectory
     steps = np.cumsum(path.num_annealing_steps)
     return {
-        "log_evidence": [path.at(mark)["log_evidence"] for mark in MARKS],
+        "log_evidence": [
+            float(path.at(mark)["log_evidence"]) if mark in path.num_observations else None for mark in MARKS
+        ],
         "annealing_steps": [int(steps[path.num_observations <= mark][-1]) for mark in MARKS],
         "seconds": [round(time.process_time() - started, 1)],
     }
 
 
 def main() -> None:
-    found = json.loads(OUT.read_text()) if OUT.exists() else {}
+    today = datetime.date.today().isoformat()
+    found = json.loads(OUT.read_text()) if OUT.exists() else {"begun": today, "machine": describe_machine()}
     data, _ = MODEL.simulate(MARKS[-1], 0)
     if "reference" not in found:
         found["reference"] = measured(ev.SGAIS(), data, 0)
@@ -50,10 +55,10 @@ def main() -> None:
                 found[name] = measured(study.method(value), data, 0)
                 OUT.write_text(json.dumps(found, indent=1) + "\n")
             run = found[name]
-            errors = np.subtract(run["log_evidence"], found["reference"]["log_evidence"])
+            columns = run["log_evidence"], found["reference"]["log_evidence"], run["annealing_steps"]
             cells = [
-                f"{error:10,.0f}{steps:10,}"
-                for error, steps in zip(errors, run["annealing_steps"], strict=True)
+                ("" if value is None else f"{value - true:,.0f}").rjust(10) + f"{steps:10,}"
+                for value, true, steps in zip(*columns, strict=True)
             ]
             print(f"{name:26}{''.join(cells)}{run['seconds'][0]:10,.0f}", flush=True)
 
