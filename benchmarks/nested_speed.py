@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import evidentia as ev
 from evidentia.posterior.rows import Window
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -74,17 +75,22 @@ def compare(size: int) -> None:
 
 
 def lengthen(size: int = 10_000, repeats: int = 3) -> None:
-    """Print the points removed and the log evidence with longer moves, on average over seeds."""
+    """Print the points removed, and the error, with longer moves, on average over seeds."""
     model = MODELS["mixture"]
     data, _ = model.simulate(size, 0)
     bound, arrays = model.bind(data), jax.tree.map(jnp.asarray, data)
-    print(f"\n{'steps of a move':>16}{'points removed':>16}{'log evidence':>14}")
+    evidence = ev.estimate(model, data)
+    print(f"\n{size:,} rows, log evidence {evidence.log_evidence:,.1f} ± {evidence.standard_error:.1f}")
+    print(f"{'steps of a move':>16}{'points removed':>16}{'information':>14}{'error':>10}")
     for num_steps in (STEPS, 5 * STEPS, 20 * STEPS):
         method = replace(NESTED, kernel=replace(NESTED.kernel, num_steps=num_steps))
         ends = [timed(method, bound, arrays, size, seed)[0] for seed in range(repeats)]
-        removed = np.mean([end.diagnose().measured["num_iterations"] for end in ends])
-        mean = np.mean([end.estimate.log_evidence for end in ends])
-        print(f"{num_steps:16}{removed:16,.0f}{mean:14,.0f}", flush=True)
+        measured = [end.diagnose().measured for end in ends]
+        removed, information = (
+            np.mean([each[name] for each in measured]) for name in ("num_iterations", "information")
+        )
+        error = np.mean([end.estimate.log_evidence for end in ends]) - evidence.log_evidence
+        print(f"{num_steps:16}{removed:16,.0f}{information:14,.0f}{error:10,.0f}", flush=True)
 
 
 def main() -> None:
