@@ -24,6 +24,8 @@ from evidentia.posterior.rows import Rows, Window
 
 P = TypeVar("P", bound="Past")
 
+SLOW = 100_000  # rows of which a chunk takes many seconds along a path with exact gradients
+
 
 class PathState(NamedTuple):
     """The state that the next update needs.
@@ -251,16 +253,18 @@ def _leap(
 ) -> tuple[PathState, ChunkInfo | None]:
     """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
-    A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian;
-    not if the proposal was learnt from fewer rows. If there is none, the path continues with the
-    next rows.
+    A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian.
+    If the proposal was learnt from fewer rows, half the leap may, where the path would be slow. If
+    not, the path continues with the next rows.
     """
-    stop = method.next_stop(state, rows.size)
+    assert state.proposal is not None  # a leap begins with one
+    is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)
     found = method.redraw(model, state, rows.first(stop))
+    if found is None and is_learnt and stop > SLOW:
+        found = method.redraw(model, state, rows.first(round(math.sqrt(state.num_observations * stop))))
     if found is not None:
         return found
-    assert state.proposal is not None  # a leap begins with one
-    if stop < rows.size and not state.proposal.is_learnt:
+    if stop < rows.size and not is_learnt:
         return tried(state, stop), None
     return tried(state, state.num_observations)._replace(proposal=None), None
 

@@ -170,7 +170,7 @@ class SGAIS(RedrawingMethod):
             state.population,
             past,
             chunk,
-            shortcut=self._shortcut(model, past, chunk),
+            shortcut=self._shortcut(model, state, past, chunk),
         )
         population, steps = found.population, found.steps
         if found.shortcut is not None:
@@ -188,10 +188,13 @@ class SGAIS(RedrawingMethod):
         return state, ChunkInfo(steps, path=estimate, estimate=estimate)
 
     def _shortcut(
-        self, model: BoundModel, past: Window, chunk: Window
+        self, model: BoundModel, state: PathState, past: Window, chunk: Window
     ) -> Callable[[Population], Redrawn | None] | None:
-        """A search for modes with all rows so far, unless those of the past represent others."""
-        if not self.refresh or past.weight != 1.0:
+        """A search for modes with all rows so far, unless those of the past represent others.
+
+        Once after each attempt to redraw: a search takes longer than a step.
+        """
+        if not self.refresh or past.weight != 1.0 or past.size > state.tried_at:
             return None
         return lambda population: at_modes_above(model, replace(past, stop=chunk.stop), population)
 

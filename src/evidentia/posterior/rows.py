@@ -27,6 +27,8 @@ from evidentia.posterior.shards import Shards
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
 MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
+NUM_BLOCKS, NUM_IN_BLOCK = 32, 512  # rows that show rounding errors
+MANY = 100_000  # rows from which that is faster than float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 
 Positions = Float[Array, "particles parameters"]
@@ -178,26 +180,40 @@ class Window:
         rounding errors of single rows add up where data take few values, such as counts. So each
         row's average over the particles is subtracted, and the small deviations are summed in
         float32. The offset makes a few particles, whose sums are also computed in float64, right
-        on average. If they then differ by more than `ROUNDING`, as where data lie thousands of
-        deviations from the prior, or a sum is NaN, as where float32 has no Cholesky factor, all
+        on average. If they then differ by more than `ROUNDING`, rounding errors are corrected by
+        those of some of the rows (`_rounded_off`). If they still do, as where data lie thousands
+        of deviations from the prior, or a sum is NaN, as where float32 has no Cholesky factor, all
         sums are computed in float64, unless rows are many.
         """
         deviations = np.asarray(_deviations(model, positions, self), np.float64)
         few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
-        finite = np.isfinite(deviations[few]) & np.isfinite(exact)
-        errors = exact[finite] - deviations[few][finite]
-        # Beside values of -10³⁰ nats, the others are all the same in float32.
-        resolution = np.finfo(np.float32).eps * np.max(np.abs(deviations[few][finite]), initial=0.0)
-        is_poor = (
-            np.isnan(deviations).any() or max(np.std(errors) if finite.any() else 0.0, resolution) > ROUNDING
-        )
-        if is_poor and self.size * len(positions) <= MOST_EXACT:
+        offset, error = _compared(deviations[few], exact)
+        is_defined = not np.isnan(deviations).any()
+        if is_defined and error > ROUNDING and self.size > MANY:
+            deviations = deviations + self._rounded_off(model, positions)
+            offset, error = _compared(deviations[few], exact)
+        if (not is_defined or error > ROUNDING) and self.size * len(positions) <= MOST_EXACT:
             exact = self.exact_log_likelihoods(model, np.asarray(positions))
             exact = np.where(exact == np.inf, np.nan, exact)
             offset = float(np.max(exact[np.isfinite(exact)], initial=-np.inf))
             return (exact - offset, offset) if np.isfinite(offset) else (exact, 0.0)
-        return deviations, float(np.mean(errors)) if finite.any() else 0.0
+        return deviations, offset
+
+    def _rounded_off(self, model: BoundModel, positions: Positions) -> LogLikelihoods:
+        """About what float32 takes from the log-likelihoods, up to a constant.
+
+        What it takes from a coefficient of the parameters, such as the logarithm of a weight, is
+        the same in many rows, so some of them show it.
+        """
+        found = np.zeros(len(positions))
+        with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood
+            for block in self.blocks(NUM_BLOCKS, NUM_IN_BLOCK):
+                found += block.exact_log_likelihoods(model, np.asarray(positions))
+                found -= np.asarray(_deviations(model, positions, block), np.float64)
+        found *= self.weight * self.size / (NUM_BLOCKS * NUM_IN_BLOCK)
+        is_finite = np.isfinite(found)
+        return np.where(is_finite, found - np.mean(found, where=is_finite), 0.0)
 
     def exact_log_likelihoods(
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
@@ -230,6 +246,17 @@ jax.tree_util.register_pytree_node(Window, _parts, lambda _, parts: Window(*part
 def without_missing(window: Window) -> Window:
     """The window with each of its rows counted once."""
     return replace(window, weight=1.0, missing=None)
+
+
+def _compared(deviations: LogLikelihoods, exact: LogLikelihoods) -> tuple[float, float]:
+    """The mean difference of exact values from deviations, and how well these are known."""
+    finite = np.isfinite(deviations) & np.isfinite(exact)
+    if not finite.any():
+        return 0.0, 0.0
+    errors = exact[finite] - deviations[finite]
+    # Beside values of -10³⁰ nats, the others are all the same in float32.
+    resolution = np.finfo(np.float32).eps * np.max(np.abs(deviations[finite]))
+    return float(np.mean(errors)), float(max(np.std(errors), resolution))
 
 
 @compiled(static_argnames="model")

@@ -30,8 +30,9 @@ from evidentia.model.bound import BoundModel
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
-FULL_ORDERS = 120  # orders up to which all are compared in a move; above, those one swap away
+FULL_ORDERS = 120  # orders up to which all are summed if copies are more than `FULL_SUM`; above, those one swap away
 SMALLEST = 1e-30  # positive values are compared by their logarithms
+BLOCK = 512  # largest number of positions at a time
 
 Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
 
@@ -90,7 +91,7 @@ def fold(
     """Replace each particle by its copy nearest to the mean, under independent Gaussians."""
     first = np.argmax(weights)  # it breaks the tie if the mean is where copies meet
     nearest, mean, variance = _fold_components(model, positions, weights)
-    host = np.asarray(nearest, np.float64)
+    host = nearest.astype(np.float64)
     for sweep in range(MAX_SWEEPS):
         centre = weights @ host + (0.01 * host[first] if sweep == 0 else 0.0)
         slope = centre / (weights @ (host - centre) ** 2 + 1e-12)
@@ -100,13 +101,14 @@ def fold(
         if (signs > 0).all():
             break
         host = signs * host
-    folded = jnp.asarray(host, jnp.float32) if model.symmetry.flips else nearest
-    return folded, Centre(mean, variance, slope)
+    folded = host if model.symmetry.flips else nearest
+    return jnp.asarray(folded, jnp.float32), Centre(mean, variance, slope)
 
 
-def _fold_components(model: BoundModel, positions, weights) -> tuple[Any, np.ndarray, np.ndarray]:
+def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions with components in order and unit flips, and the components' mean and variance."""
-    components = np.asarray(_components(model, positions), np.float64)
+    positions = np.array(positions)  # a copy, which flips may change
+    components = in_blocks(partial(_components, model), positions).astype(np.float64)
     if not model.symmetry.components:
         return positions, components[0], components[0]
     masks = _unit_masks(model)
@@ -126,11 +128,12 @@ def _fold_components(model: BoundModel, positions, weights) -> tuple[Any, np.nda
     is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
     if is_moved.any():
         # Others are not touched: the constraint and its inverse cost digits.
-        positions = jnp.where(is_moved[:, None], reorder(model, positions, jnp.asarray(orders)), positions)
+        reordered = in_blocks(partial(reorder, model), positions, orders)
+        positions = np.where(is_moved[:, None], reordered, positions)
     for number, flips in enumerate(model.symmetry.unit_flips):
         for unit, flip in enumerate(flips):
-            chosen = is_flipped[:, unit, number]
-            positions = positions.at[:, list(flip)].multiply(jnp.where(chosen, -1.0, 1.0)[:, None])
+            signs = np.where(is_flipped[:, unit, number], np.float32(-1), np.float32(1))
+            positions[:, list(flip)] *= signs[:, None]
     return positions, mean, variance
 
 
@@ -150,7 +153,6 @@ def within(
     folding after a move changes the scales between the move and its reverse, which breaks
     detailed balance. With a few overlapping components this cost 0.3 nats.
     """
-    permutations = jnp.asarray(_orders(num_components(model), FULL_ORDERS))
     masks = _unit_masks(model)
     places = jnp.arange(num_components(model))
 
@@ -163,14 +165,30 @@ def within(
             return outside
         components = _components(model, position[None])
         costs, is_nearer = _costs(components, centre.mean, centre.variance, masks, jnp)
-        sums = costs[0][places, permutations].sum(-1)  # the identity comes first
         is_flipped = is_nearer[0][places, places].any()
-        return outside | is_flipped | (sums[0] > sums.min() + 1e-4 * jnp.abs(sums.min()))
+        return outside | is_flipped | ~_is_in_order(costs[0])
 
     def restricted(position):
-        return log_density(position) + jax.lax.stop_gradient(jnp.where(is_outside(position), -jnp.inf, 0.0))
+        outside = is_outside(jax.lax.stop_gradient(position))
+        return log_density(position) + jnp.where(outside, -jnp.inf, 0.0)
 
     return restricted
+
+
+def _is_in_order(costs: Float[Array, "places components"]) -> Bool[Array, ""]:
+    """Whether no order of the components costs less than component k at place k, but for rounding.
+
+    Another order is a set of cycles, so it costs less if and only if some cycle does: a closed
+    path of steps i → j, each of which costs costs[i, j] - costs[i, i].
+
+    Source: Klein (1967), Management Science 14, 205 (negative cycles); Floyd (1962), Communications
+    of the ACM 5, 345 (shortest paths).
+    """
+    here = jnp.diag(costs)
+    paths = jnp.where(jnp.eye(len(costs), dtype=bool), jnp.inf, costs - here[:, None])
+    for middle in range(len(costs)):
+        paths = jnp.minimum(paths, paths[:, middle, None] + paths[middle])
+    return jnp.min(jnp.diag(paths)) > -1e-4 * jnp.abs(here.sum())
 
 
 def _costs(components, mean, variance, masks, numpy):
@@ -187,6 +205,7 @@ def _costs(components, mean, variance, masks, numpy):
     return fixed + numpy.sum(numpy.minimum(as_is, flipped), axis=-1), flipped < as_is
 
 
+@partial(jax.jit, static_argnames="model")
 def _components(model: BoundModel, positions) -> Float[Array, "particles components coordinates"]:
     """Interchangeable parameters, one row per component; positive ones as logarithms."""
     if not model.symmetry.components:
@@ -218,6 +237,23 @@ def _signs(is_flipped: np.ndarray, masks: np.ndarray) -> np.ndarray:
     return np.where(np.einsum("pkg,gc->pkc", is_flipped, masks), -1.0, 1.0)
 
 
+def in_blocks(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
+    """A function of arrays with the same leading axis, along which they are split.
+
+    The sizes are powers of two, so that programs are compiled for a few of them. The last block is
+    filled up with copies of its last entry.
+    """
+    count = len(arrays[0])
+    size = min(BLOCK, 1 << (count - 1).bit_length())
+    found = []
+    for start in range(0, count, size):
+        blocks = [np.asarray(array[start : start + size]) for array in arrays]
+        missing = [(0, size - len(blocks[0]))]
+        filled = [np.pad(block, missing + [(0, 0)] * (block.ndim - 1), "edge") for block in blocks]
+        found.append(np.asarray(function(*filled))[: len(blocks[0])])
+    return np.concatenate(found)
+
+
 # --- Copies --------------------------------------------------------------------------------------
 
 
@@ -234,8 +270,10 @@ def symmetrised(
     """
     if not model.symmetry:
         return log_density(np.asarray(positions, np.float64))
-    _, terms = _at_copies(model, log_density, positions, most)
-    return np.logaddexp.reduce(terms, axis=0) - log_num_copies(model)
+    sums = in_blocks(
+        lambda block: np.logaddexp.reduce(_at_copies(model, log_density, block, most)[1], axis=0), positions
+    )
+    return sums - log_num_copies(model)
 
 
 def copy_in_proportion(

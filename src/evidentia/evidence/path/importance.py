@@ -49,7 +49,7 @@ class WeightedDraws(NamedTuple):
         key, key_resample = split_key(key)
         chosen = weights.resample(key_resample, self.log_weights, count)
         variance = self.variance + weights.relative_variance(self.log_weights)
-        return Population(key, self.positions[chosen], np.zeros(count), self.log_evidence, variance)
+        return Population(key, jnp.asarray(np.asarray(self.positions)[chosen]), np.zeros(count), self.log_evidence, variance)
 
     @property
     def log_evidence(self) -> float:
@@ -85,7 +85,7 @@ def weighted_draws(
             break
         more = _batch(model, rows, proposal, generator, count)
         found = WeightedDraws(
-            jnp.concatenate([found.positions, more.positions]),
+            np.concatenate([found.positions, more.positions]),  # on the host: no compilation
             np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
             found.offset,
             max(found.variance, more.variance),

@@ -12,7 +12,6 @@ Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18
 Statistics 39, 798 (draws of all rounds).
 """
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy.cluster.vq import kmeans
@@ -90,7 +89,8 @@ def learn(
     It is that of the round whose draws had the most even weights, and as checked as the start.
     """
     proposals, found = [start], []
-    positions, heights, densities = jnp.zeros((0, model.num_parameters)), np.zeros(0), np.zeros(0)
+    positions = np.zeros((0, model.num_parameters), np.float32)
+    heights, densities = np.zeros(0), np.zeros(0)
     for _ in range(MOST_ROUNDS):
         drawn = proposals[-1].draw(generator, DRAWS * count)
         deviations, offset = rows.log_likelihoods(model, drawn)
@@ -99,7 +99,7 @@ def learn(
         found.append(weights.ess(height - of_each[-1]))
         if found[-1] >= GOOD * len(drawn):
             break
-        positions, heights = jnp.concatenate([positions, drawn]), np.concatenate([heights, height])
+        positions, heights = np.concatenate([positions, drawn]), np.concatenate([heights, height])
         densities = np.concatenate([densities, np.logaddexp.reduce(of_each, axis=0)])
         share = _tempered_share(heights - densities)
         folded, _ = fold(model, positions, share) if model.symmetry else (positions, None)

@@ -36,6 +36,7 @@ BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for ea
 MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
 CHEAP = 5_000_000  # likelihoods of a row that draws of a learnt proposal take in any case
+OF_A_MOVE = 100_000_000  # the same if particles complete the draws: about as many as a move of them takes
 ON_LINE = 9  # points between the mode and a particle
 ROUNDING = 0.01  # nats
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
@@ -82,7 +83,7 @@ def _about_particles(
         if proposal is None:
             continue
         if proposal.is_learnt:
-            draws = _learnt_draws(model, rows, proposal, generator, count)
+            draws = _learnt_draws(model, rows, proposal, generator, count, OF_A_MOVE)
             found = completed(model, rows, proposal, draws, particles.halves[1])
         else:
             found = weighted_draws(model, rows, proposal, generator, count, max_batches)
@@ -113,38 +114,36 @@ def _learnt_anew(
     count: int,
 ) -> Redrawn | None:
     """Draws about modes that are Gaussian with more rows, or from a proposal learnt anew."""
-    found = _at_regular_modes(model, rows, previous, particles, generator, count)
-    if found is not None:
-        return found
-    proposal = learn(model, rows, previous, generator, count)
+    modes = about_many_modes(model, rows, particles, generator)
+    if modes is not None:
+        draws = weighted_draws(model, rows, modes, generator, count, BATCHES[0])
+        if is_regular(draws, count):
+            missed = unreached(model, rows, modes, draws, previous, particles.positions, generator)
+            if missed.share < MISSED:
+                return Redrawn(draws, modes)
+    start = with_modes(previous, modes, particles)._replace(is_checked=previous.is_checked)
+    return _learnt(model, rows, start, generator, count)
+
+
+def _learnt(
+    model: BoundModel, rows: Rows, start: Proposal, generator: np.random.Generator, count: int
+) -> Redrawn | None:
+    proposal = learn(model, rows, start, generator, count)
     draws = _learnt_draws(model, rows, proposal, generator, count)
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
 
 
 def _learnt_draws(
-    model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
-) -> WeightedDraws:
-    """Weighted draws from a learnt proposal, many if rows are few."""
-    most, least = BATCHES[-1], CHEAP // (rows.size * count)
-    return weighted_draws(model, rows, proposal, generator, count, most, least)
-
-
-def _at_regular_modes(
     model: BoundModel,
     rows: Rows,
-    previous: Proposal,
-    particles: Particles,
+    proposal: Proposal,
     generator: np.random.Generator,
     count: int,
-) -> Redrawn | None:
-    proposal = about_many_modes(model, rows, particles, generator)
-    if proposal is None:
-        return None
-    draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[0])
-    if not is_regular(draws, count):
-        return None
-    missed = unreached(model, rows, proposal, draws, previous, particles.positions, generator)
-    return Redrawn(draws, proposal) if missed.share < MISSED else None
+    likelihoods: int = CHEAP,
+) -> WeightedDraws:
+    """Weighted draws from a learnt proposal, many if rows are few."""
+    most, least = BATCHES[-1], likelihoods // (rows.size * count)
+    return weighted_draws(model, rows, proposal, generator, count, most, least)
 
 
 def _at_modes_of_more_rows(
@@ -177,10 +176,9 @@ def _at_modes_of_more_rows(
     if rows.num_observations * model.num_parameters <= CHECKED:
         return None
     proposal = proposal._replace(is_checked=False)
-    if not is_enough(draws, count) and is_learnable(model):
-        proposal = learn(model, rows, proposal, generator, count)
-        draws = _learnt_draws(model, rows, proposal, generator, count)
-    return Redrawn(draws, proposal) if is_enough(draws, count) else None
+    if is_enough(draws, count):
+        return Redrawn(draws, proposal)
+    return _learnt(model, rows, proposal, generator, count) if is_learnable(model) else None
 
 
 def only_mode(model: BoundModel, rows: Rows, population: Population) -> Proposal | None:
