@@ -112,6 +112,26 @@ def test_rounding_of_data_that_take_few_values_does_not_add_up():
     np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=2 * 0.06)
 
 
+def test_rounding_errors_of_all_rows_are_corrected_by_those_of_some(monkeypatch):
+    """A million errors of up to 5·10⁻⁷, and one particle where the likelihood is zero."""
+
+    def log_likelihood(params, batch):
+        possible = params["m"] < 1.0
+        return jnp.where(possible, -11.1 - params["m"] * (1.0 + batch["y"]), -jnp.inf)
+
+    model = Model({"m": dist.Normal(0, 1)}, log_likelihood).bind({"y": np.ones(4, np.int32)})
+    positions = np.append(np.linspace(-0.01, 0.01, 32), 2.0).astype(np.float32)[:, None]
+    rows = Window({"y": jnp.zeros(1_000_000, jnp.int32)}, 0, 1_000_000)
+    exact = -1e6 * (11.1 + positions[:-1, 0].astype(float))
+    monkeypatch.setattr("evidentia.posterior.rows.MOST_EXACT", 0)  # not with all rows in float64
+    for many, smallest, largest in ((10**9, 0.1, 1.0), (100_000, 0.0, 0.01)):
+        monkeypatch.setattr("evidentia.posterior.rows.MANY", many)
+        deviations, offset = rows.log_likelihoods(model, jnp.asarray(positions))
+        errors = deviations[:-1] + offset - exact
+        assert smallest <= np.std(errors) < largest
+        assert deviations[-1] == -np.inf
+
+
 def test_particles_far_out_leave_the_others_their_digits():
     """A Poisson log-likelihood of -10³² at one of ten particles, as a heavy-tailed prior has."""
     model = Model(

@@ -7,10 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 import evidentia as ev
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
-from evidentia.posterior.symmetry import fold, log_num_copies, reorder, symmetrised, within
+from evidentia.posterior.symmetry import (
+    BLOCK,
+    fold,
+    in_blocks,
+    is_in_order,
+    log_num_copies,
+    reorder,
+    symmetrised,
+    within,
+)
 
 MODEL = ev.models.gaussian_mixture(num_components=3, num_features=2)
 DATA, _ = MODEL.simulate(200, 0)
@@ -154,3 +164,25 @@ def test_a_density_over_all_copies_of_a_network_is_their_mean(network):
         for each in positions
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7])
+def test_components_are_in_order_if_no_other_order_costs_less(size):
+    costs = np.random.default_rng(size).random((300, size, size)).astype(np.float32)
+    costs -= 0.1 * size * np.eye(size, dtype=np.float32)
+    expected = [np.array_equal(linear_sum_assignment(each)[1], np.arange(size)) for each in costs]
+    np.testing.assert_array_equal(jax.vmap(is_in_order)(costs), expected)
+    assert size == 1 or 0.1 < np.mean(expected) < 0.95
+
+
+@pytest.mark.parametrize("count", [1, 3, BLOCK, 2 * BLOCK + 100])
+def test_blocks_hold_each_position_once_and_have_few_sizes(count):
+    sizes = set()
+
+    def sums(positions, others):
+        sizes.add(len(positions))
+        return positions.sum(axis=1) + others
+
+    positions, others = np.arange(2.0 * count).reshape(count, 2), np.arange(count)
+    np.testing.assert_array_equal(in_blocks(sums, positions, others), positions.sum(axis=1) + others)
+    assert sizes == {1 << (min(count, BLOCK) - 1).bit_length()}

@@ -24,7 +24,8 @@ from evidentia.posterior.rows import Rows, Window
 
 P = TypeVar("P", bound="Past")
 
-SLOW = 100_000  # rows of which a chunk takes many seconds along a path with exact gradients
+SLOW = 100_000  # rows from which a chunk takes many seconds along a path with exact gradients
+SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
 class PathState(NamedTuple):
@@ -254,14 +255,15 @@ def _leap(
     """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
     A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian.
-    If the proposal was learnt from fewer rows, half the leap may, where the path would be slow. If
-    not, the path continues with the next rows.
+    If the proposal was learnt from fewer rows, half the leap may, and is tried where the path would
+    be slow. If all fails, the path continues with the next rows.
     """
     assert state.proposal is not None  # a leap begins with one
     is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)
     found = method.redraw(model, state, rows.first(stop))
-    if found is None and is_learnt and stop > SLOW:
-        found = method.redraw(model, state, rows.first(round(math.sqrt(state.num_observations * stop))))
+    halfway = round(math.sqrt(state.num_observations * stop))
+    if found is None and is_learnt and halfway > max(SLOW, SHORTEST * state.num_observations):
+        found = method.redraw(model, state, rows.first(halfway))
     if found is not None:
         return found
     if stop < rows.size and not is_learnt:

@@ -166,7 +166,7 @@ def within(
         components = _components(model, position[None])
         costs, is_nearer = _costs(components, centre.mean, centre.variance, masks, jnp)
         is_flipped = is_nearer[0][places, places].any()
-        return outside | is_flipped | ~_is_in_order(costs[0])
+        return outside | is_flipped | ~is_in_order(costs[0])
 
     def restricted(position):
         outside = is_outside(jax.lax.stop_gradient(position))
@@ -175,7 +175,7 @@ def within(
     return restricted
 
 
-def _is_in_order(costs: Float[Array, "places components"]) -> Bool[Array, ""]:
+def is_in_order(costs: Float[Array, "places components"]) -> Bool[Array, ""]:
     """Whether no order of the components costs less than component k at place k, but for rounding.
 
     Another order is a set of cycles, so it costs less if and only if some cycle does: a closed

@@ -26,12 +26,14 @@ def ring(params, y):
     return dist.Normal(radius, 1.0).log_prob(y)
 
 
+# The prior is off the centre, so that no sign or order is a symmetry.
+MODEL = ev.Model({"x": dist.Normal(jnp.asarray(CENTRE), 2.0).to_event(1)}, ring)
+
+
 @pytest.fixture(scope="module")
 def problem():
     y = np.random.default_rng(0).normal(2.0, 1.0, 400).astype(np.float32)
-    # The prior is off the centre, so that no sign or order is a symmetry.
-    model = ev.Model({"x": dist.Normal(jnp.asarray(CENTRE), 2.0).to_event(1)}, ring)
-    return model.bind(y), Window(jnp.asarray(y), 0, 400), y.astype(float)
+    return MODEL.bind(y), Window(jnp.asarray(y), 0, 400), y.astype(float)
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,21 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
         assert found is not None and found.proposal.is_checked
         error = 1 / np.sqrt(ess(found.draws.log_weights))
         assert abs(found.draws.log_evidence - exact) < 4 * error
+
+
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
+def test_where_a_learnt_proposal_fails_half_the_leap_is_tried(problem, monkeypatch):
+    """With 5,000 rows it always fails: half way to them, half of what is left, and then the path."""
+
+    def refuse_some(model, rows, *arguments):
+        return None if rows.size == 5000 else redraw(model, rows, *arguments)
+
+    monkeypatch.setattr("evidentia.evidence.sgais.redraw", refuse_some)
+    monkeypatch.setattr("evidentia.evidence.chunks.SLOW", 2000)
+    y = np.tile(np.asarray(problem[1].arrays), 50)
+    evidence = ev.estimate(MODEL, y, in_order=True)
+    seen = [rows for rows in evidence.trajectory.num_observations if rows >= 2000]
+    assert seen[:6] == [2000, 3162, 3976, 4459, 4959, 5000]
 
 
 def test_what_no_particles_have_checked_stays_unchecked(problem):
