@@ -121,8 +121,7 @@ def _learnt_anew(
             missed = unreached(model, rows, modes, draws, previous, particles.positions, generator)
             if missed.share < MISSED:
                 return Redrawn(draws, modes)
-    start = with_modes(previous, modes, particles)._replace(is_checked=previous.is_checked)
-    return _learnt(model, rows, start, generator, count)
+    return _learnt(model, rows, previous, generator, count)
 
 
 def _learnt(
