@@ -255,8 +255,8 @@ def _leap(
     """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
     A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian.
-    If the proposal was learnt from fewer rows, half the leap may, and is tried where the path would
-    be slow. If all fails, the path continues with the next rows.
+    If the proposal was learnt from fewer rows, half the leap may, which is tried where the path
+    would be slow. Otherwise the path continues with the next rows.
     """
     assert state.proposal is not None  # a leap begins with one
     is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)

@@ -30,7 +30,7 @@ from evidentia.model.bound import BoundModel
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
-FULL_ORDERS = 120  # orders up to which all are summed if copies are more than `FULL_SUM`; above, those one swap away
+FULL_ORDERS = 120  # orders up to which all are summed even so; above, those one swap away
 SMALLEST = 1e-30  # positive values are compared by their logarithms
 BLOCK = 512  # largest number of positions at a time
 
@@ -181,8 +181,8 @@ def is_in_order(costs: Float[Array, "places components"]) -> Bool[Array, ""]:
     Another order is a set of cycles, so it costs less if and only if some cycle does: a closed
     path of steps i → j, each of which costs costs[i, j] - costs[i, i].
 
-    Source: Klein (1967), Management Science 14, 205 (negative cycles); Floyd (1962), Communications
-    of the ACM 5, 345 (shortest paths).
+    Source: Klein (1967), Management Science 14, 205 (cycles of negative cost); Floyd (1962),
+    Communications of the ACM 5, 345 (shortest paths).
     """
     here = jnp.diag(costs)
     paths = jnp.where(jnp.eye(len(costs), dtype=bool), jnp.inf, costs - here[:, None])

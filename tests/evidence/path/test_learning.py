@@ -135,7 +135,7 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
 
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_where_a_learnt_proposal_fails_half_the_leap_is_tried(problem, monkeypatch):
-    """With 5,000 rows it always fails: half way to them, half of what is left, and then the path."""
+    """With 5,000 rows it always fails: half way, half of what is left, …, and then the path."""
 
     def refuse_some(model, rows, *arguments):
         return None if rows.size == 5000 else redraw(model, rows, *arguments)

@@ -1,5 +1,6 @@
 """Redrawing: exact if the posterior is a Student t, refused if the proposal does not cover it."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -8,6 +9,7 @@ from scipy import special
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
+from evidentia.evidence.chunks import PathState
 from evidentia.evidence.path.coverage import completed, covers, unreached
 from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.population import Population
@@ -235,3 +237,12 @@ def test_what_a_proposal_does_not_reach_is_measured(symmetric):
         found = unreached(bound, rows, proposal, draws, earlier, positions, generator)
         assert found.share == pytest.approx(missed, abs=0.4)
         assert len(found.positions) == 0 or (found.positions < 0).all()
+
+
+def test_a_shortcut_is_searched_for_once_after_each_attempt_to_redraw(linear):
+    model, rows = linear[0], linear[1]
+    population = Population(jax.random.key(0), jnp.zeros((4, model.num_parameters)), np.zeros(4))
+    for num_rows, is_searched in ((0, True), (100, True), (150, False)):
+        state = PathState(population, num_rows, tried_at=min(num_rows, 100))
+        found = ev.SGAIS()._shortcut(model, state, rows.part(0, num_rows), rows.part(num_rows, 180))
+        assert (found is not None) == is_searched

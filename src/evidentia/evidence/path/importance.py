@@ -49,7 +49,9 @@ class WeightedDraws(NamedTuple):
         key, key_resample = split_key(key)
         chosen = weights.resample(key_resample, self.log_weights, count)
         variance = self.variance + weights.relative_variance(self.log_weights)
-        return Population(key, jnp.asarray(np.asarray(self.positions)[chosen]), np.zeros(count), self.log_evidence, variance)
+        return Population(
+            key, jnp.asarray(np.asarray(self.positions)[chosen]), np.zeros(count), self.log_evidence, variance
+        )
 
     @property
     def log_evidence(self) -> float:
