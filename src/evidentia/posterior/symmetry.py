@@ -35,6 +35,7 @@ SMALLEST = 1e-30  # positive values are compared by their logarithms
 BLOCK = 512  # largest number of positions at a time
 
 Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
+Positions = Float[Array, "particles parameters"] | Float[np.ndarray, "particles parameters"]
 
 
 class Centre(NamedTuple):
@@ -85,7 +86,7 @@ def reorder(
 
 def fold(
     model: BoundModel,
-    positions: Float[Array, "particles parameters"],
+    positions: Positions,
     weights: Float[np.ndarray, " particles"],
 ) -> tuple[Float[Array, "particles parameters"], Centre]:
     """Replace each particle by its copy nearest to the mean, under independent Gaussians."""
@@ -260,7 +261,7 @@ def in_blocks(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
 def symmetrised(
     model: BoundModel,
     log_density: Density,
-    positions: Float[Array, "draws parameters"],
+    positions: Positions,
     most: int = FULL_SUM,
 ) -> Float[np.ndarray, " draws"]:
     """Log of the average of a density over all copies of each position.

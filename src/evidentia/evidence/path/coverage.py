@@ -75,7 +75,7 @@ def completed(
         of_particles = weights.log_sum_exp(capped) + np.log(shares / (1 - missed))
     together = np.concatenate([capped, of_particles])
     return draws._replace(
-        positions=jnp.concatenate([draws.positions, particles.positions], dtype=jnp.float32),
+        positions=jnp.asarray(np.concatenate([draws.positions, particles.positions]), jnp.float32),
         log_weights=together + np.log(len(together) / count),  # of which the mean is the evidence
         is_completed=True,
     )

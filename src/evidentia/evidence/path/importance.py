@@ -87,7 +87,7 @@ def weighted_draws(
             break
         more = _batch(model, rows, proposal, generator, count)
         found = WeightedDraws(
-            np.concatenate([found.positions, more.positions]),  # on the host: no compilation
+            jnp.asarray(np.concatenate([found.positions, more.positions])),  # on the host: no compilation
             np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
             found.offset,
             max(found.variance, more.variance),

@@ -13,7 +13,7 @@ Statistics 39, 798 (draws of all rounds).
 """
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.cluster.vq import kmeans
 from scipy.linalg import eigvalsh
 
@@ -22,7 +22,7 @@ from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import fold, symmetrised
+from evidentia.posterior.symmetry import Positions, fold, symmetrised
 
 MOST_COMPONENTS = 8
 MIN_PARTICLES = 4  # for each component and parameter
@@ -109,9 +109,7 @@ def learn(
     return proposals[int(np.argmax(found))]._replace(is_checked=start.is_checked)
 
 
-def _log_density(
-    model: BoundModel, proposal: Proposal, positions: Float[Array, "draws parameters"]
-) -> Float[np.ndarray, " draws"]:
+def _log_density(model: BoundModel, proposal: Proposal, positions: Positions) -> Float[np.ndarray, " draws"]:
     # Copies that are not neighbours matter little for a fit, and there may be hundreds.
     return symmetrised(model, proposal.log_density, positions, NEAR_COPIES)
 
