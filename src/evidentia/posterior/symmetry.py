@@ -30,7 +30,7 @@ from evidentia.model.bound import BoundModel
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
-FULL_ORDERS = 120  # orders up to which all are summed even so; above, those one swap away
+FULL_ORDERS = 120  # orders that are all summed if flips make more copies; of more, those one swap away
 SMALLEST = 1e-30  # positive values are compared by their logarithms
 BLOCK = 512  # largest number of positions at a time
 
