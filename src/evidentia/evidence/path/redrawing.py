@@ -36,7 +36,6 @@ BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for ea
 MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
 CHEAP = 5_000_000  # likelihoods of a row that draws of a learnt proposal take in any case
-OF_A_MOVE = 100_000_000  # the same if particles complete the draws: about as many as a move of them takes
 ON_LINE = 9  # points between the mode and a particle
 ROUNDING = 0.01  # nats
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
@@ -83,7 +82,7 @@ def _about_particles(
         if proposal is None:
             continue
         if proposal.is_learnt:
-            draws = _learnt_draws(model, rows, proposal, generator, count, OF_A_MOVE)
+            draws = _learnt_draws(model, rows, proposal, generator, count)
             found = completed(model, rows, proposal, draws, particles.halves[1])
         else:
             found = weighted_draws(model, rows, proposal, generator, count, max_batches)
@@ -133,15 +132,10 @@ def _learnt(
 
 
 def _learnt_draws(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Proposal,
-    generator: np.random.Generator,
-    count: int,
-    likelihoods: int = CHEAP,
+    model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
 ) -> WeightedDraws:
     """Weighted draws from a learnt proposal, many if rows are few."""
-    most, least = BATCHES[-1], likelihoods // (rows.size * count)
+    most, least = BATCHES[-1], CHEAP // (rows.size * count)
     return weighted_draws(model, rows, proposal, generator, count, most, least)
 
 
