@@ -96,11 +96,6 @@ def test_few_rows_of_a_stream_are_searched_however_many_they_represent(problem, 
     assert len(about_many_modes(model, stream, particles, np.random.default_rng(0)).components) == 2
 
 
-def test_the_search_for_modes_is_tried_once_however_many_rows_there_are(problem, particles, monkeypatch):
-    monkeypatch.setattr("evidentia.evidence.path.proposal.MAX_SEARCHED", 1)
-    assert len(about_many_modes(*problem, particles, np.random.default_rng(0)).components) == 1
-
-
 def test_every_mode_that_particles_show_is_found():
     """Nine modes, one with a fiftieth of the particles; 16 random starts often miss some."""
     places = np.arange(9.0, dtype=np.float32)

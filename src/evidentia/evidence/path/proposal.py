@@ -168,8 +168,7 @@ def modes_near(
     """
     found: list[LocalGaussian] = []
     share, in_vain = particles.share.copy(), 0
-    affordable = MAX_SEARCHED // (rows.size * model.num_parameters)
-    for _ in range(min(NUM_STARTS, max(1, affordable))):
+    for _ in range(min(NUM_STARTS, MAX_SEARCHED // (rows.size * model.num_parameters))):
         if share.sum() < UNSEARCHED or in_vain == PATIENCE:
             break
         start = generator.choice(len(share), p=share / share.sum())
