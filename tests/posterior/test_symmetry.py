@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import evidentia as ev
+from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
 from evidentia.posterior.symmetry import (
     BLOCK,
@@ -18,7 +19,6 @@ from evidentia.posterior.symmetry import (
     is_in_order,
     log_num_copies,
     reorder,
-    symmetrised,
     within,
 )
 

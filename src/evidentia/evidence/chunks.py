@@ -24,7 +24,7 @@ from evidentia.posterior.rows import Rows, Window
 
 P = TypeVar("P", bound="Past")
 
-SLOW = 100_000  # rows from which a chunk takes many seconds along a path with exact gradients
+SLOW = 100_000  # rows from which half a leap is tried before the path, which takes minutes
 SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 

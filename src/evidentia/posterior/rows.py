@@ -201,10 +201,10 @@ class Window:
         return deviations, offset
 
     def _rounded_off(self, model: BoundModel, positions: Positions) -> LogLikelihoods:
-        """About what float32 takes from the log-likelihoods, up to a constant.
+        """The rounding errors of float32, about, and up to a constant, to be added.
 
-        What it takes from a coefficient of the parameters, such as the logarithm of a weight, is
-        the same in many rows, so some of them show it.
+        That of a coefficient of the parameters, such as the logarithm of a weight, is the same in
+        many rows, so some of them show it.
         """
         found = np.zeros(len(positions))
         with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood
@@ -249,7 +249,7 @@ def without_missing(window: Window) -> Window:
 
 
 def _compared(deviations: LogLikelihoods, exact: LogLikelihoods) -> tuple[float, float]:
-    """The mean difference of exact values from deviations, and how well these are known."""
+    """The mean difference of exact values from deviations, and by how much single ones differ."""
     finite = np.isfinite(deviations) & np.isfinite(exact)
     if not finite.any():
         return 0.0, 0.0

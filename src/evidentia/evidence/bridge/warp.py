@@ -28,8 +28,9 @@ from jaxtyping import Float
 
 from evidentia.errors import EstimationError
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import copy_in_proportion, symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
-from evidentia.posterior.symmetry import copy_in_proportion, fold, symmetrised
+from evidentia.posterior.symmetry import fold
 
 Positions = Float[np.ndarray, "draws parameters"]
 Chains = Float[np.ndarray, "chains draws parameters"]

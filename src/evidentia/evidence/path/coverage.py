@@ -15,8 +15,8 @@ from evidentia import weights
 from evidentia.evidence.path.importance import WeightedDraws, log_ratio
 from evidentia.evidence.path.proposal import Particles, Proposal, is_near
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import symmetrised
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it

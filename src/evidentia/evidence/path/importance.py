@@ -20,8 +20,8 @@ from evidentia.evidence.path.population import Population, split_key
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import symmetrised
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
 WANTED = 0.5  # the same, for which draws are made from a learnt proposal

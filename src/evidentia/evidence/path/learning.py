@@ -20,9 +20,10 @@ from scipy.linalg import eigvalsh
 from evidentia import weights
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import Positions, fold, symmetrised
+from evidentia.posterior.symmetry import Positions, fold
 
 MOST_COMPONENTS = 8
 MIN_PARTICLES = 4  # for each component and parameter

@@ -1,0 +1,118 @@
+"""Densities over the copies of a position that the symmetries of a model give it.
+
+A proposal q₁ about one mode must count all copies of it,
+
+    q(θ) = 1/(K! 2ᶠ) Σ_g q₁(gθ) |∂gθ/∂θ|,        |∂gθ/∂θ| = p(θ)/p(gθ),
+
+with K interchangeable components, f flips of signs, and the prior density p on the unconstrained
+scale, on which a permutation is not linear and has a Jacobian.
+
+Source: Frühwirth-Schnatter (2004), Econometrics Journal 7, 143 (permutation importance sampling).
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.symmetry import Positions, in_blocks, log_num_copies, num_components, reorder
+
+FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
+FULL_ORDERS = 120  # orders that are all summed if flips make more copies; of more, those one swap away
+
+Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
+
+
+def symmetrised(
+    model: BoundModel,
+    log_density: Density,
+    positions: Positions,
+    most: int = FULL_SUM,
+) -> Float[np.ndarray, " draws"]:
+    """Log of the average of a density over all copies of each position.
+
+    Above `most` copies only the nearest are added, those one swap or flip away: a lower bound,
+    which is close if the others are far from the density.
+    """
+    if not model.symmetry:
+        return log_density(np.asarray(positions, np.float64))
+    sums = in_blocks(
+        lambda block: np.logaddexp.reduce(_at_copies(model, log_density, block, most)[1], axis=0), positions
+    )
+    return sums - log_num_copies(model)
+
+
+def copy_in_proportion(
+    model: BoundModel,
+    log_density: Density,
+    positions: Float[np.ndarray, "draws parameters"],
+    generator: np.random.Generator,
+) -> Float[np.ndarray, "draws parameters"]:
+    """One copy of each position, drawn with a probability in proportion to a density there."""
+    if not model.symmetry:
+        return positions
+    copies, terms = _at_copies(model, log_density, jnp.asarray(positions, jnp.float32), FULL_SUM)
+    chosen = np.argmax(terms + generator.gumbel(size=terms.shape), axis=0)
+    return copies[chosen, np.arange(len(positions))]
+
+
+def _at_copies(
+    model: BoundModel, log_density: Density, positions, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every copy of each position, and there the log of a density times that of the Jacobian."""
+    orders, signs = _elements(model, most)
+    copies, log_jacobians = _copies(model, positions, orders)
+    every = np.asarray(copies, np.float64)[:, None] * signs[:, None]
+    every = every.reshape(-1, *every.shape[2:])
+    terms = log_density(every.reshape(-1, every.shape[-1])).reshape(len(orders), len(signs), -1)
+    terms = terms + np.asarray(log_jacobians, np.float64)[:, None]
+    return every, terms.reshape(-1, terms.shape[-1])
+
+
+def _copies(model: BoundModel, positions, orders):
+    """Every position in every order, and the log Jacobian of each reordering."""
+    if len(orders) == 1:
+        return jnp.asarray(positions)[None], np.zeros((1, len(positions)))
+    return _reordered(model, positions, jnp.asarray(orders))
+
+
+@partial(jax.jit, static_argnames="model")
+def _reordered(model, positions, orders):
+    log_prior = jax.vmap(model.log_prior)
+
+    def one(order):
+        copies = reorder(model, positions, jnp.tile(order, (len(positions), 1)))
+        return copies, log_prior(positions) - log_prior(copies)
+
+    return jax.lax.map(one, orders)
+
+
+def _elements(model: BoundModel, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Orders of the components, and signs of the coordinates after them."""
+    flips, size = model.symmetry.all_flips, model.num_parameters
+    is_full = log_num_copies(model) <= math.log(most)
+    most_flips = len(flips) if is_full else 1
+    chosen = [each for number in range(most_flips + 1) for each in itertools.combinations(flips, number)]
+    signs = np.ones((len(chosen), size))
+    for row, flipped in zip(signs, chosen, strict=True):
+        row[list(itertools.chain(*flipped))] = -1.0
+    return np.array(_orders(num_components(model), most if is_full else min(most, FULL_ORDERS))), signs
+
+
+def _orders(count: int, most: int) -> list[tuple[int, ...]]:
+    """All orders of components if there are at most `most`, else the identity and its swaps."""
+    if math.factorial(count) <= most:
+        return list(itertools.permutations(range(count)))
+    identity = list(range(count))
+    swaps = []
+    for first, second in itertools.combinations(identity, 2):
+        swap = identity.copy()
+        swap[first], swap[second] = second, first
+        swaps.append(tuple(swap))
+    return [tuple(identity), *swaps]
