@@ -24,7 +24,7 @@ from evidentia.posterior.rows import Rows, Window
 
 P = TypeVar("P", bound="Past")
 
-SLOW = 100_000  # rows from which half a leap is tried before the path, which takes minutes
+SLOW = 100_000  # rows up to which the path takes minutes, where no redraw succeeds
 SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
@@ -115,6 +115,12 @@ class RedrawingMethod(ChunkedMethod, Protocol):
 
     def only_mode(self, model: BoundModel, state: PathState, rows: Window) -> Proposal | None:
         """A proposal to try with more rows after a redraw has failed; None if there is none."""
+        ...
+
+    def redraw_ahead(
+        self, model: BoundModel, state: PathState, rows: Window
+    ) -> tuple[PathState, ChunkInfo] | None:
+        """State and info with particles redrawn for all `rows`; None if that fails."""
         ...
 
 
@@ -224,17 +230,20 @@ def over_chunks(
         raise ConfigurationError("SGAIS needs refresh=True for rows on a cluster: its path visits a sample.")
     state, past, infos = method.init(model, key), Held(near), []
     while state.num_observations < near.size:
+        was_irregular = state.is_irregular
         if redrawing is not None and state.proposal is not None:
             state, info = _leap(redrawing, model, state, near)
             past = Held(near, state.num_observations)
         else:
-            was_irregular = state.is_irregular
             state, past, info = advance(method, model, state, past, near.size, redrawing)
             is_last = state.num_observations == near.size
             if redrawing is not None and is_last and state.tried_at < near.size:
                 state, past, info = redraw(redrawing, model, state, past, info)
             if redrawing is not None and not is_last and state.is_irregular and not was_irregular:
                 state = state._replace(proposal=redrawing.only_mode(model, state, past.window))
+        if redrawing is not None and near.size > SLOW and _has_failed(state, was_irregular, near.size):
+            state, info = redrawing.redraw_ahead(model, state, near) or (state, info)
+            past = Held(near, state.num_observations)
         if info is not None:
             infos.append(info)
             yield _snapshot(method, model, near.first(state.num_observations), state, infos)
@@ -247,6 +256,12 @@ def over_chunks(
             )
         state, info = found
         yield _snapshot(method, model, rows, state, [*infos, info])
+
+
+def _has_failed(state: PathState, was_irregular: bool, total: int) -> bool:
+    """Whether the path must go on without a redraw, for the first time."""
+    is_path = state.proposal is None and state.num_observations < total
+    return is_path and state.is_irregular and not was_irregular
 
 
 def _leap(

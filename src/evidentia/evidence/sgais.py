@@ -19,6 +19,7 @@ from evidentia.evidence.chunks import (
 )
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
+from evidentia.evidence.path.ahead import redraw_ahead
 from evidentia.evidence.path.annealing import anneal
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
@@ -232,6 +233,15 @@ class SGAIS(RedrawingMethod):
     def only_mode(self, model: BoundModel, state: PathState, rows: Rows) -> Proposal | None:
         """A proposal to try with more rows after a redraw has failed; None if there is none."""
         return only_mode(model, rows, state.population)
+
+    def redraw_ahead(
+        self, model: BoundModel, state: PathState, rows: Window
+    ) -> tuple[PathState, ChunkInfo] | None:
+        """State and info with particles redrawn for all `rows`; None if it fails."""
+        if self.exact_kernel is None:
+            return None
+        found = redraw_ahead(self.path, model, rows, state.population)
+        return found and self._redrawn(state.population, found, rows.num_observations, ())
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""

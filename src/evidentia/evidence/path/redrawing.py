@@ -64,20 +64,38 @@ def redraw(
     generator = host_generator(population.key)
     count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
-        return _about_particles(model, rows, particles, generator, count)
+        proposals = _richer_and_richer(model, rows, particles, generator, count)
+        return _first_that_covers(model, rows, proposals, particles, generator, count)
     if previous.is_learnt:
         return _learnt_anew(model, rows, previous, particles, generator, count)
     return _at_modes_of_more_rows(model, rows, previous, growth, particles, generator, count)
 
 
-def _about_particles(
-    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
+def redraw_about(
+    model: BoundModel,
+    rows: Rows,
+    at_modes: Proposal,
+    particles: Particles,
+    generator: np.random.Generator,
+    count: int,
+) -> Redrawn | None:
+    """Weighted draws about known modes, or from a proposal learnt from the particles."""
+    proposals = _richer_and_richer(model, rows, particles, generator, count, at_modes)
+    return _first_that_covers(model, rows, proposals, particles, generator, count)
+
+
+def _first_that_covers(
+    model: BoundModel,
+    rows: Rows,
+    proposals: Iterator[Proposal | None],
+    particles: Particles,
+    generator: np.random.Generator,
+    count: int,
 ) -> Redrawn | None:
     """Draws from the first proposal that gives enough of them and covers the particles.
 
     Those of a learnt one need not cover them: the particles complete them.
     """
-    proposals = _richer_and_richer(model, rows, particles, generator, count)
     for proposal, max_batches in zip(proposals, BATCHES, strict=False):
         if proposal is None:
             continue
@@ -94,11 +112,23 @@ def _about_particles(
 
 
 def _richer_and_richer(
-    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator, count: int
+    model: BoundModel,
+    rows: Rows,
+    particles: Particles,
+    generator: np.random.Generator,
+    count: int,
+    known: Proposal | None = None,
 ) -> Iterator[Proposal | None]:
-    """Proposals about one mode, about many, learnt from a half; each only if asked for."""
-    yield (proposal := about_one_mode(model, rows, particles, generator))
-    yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
+    """Proposals about one mode, about many, learnt from a half; each only if asked for.
+
+    A `known` one takes the place of the first two.
+    """
+    if known is None:
+        yield (proposal := about_one_mode(model, rows, particles, generator))
+        yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
+    else:
+        yield None
+        yield (proposal := known)
     half, _ = particles.halves
     if is_learnable(model) and (fit := fitted(half, generator)):
         yield learn(model, rows, with_modes(fit, proposal, half), generator, count)
