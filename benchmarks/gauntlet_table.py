@@ -121,6 +121,7 @@ with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntl
 *Covered*: the share of runs within two standard errors (target: 90 to 99%). *Warned*: the share with a `DiagnosticWarning`
 (target: at most 10%). *Silent failures*: runs without a warning whose error is above {SILENT_ERRORS:g} standard errors and above
 {SILENT_NATS} nats (target: none). Errors are in nats, seconds those of a second run.
+{results.get("remark", "")}
 
 {HEADER}{"".join(lines)}{_line("**all**", total)}
 {"Not finished: " + "; ".join(stopped) + "." if stopped else ""}
