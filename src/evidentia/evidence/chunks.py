@@ -228,10 +228,14 @@ def over_chunks(
     is_sample = near.num_observations < rows.num_observations
     if is_sample and redrawing is None:
         raise ConfigurationError("SGAIS needs refresh=True for rows on a cluster: its path visits a sample.")
-    state, past, infos = method.init(model, key), Held(near), []
+    state, past, infos, has_failed = method.init(model, key), Held(near), [], False
     while state.num_observations < near.size:
-        was_irregular = state.is_irregular
-        if redrawing is not None and state.proposal is not None:
+        was_irregular, found = state.is_irregular, None
+        if redrawing is not None and has_failed and near.size > SLOW:
+            found = redrawing.redraw_ahead(model, state, near)
+        if found is not None:
+            state, info = found
+        elif redrawing is not None and state.proposal is not None:
             state, info = _leap(redrawing, model, state, near)
             past = Held(near, state.num_observations)
         else:
@@ -241,9 +245,7 @@ def over_chunks(
                 state, past, info = redraw(redrawing, model, state, past, info)
             if redrawing is not None and not is_last and state.is_irregular and not was_irregular:
                 state = state._replace(proposal=redrawing.only_mode(model, state, past.window))
-        if redrawing is not None and near.size > SLOW and _has_failed(state, was_irregular, near.size):
-            state, info = redrawing.redraw_ahead(model, state, near) or (state, info)
-            past = Held(near, state.num_observations)
+        has_failed = state.is_irregular and not was_irregular and state.proposal is None
         if info is not None:
             infos.append(info)
             yield _snapshot(method, model, near.first(state.num_observations), state, infos)
@@ -256,12 +258,6 @@ def over_chunks(
             )
         state, info = found
         yield _snapshot(method, model, rows, state, [*infos, info])
-
-
-def _has_failed(state: PathState, was_irregular: bool, total: int) -> bool:
-    """Whether the path must go on without a redraw, for the first time."""
-    is_path = state.proposal is None and state.num_observations < total
-    return is_path and state.is_irregular and not was_irregular
 
 
 def _leap(

@@ -121,7 +121,7 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
             return super().redraw_ahead(model, state, rows) if self.num_particles == COUNT else None
 
     found = ev.estimate(model, data, method=Irregular(num_particles=COUNT), seed=0)
-    assert looked == [(100, SIZE)] and found.trajectory.num_observations.tolist() == [SIZE]
+    assert looked == [(100, SIZE)] and found.trajectory.num_observations.tolist() == [100, SIZE]
     assert abs(found.log_evidence - model.exact_log_evidence(data)) < 0.05
     looked.clear()
     found = ev.estimate(model, data, method=Irregular(num_particles=256), seed=0)
