@@ -19,32 +19,26 @@ from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
-DOUBT = 3.0  # standard errors of that fraction, of few and related particles
 MOST_MISSED = 0.3  # the same if particles make up for it
 FEW_FAR = 32  # draws for fewer rows, far from the modes for more, that are weighed
 
 
 def covers(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Proposal,
-    draws: WeightedDraws,
-    particles: Particles,
-    doubt: float = DOUBT,
+    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, particles: Particles
 ) -> bool:
     """Whether the proposal covers particles of the posterior, but for a share (`MISSED`).
 
     Those that it misses lie where the posterior density, p(θ) p(D | θ) / Ẑ, exceeds that of the
     proposal by more than at any draw; their share of the posterior is what Ẑ lacks. Particles in
     regions of low posterior density, where moves without a Metropolis correction can leave them,
-    do not count. The share may be larger by as many of its standard errors as `doubt` says.
+    do not count.
     """
     positions = jnp.asarray(particles.positions, jnp.float32)
     log_ratios, offset = log_ratio(model, rows, proposal, positions)
     is_missed = log_ratios + offset > draws.offset + np.max(draws.log_weights)
     share = float(particles.share @ is_missed)
     error = np.sqrt(max(0.0, share * (1 - share)) * np.sum(particles.share**2))  # rounding can exceed 1
-    return share < MISSED + doubt * error
+    return share < MISSED + 3 * error
 
 
 def completed(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.evidence.path.coverage import DOUBT, MISSED, completed, covers, unreached
+from evidentia.evidence.path.coverage import MISSED, completed, covers, unreached
 from evidentia.evidence.path.importance import WeightedDraws, is_enough, is_regular, weighted_draws
 from evidentia.evidence.path.learning import fitted, is_learnable, learn, with_modes
 from evidentia.evidence.path.population import Population, host_generator
@@ -79,12 +79,9 @@ def redraw_about(
     generator: np.random.Generator,
     count: int,
 ) -> Redrawn | None:
-    """Weighted draws about known modes, or from a proposal learnt from the particles.
-
-    The particles must be of the posterior, so that each one missed counts.
-    """
+    """Weighted draws about known modes, or from a proposal learnt from the particles."""
     proposals = _richer_and_richer(model, rows, particles, generator, count, at_modes)
-    return _first_that_covers(model, rows, proposals, particles, generator, count, doubt=0.0)
+    return _first_that_covers(model, rows, proposals, particles, generator, count)
 
 
 def _first_that_covers(
@@ -94,7 +91,6 @@ def _first_that_covers(
     particles: Particles,
     generator: np.random.Generator,
     count: int,
-    doubt: float = DOUBT,
 ) -> Redrawn | None:
     """Draws from the first proposal that gives enough of them and covers the particles.
 
@@ -110,7 +106,7 @@ def _first_that_covers(
             found = weighted_draws(model, rows, proposal, generator, count, max_batches)
         if found is None or not is_enough(found, count):
             continue
-        if proposal.is_learnt or covers(model, rows, proposal, found, particles, doubt):
+        if proposal.is_learnt or covers(model, rows, proposal, found, particles):
             return Redrawn(found, proposal)
     return None
 
