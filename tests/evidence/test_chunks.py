@@ -1,9 +1,9 @@
-"""The loop over chunks: each row once, in order, with stops where trajectories can be compared."""
+"""Chunks hold each row once, in order, and end where trajectories can be compared."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidentia.evidence.chunks import next_stop
+from evidentia.evidence.stops import next_stop
 
 
 @given(st.integers(1, 20_000), st.integers(1, 3000), st.booleans())

@@ -24,7 +24,7 @@ from evidentia.posterior.rows import Rows, Window
 
 P = TypeVar("P", bound="Past")
 
-SLOW = 100_000  # rows up to which the path takes minutes, where no redraw succeeds
+SLOW = 100_000  # rows above which there are ways around the path, since it would take minutes
 SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
@@ -299,28 +299,3 @@ def _snapshot(method, model, rows: Rows, state, infos) -> Snapshot:
         log_weights=population.log_weights,
         diagnose=lambda: method.diagnose(model, state, rows, infos),
     )
-
-
-def next_round_number(num_rows: int, smallest: int = 100) -> int:
-    """The first round number above `num_rows`: 100 (or `smallest`), 200, 500, 1000, …
-
-    Trajectories can be compared there.
-    """
-    power = 10 ** max(0, len(str(num_rows)) - 1)
-    return next(
-        mark
-        for mark in (smallest, power, 2 * power, 5 * power, 10 * power)
-        if mark > num_rows and mark >= smallest
-    )
-
-
-def next_stop(start: int, size: int, total: int, *, round_above: int | None = None) -> int:
-    """Number of rows, at most `total`, after a chunk of `size` rows that begins at `start`.
-
-    A chunk that does not reach the end stops at the first round number above `round_above` (1, 2
-    or 5 times a power of ten), so that the trajectories of different runs can be compared there.
-    """
-    stop = min(start + size, total)
-    if round_above is not None and stop < total:
-        stop = min(stop, next_round_number(round_above))
-    return stop

@@ -11,13 +11,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, check_count, check_not_negative
-from evidentia.evidence.chunks import ChunkedMethod, PathState, next_stop
+from evidentia.evidence.chunks import ChunkedMethod, PathState
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink, spread
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
 from evidentia.evidence.path.moves import NOISE_PARTICLES
 from evidentia.evidence.path.population import Population, host_generator
+from evidentia.evidence.stops import next_stop
 from evidentia.kernels import ReflectingSGHMC, Rejection
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel

@@ -9,14 +9,7 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import check_count, check_not_negative, check_target_ess
-from evidentia.evidence.chunks import (
-    ChunkInfo,
-    PathState,
-    RedrawingMethod,
-    next_round_number,
-    next_stop,
-    over_chunks,
-)
+from evidentia.evidence.chunks import ChunkInfo, PathState, RedrawingMethod, over_chunks
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.ahead import redraw_ahead
@@ -25,6 +18,7 @@ from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.evidence.path.redrawing import CHECKED, Redrawn, at_modes_above, only_mode, redraw
+from evidentia.evidence.stops import next_round_number, next_stop
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel

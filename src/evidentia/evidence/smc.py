@@ -9,12 +9,13 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
-from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop, over_chunks
+from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, over_chunks
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.annealing import anneal, anneal_step, temper
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior
+from evidentia.evidence.stops import next_stop
 from evidentia.kernels import HMC, Unscaled
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel

@@ -13,11 +13,12 @@ import jax
 
 from evidentia.data.arrays import num_rows
 from evidentia.evidence import chunks
-from evidentia.evidence.chunks import PathState, next_round_number
+from evidentia.evidence.chunks import PathState
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.moves import StepInfo
 from evidentia.evidence.sgais import SGAIS
+from evidentia.evidence.stops import next_round_number
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.past import Arriving, StreamPast

@@ -52,15 +52,15 @@ def find_modes(model: BoundModel, rows: Rows, key: Array) -> tuple[LocalGaussian
     If the model has symmetries, each mode is one of many copies, and its log mass is
     that of this copy alone.
     """
-    starts = np.asarray(model.starts) if model.starts else likely_draws(model, few_of(model, rows), key)
-    return modes_from(model, rows, starts)
-
-
-def modes_from(
-    model: BoundModel, rows: Rows, starts: Float[np.ndarray, "starts parameters"]
-) -> tuple[LocalGaussian, ...]:
-    """Distinct modes, largest first, above the starts with some of the rows, refined with all."""
     few = few_of(model, rows)
+    starts = np.asarray(model.starts) if model.starts else likely_draws(model, few, key)
+    return refined_modes_above(model, rows, few, starts)
+
+
+def refined_modes_above(
+    model: BoundModel, rows: Rows, few: Window, starts: Float[np.ndarray, "starts parameters"]
+) -> tuple[LocalGaussian, ...]:
+    """Distinct modes above the starts, found with few of the rows, refined with all."""
     guesses = modes_above(model, few, starts)
     if few.size == rows.num_observations:
         return guesses

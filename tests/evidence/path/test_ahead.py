@@ -48,7 +48,7 @@ def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
     half = Window(rows.arrays, 0, SIZE // 2, weight=2.0)  # its posterior is elsewhere
     moved = ahead._moved(METHOD.path, model, rows, half, population, np.random.default_rng(2)).positions
     white = (moved - exact.centre) @ np.linalg.cholesky(exact.precision)
-    assert np.mean(np.any(moved != np.float32(draws), axis=1)) > 0.3  # many are accepted
+    assert np.mean(np.any(moved != np.float32(draws), axis=1)) > 0.5
     assert np.max(np.abs(white.mean(0))) < 4 / np.sqrt(COUNT)
     assert np.max(np.abs(white.var(0) - 1)) < 4 * np.sqrt(2 / COUNT)
 
@@ -57,7 +57,8 @@ def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_row
     model, rows, exact = linear
     found = ahead.redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
     assert found is not None and len(found.proposal.components) == 1
-    assert abs(found.draws.log_evidence - exact) < 0.05
+    error = np.sqrt(relative_variance(found.draws.log_weights))
+    assert abs(found.draws.log_evidence - exact) < 4.5 * error < 0.1
 
 
 def test_no_redraw_where_no_mode_is_found(linear, monkeypatch):
@@ -122,7 +123,7 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
 
     found = ev.estimate(model, data, method=Irregular(num_particles=COUNT), seed=0)
     assert looked == [(100, SIZE)] and found.trajectory.num_observations.tolist() == [100, SIZE]
-    assert abs(found.log_evidence - model.exact_log_evidence(data)) < 0.05
+    assert abs(found.log_evidence - model.exact_log_evidence(data)) < 4.5 * found.standard_error < 0.1
     looked.clear()
     found = ev.estimate(model, data, method=Irregular(num_particles=256), seed=0)
     assert looked == [(100, SIZE)] and len(found.trajectory.num_observations) > 2  # the path went on

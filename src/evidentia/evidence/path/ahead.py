@@ -1,7 +1,7 @@
 """A redraw for many more rows than a path has processed, if its redraws fail.
 
-Until a redraw succeeds, each step of the path moves the particles with all rows so far, which
-takes minutes up to 100,000 rows. But particles of few rows are spread over the posterior, and
+Until a redraw succeeds, each step of the path moves the particles with all rows so far; to reach
+100,000 rows takes minutes. But particles of few rows are spread over the posterior, and
 climbs from them lead to the modes of many rows. Draws about these can miss what is not Gaussian,
 without a sign of it: up to half of the posterior, for mixtures of five components and 20,000 rows.
 So the draws are moved by an exact kernel, which carries some of them there, and the proposal of
@@ -20,24 +20,22 @@ acceptance); Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statist
 114, 831, Eq. 5 (a sample of rows about an expansion).
 """
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from evidentia.evidence.path.importance import weighted_draws
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
-from evidentia.evidence.path.population import (
-    Population,
-    host_generator,
-    resample_particles,
-    split_key,
-)
+from evidentia.evidence.path.population import Population, host_generator, resample_particles, split_key
 from evidentia.evidence.path.proposal import Particles, at_modes, some_of, weighted_particles
-from evidentia.evidence.path.redrawing import Redrawn, redraw_about
+from evidentia.evidence.path.redrawing import FEW_BATCHES, Redrawn, redraw_about
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.gradients import FullBatch
-from evidentia.posterior.modes import distinct, modes_from, newton
-from evidentia.posterior.rows import Window
+from evidentia.posterior.modes import distinct, few_of, newton, refined_modes_above
+from evidentia.posterior.rows import Positions, Window
 from evidentia.posterior.target import posterior
 
 NUM_STARTS = 64  # particles from which to climb, at most
@@ -55,7 +53,8 @@ def redraw_ahead(
     generator, count = host_generator(population.key), len(population.log_weights)
     few = rows.sample(max(1, FEW // model.num_parameters))
     starts = some_of(weighted_particles(model, population), generator, NUM_STARTS)
-    growth, found = rows.num_observations / few.size, modes_from(model, few, starts)
+    found = refined_modes_above(model, few, few_of(model, few), starts)
+    growth = rows.num_observations / few.size
     modes = distinct(model, [newton(model, rows, mode.centre, growth * mode.precision) for mode in found])
     if not modes:
         return None
@@ -63,10 +62,13 @@ def redraw_ahead(
     draws = weighted_draws(model, rows, proposal, generator, count, 1)
     if not np.isfinite(draws.log_evidence):
         return None
-    population = draws.population(split_key(population.key)[0], count)
-    sketch = _sketch(model, rows, few, modes[0].centre)
-    particles = _moved(settings, model, rows, sketch, resample_particles(population, "systematic"), generator)
-    return redraw_about(model, rows, proposal, particles, generator, count)
+    population = resample_particles(draws.population(split_key(population.key)[0], count), "systematic")
+    # A sketch is not the same in all copies, so all particles must be of that of its mode.
+    folded = weighted_particles(model, population).positions
+    population = population._replace(positions=jnp.asarray(folded, jnp.float32))
+    sketch = few if few.size == rows.size else _sketch(model, rows, few, modes[0])
+    particles = _moved(settings, model, rows, sketch, population, generator)
+    return redraw_about(model, rows, [(proposal, FEW_BATCHES)], particles, generator, count)
 
 
 def _moved(
@@ -77,7 +79,7 @@ def _moved(
     population: Population,
     generator: np.random.Generator,
 ) -> Particles:
-    """Particles after moves by a sketch of the rows that keep the posterior of all invariant."""
+    """Particles after moves by a sketch that leave the posterior of all rows invariant."""
     count = len(population.log_weights)
     settings = settings._replace(gradient=FullBatch(), is_repeating=False, resampling=None)
     lacks = _lacks(model, rows, sketch, population.positions)
@@ -93,18 +95,19 @@ def _moved(
     return weighted_particles(model, population)
 
 
-def _sketch(model: BoundModel, rows: Window, few: Window, centre: np.ndarray) -> Window:
-    """Few of the rows in place of all, with the expansion of what they lack."""
-    if few.size == rows.num_observations:
-        return few
+def _sketch(model: BoundModel, rows: Window, few: Window, mode: LocalGaussian) -> Window:
+    """Few of the rows in place of all, with what they lack, expanded about a mode of all."""
+    assert mode.expansion is not None  # Newton's method has found it
     weight = rows.num_observations / few.size
-    missing = rows.expand(model, centre).plus(few.expand(model, centre), -weight)
-    return Window(few.arrays, few.start, few.stop, weight, missing)
+    missing = mode.expansion.plus(few.expand(model, mode.centre), -weight)
+    return replace(few, weight=weight, missing=missing)
 
 
-def _lacks(model: BoundModel, rows: Window, sketch: Window, positions) -> Float[np.ndarray, " particles"]:
-    """The log-likelihood that a sketch lacks at positions, in nats."""
-    if sketch.num_observations == sketch.size:  # all rows
+def _lacks(
+    model: BoundModel, rows: Window, sketch: Window, positions: Positions
+) -> Float[np.ndarray, " particles"]:
+    """The log-likelihood of the rows minus that of a sketch at positions, in nats."""
+    if sketch.weight == 1.0:  # all rows
         return np.zeros(len(positions))
     (exact, offset), (near, near_offset) = (each.log_likelihoods(model, positions) for each in (rows, sketch))
     with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood

@@ -6,7 +6,7 @@ from the prior (`coverage`). Particles always seem covered by a proposal learnt 
 learnt from one half of them, and the other half completes its draws.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -32,7 +32,8 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.modes import modes_above, newton
 from evidentia.posterior.rows import Rows
 
-BATCHES = 1, 4, 32  # largest number of batches of one draw per particle, for each richer proposal
+FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
+MANY_BATCHES = 32  # the same from a learnt one
 MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
 CHEAP = 5_000_000  # likelihoods of a row that draws of a learnt proposal take in any case
@@ -64,74 +65,49 @@ def redraw(
     generator = host_generator(population.key)
     count, particles = len(population.log_weights), weighted_particles(model, population)
     if previous is None:
-        proposals = _richer_and_richer(model, rows, particles, generator, count)
-        return _first_that_covers(model, rows, proposals, particles, generator, count)
+        proposals = _at_few_modes_or_many(model, rows, particles, generator)
+        return redraw_about(model, rows, proposals, particles, generator, count)
     if previous.is_learnt:
         return _learnt_anew(model, rows, previous, particles, generator, count)
     return _at_modes_of_more_rows(model, rows, previous, growth, particles, generator, count)
 
 
+def _at_few_modes_or_many(
+    model: BoundModel, rows: Rows, particles: Particles, generator: np.random.Generator
+) -> Iterator[tuple[Proposal | None, int]]:
+    """Proposals about one mode, then about many, with the most batches to draw from each."""
+    yield (one := about_one_mode(model, rows, particles, generator)), 1
+    yield about_many_modes(model, rows, particles, generator) or one, FEW_BATCHES
+
+
 def redraw_about(
     model: BoundModel,
     rows: Rows,
-    at_modes: Proposal,
-    particles: Particles,
-    generator: np.random.Generator,
-    count: int,
-) -> Redrawn | None:
-    """Weighted draws about known modes, or from a proposal learnt from the particles."""
-    proposals = _richer_and_richer(model, rows, particles, generator, count, at_modes)
-    return _first_that_covers(model, rows, proposals, particles, generator, count)
-
-
-def _first_that_covers(
-    model: BoundModel,
-    rows: Rows,
-    proposals: Iterator[Proposal | None],
+    at_modes: Iterable[tuple[Proposal | None, int]],
     particles: Particles,
     generator: np.random.Generator,
     count: int,
 ) -> Redrawn | None:
     """Draws from the first proposal that gives enough of them and covers the particles.
 
-    Those of a learnt one need not cover them: the particles complete them.
+    Those at modes come with the largest number of batches to draw. If none of them will do, one is
+    learnt from the first half of the particles. It need not cover the second half, which completes
+    its draws.
     """
-    for proposal, max_batches in zip(proposals, BATCHES, strict=False):
+    proposal = None
+    for proposal, max_batches in at_modes:
         if proposal is None:
             continue
-        if proposal.is_learnt:
-            draws = _learnt_draws(model, rows, proposal, generator, count)
-            found = completed(model, rows, proposal, draws, particles.halves[1])
-        else:
-            found = weighted_draws(model, rows, proposal, generator, count, max_batches)
-        if found is None or not is_enough(found, count):
-            continue
-        if proposal.is_learnt or covers(model, rows, proposal, found, particles):
-            return Redrawn(found, proposal)
-    return None
-
-
-def _richer_and_richer(
-    model: BoundModel,
-    rows: Rows,
-    particles: Particles,
-    generator: np.random.Generator,
-    count: int,
-    known: Proposal | None = None,
-) -> Iterator[Proposal | None]:
-    """Proposals about one mode, about many, learnt from a half; each only if asked for.
-
-    A `known` one takes the place of the first two.
-    """
-    if known is None:
-        yield (proposal := about_one_mode(model, rows, particles, generator))
-        yield (proposal := about_many_modes(model, rows, particles, generator) or proposal)
-    else:
-        yield None
-        yield (proposal := known)
-    half, _ = particles.halves
-    if is_learnable(model) and (fit := fitted(half, generator)):
-        yield learn(model, rows, with_modes(fit, proposal, half), generator, count)
+        draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
+        if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
+            return Redrawn(draws, proposal)
+    half, other = particles.halves
+    fit = fitted(half, generator) if is_learnable(model) else None
+    if fit is None:
+        return None
+    learnt = learn(model, rows, with_modes(fit, proposal, half), generator, count)
+    found = completed(model, rows, learnt, _learnt_draws(model, rows, learnt, generator, count), other)
+    return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
 
 
 def _learnt_anew(
@@ -145,7 +121,7 @@ def _learnt_anew(
     """Draws about modes that are Gaussian with more rows, or from a proposal learnt anew."""
     modes = about_many_modes(model, rows, particles, generator)
     if modes is not None:
-        draws = weighted_draws(model, rows, modes, generator, count, BATCHES[0])
+        draws = weighted_draws(model, rows, modes, generator, count, 1)
         if is_regular(draws, count):
             missed = unreached(model, rows, modes, draws, previous, particles.positions, generator)
             if missed.share < MISSED:
@@ -165,7 +141,7 @@ def _learnt_draws(
     model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
 ) -> WeightedDraws:
     """Weighted draws from a learnt proposal, many if rows are few."""
-    most, least = BATCHES[-1], CHEAP // (rows.size * count)
+    most, least = MANY_BATCHES, CHEAP // (rows.size * count)
     return weighted_draws(model, rows, proposal, generator, count, most, least)
 
 
@@ -188,7 +164,7 @@ def _at_modes_of_more_rows(
         proposal = about(model, rows, modes, generator)
         if proposal is None:
             return None
-        draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[0])
+        draws = weighted_draws(model, rows, proposal, generator, count, 1)
         missed = unreached(model, rows, proposal, draws, previous, particles.positions, generator)
         is_covered = missed.share < MISSED
         if is_covered:
@@ -238,7 +214,7 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     if not modes:
         return None
     count, proposal = len(population.log_weights), at_modes(model, rows, modes, generator)
-    draws = weighted_draws(model, rows, proposal, generator, count, BATCHES[0])
+    draws = weighted_draws(model, rows, proposal, generator, count, 1)
     if not is_regular(draws, count) or not covers(model, rows, proposal, draws, particles):
         return None
     return Redrawn(draws, proposal)
