@@ -29,7 +29,11 @@ MOST_COMPONENTS = 8
 MIN_PARTICLES = 4  # for each component and parameter
 MOST_ROUNDS = 8
 DRAWS = 2  # in a round, as a multiple of the particles
-GOOD = 0.2  # effective draws as a fraction of a round's, from which on no other round is needed
+WORK = 30_000_000  # rows times draws of a round, up to which there are more
+MOST_DRAWS = 8192
+MORE_COMPONENTS, DRAWS_OF_EACH = 24, 256  # where there are more draws
+GOOD = 0.5  # effective draws as a fraction of a round's, from which on no other round is needed
+ENOUGH = 0.2  # the same where more draws cannot be afforded
 KEPT = 0.1  # share of the draws that stays with the first proposal
 TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
 WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
@@ -87,27 +91,48 @@ def learn(
 ) -> Proposal:
     """A proposal for the posterior of `rows`, learnt in rounds from one that overlaps with it.
 
-    It is that of the round whose draws had the most even weights, and as checked as the start.
+    It is the last one, and as checked as the start. While rows are few, rounds have many draws and
+    end later: what a proposal forgets, those learnt from it for more rows do not find again.
     """
-    proposals, found = [start], []
+    size = max(DRAWS * count, min(MOST_DRAWS, WORK // rows.size))
+    good = GOOD if size * rows.size <= WORK else ENOUGH
+    most_components = max(MOST_COMPONENTS, min(MORE_COMPONENTS, size // DRAWS_OF_EACH))
+    start = _largest(start, 2 * MORE_COMPONENTS)
+    proposal, fits = start, []
     positions = np.zeros((0, model.num_parameters), np.float32)
-    heights, densities = np.zeros(0), np.zeros(0)
+    heights, of_start, densities = np.zeros(0), np.zeros(0), np.zeros(0)
     for _ in range(MOST_ROUNDS):
-        drawn = proposals[-1].draw(generator, DRAWS * count)
+        drawn = proposal.draw(generator, size)
         deviations, offset = rows.log_likelihoods(model, drawn)
-        height = deviations + offset + model.log_priors(drawn)
-        of_each = [_log_density(model, proposal, drawn) for proposal in proposals]
-        found.append(weights.ess(height - of_each[-1]))
-        if found[-1] >= GOOD * len(drawn):
+        height, own = deviations + offset + model.log_priors(drawn), _log_density(model, start, drawn)
+        of_each = [own, *(_with_start(_log_density(model, fit, drawn), own) for fit in fits)]
+        if weights.ess(height - of_each[-1]) >= good * size:
             break
         positions, heights = np.concatenate([positions, drawn]), np.concatenate([heights, height])
+        of_start = np.concatenate([of_start, own])
         densities = np.concatenate([densities, np.logaddexp.reduce(of_each, axis=0)])
         share = _tempered_share(heights - densities)
         folded, _ = fold(model, positions, share) if model.symmetry else (positions, None)
         particles = Particles(np.asarray(folded, np.float64), share)
-        proposals.append(together(improved(proposals[-1], particles), start, KEPT))
-        densities = np.logaddexp(densities, _log_density(model, proposals[-1], positions))
-    return proposals[int(np.argmax(found))]._replace(is_checked=start.is_checked)
+        fits.append(improved(proposal, particles, most_components))
+        proposal = together(fits[-1], start, KEPT)
+        densities = np.logaddexp(densities, _with_start(_log_density(model, fits[-1], positions), of_start))
+    return proposal._replace(is_checked=start.is_checked)
+
+
+def _with_start(
+    of_fit: Float[np.ndarray, " draws"], of_start: Float[np.ndarray, " draws"]
+) -> Float[np.ndarray, " draws"]:
+    """Log density of a fit together with the first proposal, given those of both."""
+    return np.logaddexp(np.log1p(-KEPT) + of_fit, np.log(KEPT) + of_start)
+
+
+def _largest(proposal: Proposal, most: int) -> Proposal:
+    """The proposal without its components of the smallest shares."""
+    if len(proposal.components) <= most:
+        return proposal
+    chosen = np.argsort(-proposal.shares)[:most]
+    return _mixture([proposal.components[index] for index in chosen], np.log(proposal.shares[chosen]))
 
 
 def _log_density(model: BoundModel, proposal: Proposal, positions: Positions) -> Float[np.ndarray, " draws"]:
