@@ -8,7 +8,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.path.importance import is_enough, weighted_draws
-from evidentia.evidence.path.learning import fitted, improved, learn, together, with_modes
+from evidentia.evidence.path.learning import MORE_COMPONENTS, fitted, improved, learn, together, with_modes
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.evidence.path.redrawing import redraw
@@ -116,7 +116,18 @@ def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     found = learn(model, rows, start, generator, COUNT)
     good = weighted_draws(model, rows, found, generator, COUNT, 1)
     assert ess(good.log_weights) > 1.5 * ess(poor.log_weights)
+    assert ess(good.log_weights) > 0.4 * len(good.log_weights)  # rounds go on up to half, while rows are few
     assert abs(good.log_evidence - exact) < 4 / np.sqrt(ess(good.log_weights))
+
+
+def test_proposals_learnt_from_each_other_do_not_grow(problem):
+    model, rows, _ = problem
+    proposal, generator = fitted(even(around(COUNT)), np.random.default_rng(0)), np.random.default_rng(1)
+    assert proposal is not None
+    for size in (50, 100, 200, 400):
+        proposal = learn(model, Window(rows.arrays, 0, size), proposal, generator, COUNT)
+        assert len(proposal.components) <= 3 * MORE_COMPONENTS
+        assert proposal.shares.sum() == pytest.approx(1.0)
 
 
 def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, exact):
