@@ -92,9 +92,10 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     }
     total = sum(counts.values(), Counts())
     dates, processors = (
-        " and ".join(sorted({record.get(key, default) for record in records}))
+        sorted({record.get(key, default) for record in records})
         for key, default in (("date", results["date"]), ("processor", machine["processor"]))
     )
+    days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     lines = [_line(f"**{family}**", found) for family, found in by_family.items()]
     tables = "\n".join(
         f"## {family.capitalize()}\n\n{HEADER}"
@@ -115,7 +116,7 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     return f"""# The gauntlet
 
 `ev.estimate(model, data)`, with no method named, on {sum(found.runs > 0 for found in counts.values())} problems whose log evidence is known: exactly, by quadrature,
-or from two long independent methods. Measured on {dates} on {machine["cores"]} cores of {processors}
+or from two long independent methods. Measured on {days} on {machine["cores"]} cores of {" and ".join(processors)}
 with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
 
 *Covered*: the share of runs within two standard errors (target: 90 to 99%). *Warned*: the share with a `DiagnosticWarning`
