@@ -3,9 +3,11 @@
 On ridges, or with a component too many, a posterior is not Gaussian about any mode, at any number
 of rows. A mixture of a few Student t's fits its particles, and improves with draws weighted by all
 rows: each round draws from the mixture so far, and fits the next one to the draws of all rounds,
-weighted by the density of all mixtures. This costs some thousand likelihoods, a fraction of a move
-of the particles. A tenth of the draws stays with the mixture at the start, so that no part of it
-is forgotten by chance.
+weighted by the density of all mixtures. A tenth of the draws stays with the mixture at the start,
+so that no part of it is forgotten by chance.
+
+A mixture for more rows is learnt from the last one. A part that this covers too thinly to be drawn
+is lost for good, and no weight shows it. So rounds have many draws while rows are few.
 
 Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, 447, Eq. 11 to 13
 (the fit to weighted draws); Cornuet, Marin, Mira, Robert (2012), Scandinavian Journal of
@@ -91,8 +93,7 @@ def learn(
 ) -> Proposal:
     """A proposal for the posterior of `rows`, learnt in rounds from one that overlaps with it.
 
-    It is the last one, and as checked as the start. While rows are few, rounds have many draws and
-    end later: what a proposal forgets, those learnt from it for more rows do not find again.
+    It is that of the last round, and as checked as the start.
     """
     size = max(DRAWS * count, min(MOST_DRAWS, WORK // rows.size))
     good = GOOD if size * rows.size <= WORK else ENOUGH
