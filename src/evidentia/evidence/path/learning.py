@@ -96,7 +96,8 @@ def learn(
 ) -> Proposal:
     """A proposal for the posterior of `rows`, learnt in rounds from one that overlaps with it.
 
-    It is that of the last round, and as checked as the start.
+    It is the first whose draws have even weights, or that learnt from all rounds. It is as checked
+    as the start.
     """
     least, affordable = DRAWS * count, WORK // max(rows.size, _rows_of_density(model))
     size, good = (min(MOST_DRAWS, affordable), GOOD) if affordable > least else (least, ENOUGH)
