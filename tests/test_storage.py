@@ -68,6 +68,7 @@ def test_patterns_and_folders_are_read_as_local_ones(store):
     check_rows(pickle.loads(pickle.dumps(source)))
 
 
+@pytest.mark.reference
 def test_csv_is_read_as_a_local_one(store, tmp_path):
     text = "f0,y\n" + "\n".join(
         f"{x!r},{y!r}" for x, y in zip(DATA["x"][:, 0].tolist(), DATA["y"].tolist(), strict=True)

@@ -104,6 +104,7 @@ def counts():
     return pd.DataFrame({"y": y, "x": x, "g": group})
 
 
+@pytest.mark.reference
 # With latents as parameters the posterior is a funnel: of ten seeds two warn, this one too.
 @pytest.mark.filterwarnings("ignore:model. the largest importance weights:evidentia.DiagnosticWarning")
 def test_the_evidence_is_that_of_latents_as_parameters():

@@ -139,6 +139,7 @@ def correlated(county, x, y):
 COVARIANCE = np.array([[1.0, 0.6], [0.6, 2.0]], np.float32)
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("county", [COUNTY % 2, np.minimum(np.arange(len(Y)), 1)])
 def test_a_law_of_as_many_values_as_groups_is_not_taken_apart(county):
     found, _ = log_likelihood(correlated, {**DATA, "county": county}, {"mu": 0.3})
@@ -229,6 +230,7 @@ def test_what_cannot_be_integrated_out_is_refused_by_name(program, data, error, 
         bound_to(ev.Model.from_numpyro(program, groups="county"), data)
 
 
+@pytest.mark.reference
 def test_a_group_that_the_prior_cannot_reach_is_an_error():
     model = ev.Model.from_numpyro(bounded, groups="county")
     with pytest.raises(EstimationError, match="the data are impossible under every parameter") as caught:
@@ -251,6 +253,7 @@ def test_groups_need_all_rows_together():
         ev.Model.from_numpyro(radon, groups="county", pointwise=False)
 
 
+@pytest.mark.reference
 def test_effects_of_groups_are_conditional_means_over_the_posterior(tmp_path):
     model = ev.Model.from_numpyro(fixed_scales, groups="county")
     evidence = ev.estimate(model, DATA, method=ev.SGAIS(num_particles=64))
@@ -270,6 +273,7 @@ def test_effects_of_groups_are_conditional_means_over_the_posterior(tmp_path):
         ev.group_effects(model, evidence, DATA, factor="county")
 
 
+@pytest.mark.reference
 def test_effects_of_rows_and_models_without_them():
     model = ev.Model.from_numpyro(in_rows)
     data = {"y": Y, "x": X}

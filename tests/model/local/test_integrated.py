@@ -48,7 +48,7 @@ def exact_schools():
     return np.log(near + far) - 31
 
 
-@pytest.mark.parametrize("program", [schools, not_centred])
+@pytest.mark.parametrize("program", [schools, pytest.param(not_centred, marks=pytest.mark.reference)])
 def test_eight_schools_in_either_form(program):
     found = ev.estimate(ev.Model.from_numpyro(program), SCHOOLS)
     assert abs(found.log_evidence - exact_schools()) < 4 * found.standard_error < 0.15
@@ -61,6 +61,7 @@ def bound_log_likelihood(program, data, params):
     return np.asarray(jax.jit(model.densities.pointwise)(params, dict(data)))
 
 
+@pytest.mark.reference
 def test_several_latents_of_a_row_are_exact_for_gaussians():
     def program(y):
         factor = numpyro.sample("factor", dist.LKJCholesky(2))
@@ -104,6 +105,7 @@ def test_other_laws_of_latents(local, low, high):
     np.testing.assert_allclose(found, exact, atol=2e-3)
 
 
+@pytest.mark.reference
 def test_derivatives_are_those_of_the_marginal_density():
     y = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
 
@@ -232,6 +234,7 @@ def test_several_modes_of_a_latent_are_found_and_the_run_is_repeated():
     assert np.all(effects["z (sd)"] < distance + 0.3) and np.median(effects["z (sd)"]) > 0.2
 
 
+@pytest.mark.reference
 def test_a_run_stopped_in_its_repetition_keeps_the_first_result():
     y = (0.3 + (np.random.default_rng(0).normal(size=50) + 0.5) ** 2).astype(np.float32)
     seen = []

@@ -54,6 +54,7 @@ def test_many_points_at_once_are_the_same():
     assert list(found.posterior) == ["a", "b"]
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_numpyro_priors(vectorized):
     def value(params):
@@ -152,6 +153,7 @@ def processes():
         yield pool
 
 
+@pytest.mark.reference
 def test_workers_give_the_same(processes):
     found = ev.estimate(peak(executor=processes))
     assert found.log_evidence == ev.estimate(peak()).log_evidence
@@ -232,6 +234,7 @@ def test_arguments_that_do_not_fit(changes, message):
         peak(**changes)
 
 
+@pytest.mark.reference
 def test_a_completed_run_goes_on_with_more_particles(tmp_path):
     first = ev.estimate(peak(), checkpoint=tmp_path)
     again = ev.estimate(peak(), checkpoint=tmp_path)

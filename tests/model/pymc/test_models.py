@@ -41,6 +41,7 @@ def same_in_numpyro(x, y):
     numpyro.sample("y", dist.Normal(x @ weights, scale), obs=y)
 
 
+@pytest.mark.reference
 def test_independent_rows_are_estimated_as_numpyro_does_with_mini_batches():
     model = ev.Model.from_pymc(regression())
     assert {name: array.shape for name, array in model.data.items()} == {
@@ -62,6 +63,7 @@ def test_independent_rows_are_estimated_as_numpyro_does_with_mini_batches():
     assert online.num_observations == 1000
 
 
+@pytest.mark.reference
 def test_data_containers_have_their_names_and_give_other_data():
     with pm.Model() as pm_model:
         x = pm.Data("x", X[:50, 0])
@@ -138,6 +140,7 @@ def test_latents_of_groups_are_integrated_out():
     assert np.sum(values) == pytest.approx(exact, abs=1e-3)
 
 
+@pytest.mark.reference
 def test_sensitivity_to_the_widths_of_priors():
     found = ev.estimate(ev.Model.from_pymc(regression(X[:100], Y[:100])))
     assert np.isfinite(ev.prior_sensitivity(found, factors=(0.5, 2.0)).log_evidence).all()

@@ -126,6 +126,7 @@ def test_the_density_of_ordered_values_is_normalised():
     assert (heights(mine, descending)[:, -1] == -np.inf).all()
 
 
+@pytest.mark.reference
 def test_ordered_values_have_the_evidence_of_exchangeable_ones():
     """The order is a name: a model with it has the evidence of the one without."""
     y = {"y": np.random.default_rng(0).normal([-2, 2], 0.5, (40, 2)).ravel()}
@@ -142,6 +143,7 @@ def test_ordered_values_have_the_evidence_of_exchangeable_ones():
     )
 
 
+@pytest.mark.reference
 def test_cholesky_factors_of_covariances_are_normalised():
     """The density of L from those of correlations and deviations, with a numerical Jacobian."""
     size, eta = 3, 2.0
