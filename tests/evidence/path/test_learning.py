@@ -11,7 +11,7 @@ from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.learning import MORE_COMPONENTS, fitted, improved, learn, together, with_modes
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal
-from evidentia.evidence.path.redrawing import redraw
+from evidentia.evidence.path.redrawing import CHEAP, PRIOR_SHARE, redraw
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Window
 from evidentia.weights import ess
@@ -142,6 +142,15 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
         assert found is not None and found.proposal.is_checked
         error = 1 / np.sqrt(ess(found.draws.log_weights))
         assert abs(found.draws.log_evidence - exact) < 4 * error
+
+
+def test_draws_come_from_the_prior_too_while_that_costs_little(problem, monkeypatch):
+    model, rows, _ = problem
+    particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
+    for cheap, share in ((CHEAP, PRIOR_SHARE), (0, 0.0)):
+        monkeypatch.setattr("evidentia.evidence.path.redrawing.CHEAP", cheap)
+        found = redraw(model, rows, particles)
+        assert found is not None and found.proposal.prior_share == share
 
 
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")

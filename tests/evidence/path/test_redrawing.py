@@ -188,6 +188,24 @@ def test_two_modes_are_both_counted(symmetric):
             assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
 
 
+def test_a_share_of_the_draws_from_the_prior_finds_a_mode_that_the_proposal_misses(symmetric):
+    model, y = symmetric
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
+    one = newton(bound, rows, np.array([0.9]))
+    assert one is not None
+    exact = one.log_mass + np.log1p(np.exp(-0.01))  # the mode missed is that much lower
+
+    def scores(prior_share):
+        proposal = Proposal((one,), prior_share=prior_share)
+        return scores_of(
+            lambda seed: weighted_draws(bound, rows, proposal, np.random.default_rng(seed), COUNT, 1), exact
+        )
+
+    assert np.all(scores(0.0) < -10)
+    found = scores(0.25)
+    assert abs(np.mean(found)) < 4 / np.sqrt(40) and 0.6 < np.std(found) < 1.5
+
+
 @pytest.mark.parametrize(
     ("refused", "marks"), [({1000}, [500, 2000, 5000, 20_000]), ({20_000}, [1000, 2000, 5000, 5500])]
 )

@@ -4,13 +4,17 @@ M draws θᵢ from a proposal q give
 
     wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
 
-which is unbiased, with independent terms: its standard error is that of a mean.
+which is unbiased, with independent terms: its standard error is that of a mean. With a share δ of
+the draws from the prior, q includes δ p(θ), and no weight exceeds p(D | θᵢ) / δ, wherever the rest
+of q may be thin.
 
-Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t).
+Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t);
+Hesterberg (1995), Technometrics 37, 185 (a share of the draws from a density with heavy tails).
 """
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -100,10 +104,22 @@ def _batch(
     model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
 ) -> WeightedDraws:
     check()
-    positions = proposal.draw(generator, count)
+    positions = _draw(model, proposal, generator, count)
     likelihood = proposal.log_likelihoods(model, rows, positions)
     log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
     return WeightedDraws(positions, log_weights, likelihood.offset, likelihood.variance)
+
+
+def _draw(
+    model: BoundModel, proposal: Proposal, generator: np.random.Generator, count: int
+) -> Float[Array, "draws parameters"]:
+    """Draws from the proposal, and then from the prior, in proportion to their shares."""
+    num_prior = round(proposal.prior_share * count)
+    if not num_prior:
+        return proposal.draw(generator, count)
+    key = jax.random.key(generator.integers(2**32))
+    parts = proposal.draw(generator, count - num_prior), model.sample_prior(key, num_prior)
+    return jnp.asarray(np.concatenate(parts))  # on the host: no compilation
 
 
 def is_enough(draws: WeightedDraws, count: int) -> bool:
@@ -127,5 +143,7 @@ def log_ratio(
 def log_prior_ratio(
     model: BoundModel, proposal: Proposal, positions: Float[Array, "particles parameters"]
 ) -> Float[np.ndarray, " particles"]:
-    """log p(θ) / q(θ) at every position."""
-    return model.log_priors(positions) - symmetrised(model, proposal.log_density, positions)
+    """log p(θ) / q(θ) at every position, where q includes the prior's share."""
+    log_ratios = model.log_priors(positions) - symmetrised(model, proposal.log_density, positions)
+    share = proposal.prior_share
+    return -np.logaddexp(np.log1p(-share) - log_ratios, np.log(share)) if share else log_ratios

@@ -76,11 +76,14 @@ class Proposal(NamedTuple):
         log_shares: logarithms of the shares of the draws if it was learnt from draws (`learning`);
             its components are then not at modes.
         is_checked: whether it, or that from which it was learnt, covered particles of the path.
+        prior_share: share of the draws for importance sampling that come from the prior, which is
+            not one of the components.
     """
 
     components: tuple[LocalGaussian, ...]
     log_shares: Float[np.ndarray, " components"] | None = None
     is_checked: bool = True
+    prior_share: float = 0.0
 
     @property
     def shares(self) -> Float[np.ndarray, " components"]:

@@ -37,6 +37,7 @@ MANY_BATCHES = 32  # the same from a learnt one
 MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
 CHEAP = 40_000_000  # likelihoods of a row that draws of a learnt proposal take in any case
+PRIOR_SHARE = 0.25  # of these draws, if they are as many as can be
 ON_LINE = 9  # points between the mode and a particle
 ROUNDING = 0.01  # nats
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
@@ -105,7 +106,7 @@ def redraw_about(
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
         return None
-    learnt = learn(model, rows, with_modes(fit, proposal, half), generator, count)
+    learnt = _with_prior(learn(model, rows, with_modes(fit, proposal, half), generator, count), rows, count)
     found = completed(model, rows, learnt, _learnt_draws(model, rows, learnt, generator, count), other)
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
 
@@ -132,9 +133,18 @@ def _learnt_anew(
 def _learnt(
     model: BoundModel, rows: Rows, start: Proposal, generator: np.random.Generator, count: int
 ) -> Redrawn | None:
-    proposal = learn(model, rows, start, generator, count)
+    proposal = _with_prior(learn(model, rows, start, generator, count), rows, count)
     draws = _learnt_draws(model, rows, proposal, generator, count)
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
+
+
+def _with_prior(learnt: Proposal, rows: Rows, count: int) -> Proposal:
+    """A learnt proposal that draws from the prior, too, if rows are so few that this costs little.
+
+    The prior reaches small modes and far tails that neither the proposal nor particles show.
+    """
+    is_cheap = rows.size * count * MANY_BATCHES <= CHEAP
+    return learnt._replace(prior_share=PRIOR_SHARE if is_cheap else 0.0)
 
 
 def _learnt_draws(
