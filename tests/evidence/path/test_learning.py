@@ -197,3 +197,7 @@ def test_draws_without_a_likelihood_do_not_end_in_an_error(value):
         assert abs(draws.log_evidence - exact) < 4 / np.sqrt(ess(draws.log_weights))
     else:
         assert not is_enough(draws, COUNT)
+        # A quarter of the draws are from the prior, where undefined ones do not count.
+        of_prior = Proposal((LocalGaussian(np.full(2, 1.0), np.eye(2) * 1e4, 0.0),), prior_share=0.25)
+        draws = weighted_draws(bound, rows, of_prior, generator, 16 * COUNT, 1)
+        assert abs(draws.log_evidence - exact) < 4 / np.sqrt(ess(draws.log_weights))

@@ -104,22 +104,17 @@ def _batch(
     model: BoundModel, rows: Rows, proposal: Proposal, generator: np.random.Generator, count: int
 ) -> WeightedDraws:
     check()
-    positions = _draw(model, proposal, generator, count)
+    num_own = count - round(proposal.prior_share * count)
+    positions = proposal.draw(generator, num_own)
+    if num_own < count:
+        key = jax.random.key(generator.integers(2**32))
+        of_prior = model.sample_prior(key, count - num_own)
+        positions = jnp.asarray(np.concatenate([positions, of_prior]))  # on the host: no compilation
     likelihood = proposal.log_likelihoods(model, rows, positions)
     log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
+    # Far out in the prior a likelihood may overflow, and at the edge of a support a draw.
+    log_weights[num_own:] = np.where(np.isnan(log_weights[num_own:]), -np.inf, log_weights[num_own:])
     return WeightedDraws(positions, log_weights, likelihood.offset, likelihood.variance)
-
-
-def _draw(
-    model: BoundModel, proposal: Proposal, generator: np.random.Generator, count: int
-) -> Float[Array, "draws parameters"]:
-    """Draws from the proposal, and then from the prior, in proportion to their shares."""
-    num_prior = round(proposal.prior_share * count)
-    if not num_prior:
-        return proposal.draw(generator, count)
-    key = jax.random.key(generator.integers(2**32))
-    parts = proposal.draw(generator, count - num_prior), model.sample_prior(key, num_prior)
-    return jnp.asarray(np.concatenate(parts))  # on the host: no compilation
 
 
 def is_enough(draws: WeightedDraws, count: int) -> bool:
