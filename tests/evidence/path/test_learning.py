@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.evidence.path import learning
 from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.learning import MORE_COMPONENTS, fitted, improved, learn, together, with_modes
 from evidentia.evidence.path.population import Population
@@ -128,6 +129,16 @@ def test_proposals_learnt_from_each_other_do_not_grow(problem):
         proposal = learn(model, Window(rows.arrays, 0, size), proposal, generator, COUNT)
         assert len(proposal.components) <= 3 * MORE_COMPONENTS
         assert proposal.shares.sum() == pytest.approx(1.0)
+
+
+def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(problem, monkeypatch):
+    model, rows, _ = problem
+    monkeypatch.setattr(learning, "WORK", 0)
+    monkeypatch.setattr(learning, "ENOUGH", 1.0)  # all rounds
+    start = fitted(even(around(COUNT)), np.random.default_rng(0), 20)
+    assert start is not None and len(start.components) == 20
+    found = learn(model, rows, start, np.random.default_rng(1), COUNT)
+    assert len(found.components) == 40  # those of the start and of the fit
 
 
 def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, exact):

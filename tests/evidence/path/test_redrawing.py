@@ -92,6 +92,18 @@ def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowe
     assert (np.mean(scores_of(alone, exact)) < -1) == narrowed  # alone, draws miss the tails
 
 
+def test_copies_of_a_particle_complete_draws_as_one(linear):
+    model, rows, laplace, _ = linear
+    proposal = Proposal((laplace._replace(precision=3 * laplace.precision),))
+    draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    positions = laplace.draw(np.random.default_rng(1), COUNT // 4)
+    once = completed(model, rows, proposal, draws, Particles.equal(positions))
+    copied = completed(model, rows, proposal, draws, Particles.equal(np.tile(positions, (4, 1))))
+    assert once is not None and copied is not None and once.is_completed
+    assert copied.log_evidence == pytest.approx(once.log_evidence, abs=1e-4)
+    assert relative_variance(copied.log_weights) == pytest.approx(relative_variance(once.log_weights))
+
+
 def test_a_proposal_that_misses_much_of_the_particles_is_refused(linear):
     model, rows, laplace, _ = linear
     proposal = Proposal((laplace._replace(precision=20 * laplace.precision),))

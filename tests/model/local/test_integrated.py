@@ -247,7 +247,8 @@ def test_a_run_stopped_in_its_repetition_keeps_the_first_result():
     few = ev.SGAIS(num_particles=32, chunk_size=10)
     stopped = pytest.warns(ev.errors.EvidenceWarning, match="stopped when the run was repeated with better")
     # Coarse integrals have peaks where there are none, so that weights may be heavy too.
-    with stopped, pytest.warns(ev.errors.DiagnosticWarning, match="integrals over the latents|importance weights"):
+    coarse = pytest.warns(ev.errors.DiagnosticWarning, match="integrals over the latents|importance weights")
+    with stopped, coarse:
         found = ev.estimate(ev.Model.from_numpyro(folded), {"y": y}, method=few, progress=stop)
     assert not found.completed and found.num_observations == 50 > seen[-1]
     assert "coarse inner integrals" in found.signs

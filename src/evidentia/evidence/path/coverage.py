@@ -54,12 +54,13 @@ def completed(
     Rare large weights, which N draws see too seldom, thus count by the M particles, which see them
     often. The variance is about least with c = Ẑ N/M. This is bridge sampling, with min(w, c) / w
     between the densities. If the draws show more above the cap than the particles, which can miss
-    a far tail, they stay as they are.
+    a far tail, they stay as they are. Copies of a particle are one of the M.
 
     Source: Meng, Wong (1996), Statistica Sinica 6, 831, Eq. 2.1.
     """
     if not particles.share.any():
         return None
+    particles = particles.distinct
     log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
     log_weights = log_weights + offset - draws.offset
     count = len(draws.log_weights)

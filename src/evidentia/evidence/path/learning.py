@@ -101,7 +101,9 @@ def learn(
     """
     least, affordable = DRAWS * count, WORK // max(rows.size, _rows_of_density(model))
     size, good = (min(MOST_DRAWS, affordable), GOOD) if affordable > least else (least, ENOUGH)
-    most_components = max(MOST_COMPONENTS, min(MORE_COMPONENTS, size // DRAWS_OF_EACH))
+    # As many as at the start, learnt when more draws were affordable: fewer lose arms of a ridge.
+    supported = max(MOST_COMPONENTS, size // DRAWS_OF_EACH, len(start.components))
+    most_components = min(MORE_COMPONENTS, supported)
     start = _largest(start, 2 * MORE_COMPONENTS)
     proposal, fits = start, []
     positions = np.zeros((0, model.num_parameters), np.float32)

@@ -54,6 +54,12 @@ class Particles(NamedTuple):
         middle = len(self.share) // 2
         return self._part(slice(middle)), self._part(slice(middle, None))
 
+    @property
+    def distinct(self) -> "Particles":
+        """The particles without copies that have not moved since they were resampled."""
+        positions, index = np.unique(self.positions, axis=0, return_inverse=True)
+        return Particles(positions, np.bincount(index.ravel(), self.share))
+
     def _part(self, part: slice) -> "Particles":
         share = self.share[part]
         return Particles(self.positions[part], share / max(share.sum(), np.finfo(float).tiny))
