@@ -11,7 +11,7 @@ import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.chunks import PathState
 from evidentia.evidence.path.coverage import completed, covers, unreached
-from evidentia.evidence.path.importance import is_enough, weighted_draws
+from evidentia.evidence.path.importance import ACCURATE, accurate_draws, is_enough, weighted_draws
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal, weighted_particles
 from evidentia.evidence.path.redrawing import only_mode, redraw
@@ -90,6 +90,42 @@ def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowe
     assert abs(np.mean(scores)) < 4 / np.sqrt(40) and 0.6 < np.std(scores) < 1.5
     assert (np.mean(are_completed) > 0.5) == narrowed
     assert (np.mean(scores_of(alone, exact)) < -1) == narrowed  # alone, draws miss the tails
+
+
+def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
+    model, rows, laplace, exact = linear
+    proposal = Proposal((laplace._replace(precision=2 * laplace.precision),))
+
+    def alone(seed):
+        return weighted_draws(model, rows, proposal, np.random.default_rng(seed), COUNT, 1)
+
+    def together(seed):
+        draws = alone(seed)
+        particles = Particles.equal(laplace.draw(np.random.default_rng(100 + seed), COUNT))
+        found = completed(model, rows, proposal, draws, particles, np.max(draws.log_weights))
+        assert found is not None
+        return found
+
+    scores, without = scores_of(together, exact), scores_of(alone, exact)
+    assert abs(np.mean(scores)) < 4 / np.sqrt(40) and 0.6 < np.std(scores) < 1.5
+    assert np.mean(scores) > np.mean(without)
+
+
+@pytest.mark.parametrize(("cheap", "is_more"), [(40_000_000, True), (0, False)])
+def test_uneven_weights_have_more_draws_while_these_are_cheap(linear, monkeypatch, cheap, is_more):
+    model, rows, laplace, exact = linear
+    monkeypatch.setattr("evidentia.evidence.path.importance.CHEAP", cheap)
+    for factor in (1.0, 0.5):  # about right, and too wide
+        proposal = Proposal((laplace._replace(precision=factor * laplace.precision),))
+        generator = np.random.default_rng(0)
+        draws = weighted_draws(model, rows, proposal, generator, COUNT, 1)
+        found = accurate_draws(model, rows, proposal, generator, COUNT, draws)
+        error = np.sqrt(relative_variance(found.log_weights))
+        assert abs(found.log_evidence - exact) < 4 * error
+        if factor < 1 and is_more:
+            assert error < 1.2 * ACCURATE < np.sqrt(relative_variance(draws.log_weights))
+        else:
+            assert found is draws
 
 
 def test_copies_of_a_particle_complete_draws_as_one(linear):

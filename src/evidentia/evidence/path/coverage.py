@@ -42,7 +42,12 @@ def covers(
 
 
 def completed(
-    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, particles: Particles
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    draws: WeightedDraws,
+    particles: Particles,
+    log_cap: float | None = None,
 ) -> WeightedDraws | None:
     """Draws with capped weights, and particles for what lies above the cap; None if that is much.
 
@@ -52,9 +57,10 @@ def completed(
         Ẑ = E_q[min(w, c)] + Ẑ E_posterior[max(0, 1 - c/w)],        w = p(θ) p(D | θ) / q(θ).
 
     Rare large weights, which N draws see too seldom, thus count by the M particles, which see them
-    often. The variance is about least with c = Ẑ N/M. This is bridge sampling, with min(w, c) / w
-    between the densities. If the draws show more above the cap than the particles, which can miss
-    a far tail, they stay as they are. Copies of a particle are one of the M.
+    often. The variance is about least with c = Ẑ N/M, unless `log_cap` is given. This is bridge
+    sampling, with min(w, c) / w between the densities. If the draws show more above the cap than
+    the particles, which can miss a far tail, they stay as they are. Copies of a particle count as
+    one.
 
     Source: Meng, Wong (1996), Statistica Sinica 6, 831, Eq. 2.1.
     """
@@ -64,9 +70,10 @@ def completed(
     log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
     log_weights = log_weights + offset - draws.offset
     count = len(draws.log_weights)
-    cap = weights.log_mean(draws.log_weights) + np.log(count * np.sum(particles.share**2))
-    capped = np.minimum(draws.log_weights, cap)
-    shares = particles.share * -np.expm1(np.minimum(cap - log_weights, 0.0))
+    best = weights.log_mean(draws.log_weights) + float(np.log(count * np.sum(particles.share**2)))
+    log_cap = best if log_cap is None else log_cap
+    capped = np.minimum(draws.log_weights, log_cap)
+    shares = particles.share * -np.expm1(np.minimum(log_cap - log_weights, 0.0))
     missed = np.sum(shares)
     if not missed < MOST_MISSED:
         return None

@@ -12,6 +12,7 @@ Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multiva
 Hesterberg (1995), Technometrics 37, 185 (a share of the draws from a density with heavy tails).
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -24,13 +25,16 @@ from evidentia.evidence.path.population import Population, split_key
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.copies import symmetrised
+from evidentia.posterior.copies import rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
 WANTED = 0.5  # the same, for which draws are made from a learnt proposal
 REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
+MANY_BATCHES = 32  # of one draw per particle
+CHEAP = 40_000_000  # likelihoods of a row that draws may take in any case
+ACCURATE = 0.01  # nats of standard error, for which there are more draws while they are cheap
 
 
 class WeightedDraws(NamedTuple):
@@ -98,6 +102,24 @@ def weighted_draws(
         )
     largest = weights.log_mean(found.log_weights) + 0.5 * np.log(len(found.log_weights))
     return found._replace(log_weights=np.minimum(found.log_weights, largest))
+
+
+def accurate_draws(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    generator: np.random.Generator,
+    count: int,
+    draws: WeightedDraws,
+) -> WeightedDraws:
+    """The draws, or as many new ones as an accurate log evidence takes, if that is cheap."""
+    missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
+    most = CHEAP // (max(rows.size, rows_of_density(model)) * count)
+    num_batches = min(math.ceil(missing * len(draws.log_weights) / count), MANY_BATCHES, most)
+    if num_batches * count <= len(draws.log_weights):
+        return draws
+    more = weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
+    return more if is_enough(more, count) else draws
 
 
 def _batch(

@@ -14,8 +14,6 @@ Source: Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18
 Statistics 39, 798 (draws of all rounds).
 """
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 from scipy.cluster.vq import kmeans
@@ -24,10 +22,10 @@ from scipy.linalg import eigvalsh
 from evidentia import weights
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.copies import symmetrised
+from evidentia.posterior.copies import rows_of_density, symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
-from evidentia.posterior.symmetry import Positions, fold, log_num_copies
+from evidentia.posterior.symmetry import Positions, fold
 
 MOST_COMPONENTS = 8
 MIN_PARTICLES = 4  # for each component and parameter
@@ -35,7 +33,6 @@ MOST_ROUNDS = 8
 DRAWS = 2  # in a round, as a multiple of the particles
 WORK = 30_000_000  # rows times draws of a round, up to which there are more
 MOST_DRAWS = 8192
-ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
 MORE_COMPONENTS, DRAWS_OF_EACH = 24, 256  # where there are more draws
 GOOD = 0.5  # effective draws as a fraction of a round's, from which on no other round is needed
 ENOUGH = 0.2  # the same where more draws cannot be afforded
@@ -99,7 +96,7 @@ def learn(
     It is the first whose draws have even weights, or that learnt from all rounds. It is as checked
     as the start.
     """
-    least, affordable = DRAWS * count, WORK // max(rows.size, _rows_of_density(model))
+    least, affordable = DRAWS * count, WORK // max(rows.size, rows_of_density(model, NEAR_COPIES))
     size, good = (min(MOST_DRAWS, affordable), GOOD) if affordable > least else (least, ENOUGH)
     # As many as at the start, learnt when more draws were affordable: fewer lose arms of a ridge.
     supported = max(MOST_COMPONENTS, size // DRAWS_OF_EACH, len(start.components))
@@ -125,12 +122,6 @@ def learn(
         proposal = together(fits[-1], start, KEPT)
         densities = np.logaddexp(densities, _with_start(_log_density(model, fits[-1], positions), of_start))
     return proposal._replace(is_checked=start.is_checked)
-
-
-def _rows_of_density(model: BoundModel) -> int:
-    """The number of rows whose likelihood takes about as long as the density of a mixture."""
-    copies = min(NEAR_COPIES, math.exp(log_num_copies(model))) if model.symmetry else 1
-    return int(ROWS_OF_COPY * copies * model.num_parameters**2)
 
 
 def _with_start(

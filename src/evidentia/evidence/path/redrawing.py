@@ -13,7 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.evidence.path.coverage import MISSED, completed, covers, unreached
-from evidentia.evidence.path.importance import WeightedDraws, is_enough, is_regular, weighted_draws
+from evidentia.evidence.path.importance import (
+    CHEAP,
+    MANY_BATCHES,
+    WeightedDraws,
+    accurate_draws,
+    is_enough,
+    is_regular,
+    weighted_draws,
+)
 from evidentia.evidence.path.learning import fitted, is_learnable, learn, with_modes
 from evidentia.evidence.path.population import Population, host_generator
 from evidentia.evidence.path.proposal import (
@@ -33,11 +41,9 @@ from evidentia.posterior.modes import modes_above, newton
 from evidentia.posterior.rows import Rows
 
 FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
-MANY_BATCHES = 32  # the same from a learnt one
 MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
-CHEAP = 40_000_000  # likelihoods of a row that draws of a learnt proposal take in any case
-PRIOR_SHARE = 0.25  # of these draws, if they are as many as can be
+PRIOR_SHARE = 0.25  # of the draws of a learnt proposal, if they are as many as can be
 ON_LINE = 9  # points between the mode and a particle
 ROUNDING = 0.01  # nats
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
@@ -91,17 +97,20 @@ def redraw_about(
 ) -> Redrawn | None:
     """Draws from the first proposal that gives enough of them and covers the particles.
 
-    Those at modes come with the largest number of batches to draw. If none of them will do, one is
-    learnt from the first half of the particles. It need not cover the second half, which completes
-    its draws.
+    Those at modes come with the largest number of batches to draw, and particles make up for what
+    little these may miss. If none will do, a proposal is learnt from the first half of the
+    particles. It need not cover the second half, which completes its draws.
     """
     proposal = None
     for proposal, max_batches in at_modes:
         if proposal is None:
             continue
         draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
-        if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
-            return Redrawn(draws, proposal)
+        if not is_enough(draws, count):
+            continue
+        draws = accurate_draws(model, rows, proposal, generator, count, draws)
+        if covers(model, rows, proposal, draws, particles):
+            return Redrawn(_with_uncovered(model, rows, proposal, draws, particles, count), proposal)
     half, other = particles.halves
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
@@ -109,6 +118,20 @@ def redraw_about(
     learnt = _with_prior(learn(model, rows, with_modes(fit, proposal, half), generator, count), rows, count)
     found = completed(model, rows, learnt, _learnt_draws(model, rows, learnt, generator, count), other)
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
+
+
+def _with_uncovered(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    draws: WeightedDraws,
+    particles: Particles,
+    count: int,
+) -> WeightedDraws:
+    """Draws from a proposal at modes, and particles where it is thinner than at any draw."""
+    if is_regular(draws, count):
+        return draws
+    return completed(model, rows, proposal, draws, particles, np.max(draws.log_weights)) or draws
 
 
 def _learnt_anew(
@@ -126,7 +149,7 @@ def _learnt_anew(
         if is_regular(draws, count):
             missed = unreached(model, rows, modes, draws, previous, particles.positions, generator)
             if missed.share < MISSED:
-                return Redrawn(draws, modes)
+                return Redrawn(accurate_draws(model, rows, modes, generator, count, draws), modes)
     return _learnt(model, rows, previous, generator, count)
 
 
@@ -181,6 +204,7 @@ def _at_modes_of_more_rows(
             break
         modes = [*proposal.components, *modes_near(model, rows, Particles.equal(missed.positions), generator)]
     if is_covered and is_regular(draws, count):
+        draws = accurate_draws(model, rows, proposal, generator, count, draws)
         return Redrawn(draws, proposal._replace(is_checked=previous.is_checked))
     if rows.num_observations * model.num_parameters <= CHECKED:
         return None
@@ -227,4 +251,4 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     draws = weighted_draws(model, rows, proposal, generator, count, 1)
     if not is_regular(draws, count) or not covers(model, rows, proposal, draws, particles):
         return None
-    return Redrawn(draws, proposal)
+    return Redrawn(accurate_draws(model, rows, proposal, generator, count, draws), proposal)
