@@ -289,6 +289,23 @@ def test_a_mode_that_splits_as_rows_arrive(seed):
     assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.15
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_few_rows_that_are_not_gaussian_have_a_small_error(seed):
+    """A product of two normals as a mean, of density K₀(|c|)/π: uneven weights about modes."""
+    y = np.random.default_rng(0).normal(0.5, 1.0, 10).astype(np.float32)
+    grid = np.linspace(1e-6, 8, 400_001)
+    grid = np.concatenate([-grid[::-1], grid])
+    heights = np.log(special.k0(np.abs(grid)) / np.pi) - 0.5 * ((y[:, None] - grid) ** 2).sum(0)
+    exact = special.logsumexp(heights) + np.log(grid[1] - grid[0]) - 5 * np.log(2 * np.pi)
+
+    def log_likelihood(params, y):
+        return dist.Normal(params["a"] * params["b"], 1.0).log_prob(y)
+
+    model = ev.Model({"a": dist.Normal(0, 1), "b": dist.Normal(0, 1)}, log_likelihood)
+    found = ev.estimate(model, y, seed=seed)
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error < 4 * 0.015
+
+
 def test_what_a_proposal_does_not_reach_is_measured(symmetric):
     """Of two equal modes, the proposal has one; draws for fewer rows show the other half."""
     model, y = symmetric

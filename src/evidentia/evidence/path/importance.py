@@ -41,7 +41,7 @@ class WeightedDraws(NamedTuple):
     """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights).
 
     `variance` is that of the offset, in nats². Completed draws have particles of the posterior
-    among them, for weights too rare to be seen (`coverage.completed`).
+    among them for weights too rare to be seen, unless these show none (`coverage.completed`).
     """
 
     positions: Float[Array, "particles parameters"]

@@ -131,7 +131,8 @@ def _with_uncovered(
     """Draws from a proposal at modes, and particles where it is thinner than at any draw."""
     if is_regular(draws, count):
         return draws
-    return completed(model, rows, proposal, draws, particles, np.max(draws.log_weights)) or draws
+    found = completed(model, rows, proposal, draws, particles, np.max(draws.log_weights)) or draws
+    return found._replace(is_completed=True)
 
 
 def _learnt_anew(
