@@ -24,8 +24,8 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.symmetry import Positions, in_blocks, log_num_copies, num_components, reorder
 
 FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
-ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
 FULL_ORDERS = 120  # orders that are all summed if flips make more copies; of more, those one swap away
+ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
 
 Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
 
@@ -50,7 +50,10 @@ def symmetrised(
 
 
 def rows_of_density(model: BoundModel, most: int = FULL_SUM) -> int:
-    """The number of rows whose likelihood takes about as long as a mixture at all copies."""
+    """The number of rows whose likelihood takes as long as a mixture's density at all copies.
+
+    It is a rough count of operations, for copies up to `most`.
+    """
     copies = math.exp(min(math.log(most), log_num_copies(model))) if model.symmetry else 1
     return int(ROWS_OF_COPY * copies * model.num_parameters**2)
 

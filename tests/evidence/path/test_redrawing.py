@@ -94,7 +94,7 @@ def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowe
 
 def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
     model, rows, laplace, exact = linear
-    proposal = Proposal((laplace._replace(precision=2 * laplace.precision),))
+    proposal = Proposal((laplace._replace(precision=4 * laplace.precision),))
 
     def alone(seed):
         return weighted_draws(model, rows, proposal, np.random.default_rng(seed), COUNT, 1)
@@ -106,9 +106,9 @@ def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
         assert found is not None
         return found
 
-    scores, without = scores_of(together, exact), scores_of(alone, exact)
+    scores = scores_of(together, exact)
     assert abs(np.mean(scores)) < 4 / np.sqrt(40) and 0.6 < np.std(scores) < 1.5
-    assert np.mean(scores) > np.mean(without)
+    assert np.mean(scores_of(alone, exact)) < -1  # alone, draws miss the tails
 
 
 @pytest.mark.parametrize(("cheap", "is_more"), [(40_000_000, True), (0, False)])

@@ -112,7 +112,11 @@ def accurate_draws(
     count: int,
     draws: WeightedDraws,
 ) -> WeightedDraws:
-    """The draws, or as many new ones as an accurate log evidence takes, if that is cheap."""
+    """The draws, or as many new ones as a standard error of `ACCURATE` takes, if these are cheap.
+
+    They are new, since a number of draws that depends on their own weights would bias the mean.
+    Rows and the density of the proposal count as what a draw costs (`rows_of_density`).
+    """
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
     most = CHEAP // (max(rows.size, rows_of_density(model)) * count)
     num_batches = min(math.ceil(missing * len(draws.log_weights) / count), MANY_BATCHES, most)

@@ -110,7 +110,7 @@ def redraw_about(
             continue
         draws = accurate_draws(model, rows, proposal, generator, count, draws)
         if covers(model, rows, proposal, draws, particles):
-            return Redrawn(_with_uncovered(model, rows, proposal, draws, particles, count), proposal)
+            return Redrawn(_completed_about_modes(model, rows, proposal, draws, particles, count), proposal)
     half, other = particles.halves
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
@@ -120,7 +120,7 @@ def redraw_about(
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
 
 
-def _with_uncovered(
+def _completed_about_modes(
     model: BoundModel,
     rows: Rows,
     proposal: Proposal,
@@ -128,11 +128,11 @@ def _with_uncovered(
     particles: Particles,
     count: int,
 ) -> WeightedDraws:
-    """Draws from a proposal at modes, and particles where it is thinner than at any draw."""
+    """Draws, if uneven with particles where the proposal is thinner than at any draw."""
     if is_regular(draws, count):
         return draws
-    found = completed(model, rows, proposal, draws, particles, np.max(draws.log_weights)) or draws
-    return found._replace(is_completed=True)
+    found = completed(model, rows, proposal, draws, particles, np.max(draws.log_weights))
+    return draws if found is None else found._replace(is_completed=True)
 
 
 def _learnt_anew(
