@@ -8,6 +8,7 @@ and one expansion are meaningful.
 Source: Stephens (2000), Journal of the Royal Statistical Society B 62, 795.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +24,7 @@ from evidentia.model.bound import BoundModel
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 SMALLEST = 1e-30  # positive values are compared by their logarithms
 BLOCK = 512  # largest number of positions at a time
+MOST_LISTED = 5  # components up to which every order is tried, which is many times as fast as an assignment
 
 Positions = Float[Array, "particles parameters"] | Float[np.ndarray, "particles parameters"]
 
@@ -107,7 +109,7 @@ def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray,
         mean = mean + (0.01 * (components[np.argmax(weights)] - mean) if sweep == 0 else 0.0)
         variance = np.einsum("i,ikp->kp", weights, (placed - mean) ** 2) + 1e-6
         costs, is_nearer = _costs(components, mean, variance, masks, np)
-        found = np.array([_assigned(cost) for cost in costs])
+        found = _cheapest_orders(costs)
         flips = np.take_along_axis(is_nearer, found[:, :, None, None], 2)[:, :, 0]
         if np.array_equal(found, orders) and np.array_equal(flips, is_flipped):
             break
@@ -124,10 +126,16 @@ def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray,
     return positions, mean, variance
 
 
-def _assigned(cost: np.ndarray) -> np.ndarray:
-    from scipy.optimize import linear_sum_assignment  # slow to import, and only mixtures need it
+def _cheapest_orders(costs: Float[np.ndarray, "particles places components"]) -> np.ndarray:
+    """The component at each place for which the costs of a particle are least in total."""
+    count = costs.shape[1]
+    if count > MOST_LISTED:
+        from scipy.optimize import linear_sum_assignment  # slow to import, and only large mixtures need it
 
-    return linear_sum_assignment(cost)[1]
+        return np.array([linear_sum_assignment(cost)[1] for cost in costs])
+    orders = np.array(list(itertools.permutations(range(count))))
+    totals = sum(costs[:, place, orders[:, place]] for place in range(count))
+    return orders[np.argmin(totals, axis=1)]
 
 
 def within(
