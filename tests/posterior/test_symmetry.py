@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import evidentia as ev
+from evidentia.posterior import symmetry
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
 from evidentia.posterior.symmetry import (
@@ -63,6 +64,15 @@ def test_folding_brings_the_copies_of_a_mode_together(bound):
     together, _ = fold(bound, mixed, np.full(100, 0.01))
     assert np.std(mixed, axis=0).max() > 1
     assert np.std(together, axis=0).max() < 0.2
+
+
+def test_orders_tried_one_by_one_fold_like_an_assignment(bound, monkeypatch):
+    positions, share = bound.sample_prior(jax.random.key(0), 300), np.full(300, 1 / 300)
+    tried, _ = fold(bound, positions, share)
+    monkeypatch.setattr(symmetry, "MOST_LISTED", 0)
+    assigned, _ = fold(bound, positions, share)
+    assert not np.array_equal(tried, positions)
+    np.testing.assert_array_equal(tried, assigned)
 
 
 def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
