@@ -34,10 +34,9 @@ class PathState(NamedTuple):
     Attributes:
         population: the particles.
         num_observations: number of rows processed.
-        proposal: a proposal near the posterior of these rows, if the particles were last redrawn
-            from it.
+        proposal: a proposal near the posterior of these rows, from which to leap to more rows.
         tried_at: number of rows at the last attempt to redraw.
-        is_irregular: whether that attempt failed: the posterior is not about Gaussian at modes.
+        is_irregular: whether that attempt failed.
     """
 
     population: Population
@@ -55,7 +54,7 @@ class ChunkInfo(NamedTuple):
         path: the estimate along the path, before any redraw.
         estimate: the estimate after the chunk.
         is_redrawn: whether the particles were redrawn.
-        is_checked: whether a redraw is known to miss nothing (`redrawing.Redrawn`).
+        is_checked: whether particles have shown that a redraw covers the posterior (`Proposal`).
         pareto_shape: Pareto shape of the importance weights, if the redraw took more draws than
             particles.
     """
@@ -228,11 +227,14 @@ def over_chunks(
     is_sample = near.num_observations < rows.num_observations
     if is_sample and redrawing is None:
         raise ConfigurationError("SGAIS needs refresh=True for rows on a cluster: its path visits a sample.")
-    state, past, infos, has_failed = method.init(model, key), Held(near), [], False
+    state, past, infos, has_looked_ahead = method.init(model, key), Held(near), [], False
     while state.num_observations < near.size:
         was_irregular, found = state.is_irregular, None
-        if redrawing is not None and has_failed and near.size > SLOW:
-            found = redrawing.redraw_ahead(model, state, near)
+        has_looked_ahead &= was_irregular
+        is_slow = was_irregular and state.proposal is None and near.size > SLOW
+        if redrawing is not None and is_slow and not has_looked_ahead:
+            found, has_looked_ahead = redrawing.redraw_ahead(model, state, near), True
+            state = with_new_key(state)
         if found is not None:
             state, info = found
         elif redrawing is not None and state.proposal is not None:
@@ -245,12 +247,12 @@ def over_chunks(
                 state, past, info = redraw(redrawing, model, state, past, info)
             if redrawing is not None and not is_last and state.is_irregular and not was_irregular:
                 state = state._replace(proposal=redrawing.only_mode(model, state, past.window))
-        has_failed = state.is_irregular and not was_irregular and state.proposal is None
         if info is not None:
             infos.append(info)
             yield _snapshot(method, model, near.first(state.num_observations), state, infos)
     if is_sample and redrawing is not None:
-        found = redrawing.redraw(model, state, rows)
+        # Without a proposal, only particles could check the redraw, but they are of a sample.
+        found = redrawing.redraw(model, state, rows) if state.proposal is not None else None
         if found is None:
             raise UnfinishedError(
                 f"the log evidence is that of {near.size:,} random rows out of {rows.num_observations:,}: importance sampling from "
@@ -283,10 +285,14 @@ def _leap(
 
 
 def tried(state: PathState, num_observations: int) -> PathState:
-    """The state after a failed redraw, whose draws have used the key."""
+    """The state after a failed redraw."""
+    return with_new_key(state)._replace(tried_at=num_observations, is_irregular=True)
+
+
+def with_new_key(state: PathState) -> PathState:
+    """The state after draws that have used its key."""
     key, _ = split_key(state.population.key)
-    population = state.population._replace(key=key)
-    return state._replace(population=population, tried_at=num_observations, is_irregular=True)
+    return state._replace(population=state.population._replace(key=key))
 
 
 def _snapshot(method, model, rows: Rows, state, infos) -> Snapshot:

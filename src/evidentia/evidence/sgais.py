@@ -246,20 +246,20 @@ class SGAIS(RedrawingMethod):
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, and the sources of the squared standard error.
 
-        If the particles were redrawn after the last chunk, the earlier path does not matter.
+        The path before the last redraw is measured, but nothing depends on it any more.
         """
-        is_redrawn = infos[-1].is_redrawn
-        spread = math.nan if is_redrawn else diagnostics.height_spread(model, rows, state.population)
-        measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
-        measured["num_refreshes"] = sum(info.is_redrawn for info in infos)
-        measured["pareto_shape"] = infos[-1].pareto_shape
-        measured["unchecked"] = float(is_redrawn and not infos[-1].is_checked)
+        redraws = [index for index, info in enumerate(infos) if info.is_redrawn]
+        start = redraws[-1] + 1 if redraws else 0
+        steps, later = ([step for info in part for step in info.steps] for part in (infos, infos[start:]))
+        is_on_path = start < len(infos)
+        spread = diagnostics.height_spread(model, rows, state.population) if is_on_path else math.nan
+        measured = diagnostics.measure(steps, spread)
+        measured["num_refreshes"] = len(redraws)
+        measured["pareto_shape"] = infos[start - 1].pareto_shape if redraws else math.nan
+        measured["unchecked"] = float(bool(redraws) and not infos[start - 1].is_checked)
         remedy = diagnostics.SMALLER_CHUNKS if self.resample else "resample=True"
-        signs = (
-            diagnostics.signs_of_draws(measured)
-            if is_redrawn
-            else diagnostics.signs_of_path(measured, remedy)
-        )
+        of_path = diagnostics.signs_of_path(diagnostics.measure(later, spread), remedy)
+        signs = diagnostics.signs_of_draws(measured) | of_path
         return Diagnosis({**measured, **_variance_shares(infos)}, signs)
 
 

@@ -13,7 +13,7 @@ import jax
 
 from evidentia.data.arrays import num_rows
 from evidentia.evidence import chunks
-from evidentia.evidence.chunks import PathState
+from evidentia.evidence.chunks import ChunkInfo, PathState
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.moves import StepInfo
@@ -73,6 +73,7 @@ class OnlineState(NamedTuple):
         num_steps: annealing steps so far.
         marks: trajectory entries at round numbers of rows.
         seconds: time for all batches.
+        pareto_shape, is_checked: of the last redraw (`ChunkInfo`).
     """
 
     path: PathState
@@ -81,6 +82,8 @@ class OnlineState(NamedTuple):
     num_steps: int = 0
     marks: tuple[Mark, ...] = ()
     seconds: float = 0.0
+    pareto_shape: float = math.nan
+    is_checked: bool = True
 
 
 def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_size: int) -> OnlineState:
@@ -103,6 +106,7 @@ def take_in_batch(
         path, arriving, info = chunks.advance(method, model, path, arriving, end, redrawing)
         # A proposal is only for rows in memory, which can be evaluated ahead of the path.
         path = path._replace(proposal=None)
+        state = _with_signs_of(state, info)
         log_predictive += info.path.log_evidence - before.log_evidence
         variance += info.path.variance + arriving.standard_error**2 - before.variance - error_before**2
         steps.extend(info.steps)
@@ -126,7 +130,8 @@ def take_in_batch(
 
 def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
     """Redraw the particles from the past if that lowers the variance."""
-    path, arriving, _ = chunks.redraw(method, model, state.path, Arriving(state.past, None))
+    path, arriving, info = chunks.redraw(method, model, state.path, Arriving(state.past, None))
+    state = _with_signs_of(state, info)
     return state._replace(path=path._replace(proposal=None), past=arriving.past)
 
 
@@ -148,12 +153,20 @@ def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
 
 
 def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
-    """Diagnostics of the last annealing steps and of the past."""
+    """Diagnostics of the last annealing steps, of the last redraw and of the past."""
     spread = diagnostics.height_spread(model, state.past.window, state.path.population)
     measured = diagnostics.measure(state.steps, spread)
     measured["reservoir_standard_error"] = state.past.standard_error
-    signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_reservoir(measured)
-    return Diagnosis(measured, signs)
+    measured["pareto_shape"], measured["unchecked"] = state.pareto_shape, float(not state.is_checked)
+    signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_draws(measured)
+    return Diagnosis(measured, signs | diagnostics.signs_of_reservoir(measured))
+
+
+def _with_signs_of(state: OnlineState, info: ChunkInfo | None) -> OnlineState:
+    """The state that remembers what shows whether a redraw, if there was one, can be trusted."""
+    if info is None or not info.is_redrawn:
+        return state
+    return state._replace(pareto_shape=info.pareto_shape, is_checked=info.is_checked)
 
 
 def _mark(method: SGAIS, state: OnlineState) -> Mark:

@@ -313,11 +313,10 @@ def test_what_a_proposal_does_not_reach_is_measured(symmetric):
     generator = np.random.default_rng(0)
     left, right = (newton(bound, rows, np.array([place])) for place in (-1.0, 1.0))
     earlier = Proposal(tuple(mode._replace(precision=mode.precision / 5) for mode in (left, right)))
-    positions = np.asarray(earlier.draw(generator, 400), np.float64)
     for modes, missed in (((left, right), 0.0), ((right,), 1.0)):
         proposal = Proposal(modes)
         draws = weighted_draws(bound, rows, proposal, generator, 400, 1)
-        found = unreached(bound, rows, proposal, draws, earlier, positions, generator)
+        found = unreached(bound, rows, proposal, draws, earlier, generator)
         assert found.share == pytest.approx(missed, abs=0.4)
         assert len(found.positions) == 0 or (found.positions < 0).all()
 

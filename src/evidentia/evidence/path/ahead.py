@@ -62,7 +62,8 @@ def redraw_ahead(
     draws = weighted_draws(model, rows, proposal, generator, count, 1)
     if not np.isfinite(draws.log_evidence):
         return None
-    population = resample_particles(draws.population(split_key(population.key)[0], count), "systematic")
+    _, key = split_key(population.key)  # the first is of the particles drawn anew, or of the path
+    population = resample_particles(draws.population(key, count), "systematic")
     # A sketch is not the same in all copies, so all particles must be of that of its mode.
     folded = weighted_particles(model, population).positions
     population = population._replace(positions=jnp.asarray(folded, jnp.float32))

@@ -20,7 +20,7 @@ from evidentia import weights
 from evidentia.errors import EstimationError, warn
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
-from evidentia.evidence.path.population import Population, reweighted
+from evidentia.evidence.path.population import Population, reweighted, split_key
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
@@ -68,7 +68,9 @@ def anneal(
         is_long = _is_long(settings, len(infos), done * chunk.size) and not is_reverse
         found = None
         if shortcut is not None and (is_long or _is_stuck(info)) and done < 1.0:
-            found, shortcut = shortcut(population), None
+            key, key_shortcut = split_key(population.key)
+            found, shortcut = shortcut(population._replace(key=key_shortcut)), None
+            population = population._replace(key=key)
         if is_long:
             _warn_of_long(infos, done, chunk, is_cut=found is not None)
         if found is not None:

@@ -20,6 +20,7 @@ from evidentia.posterior.rows import Rows
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
+MANY_EARLIER = 512  # draws for fewer rows
 FEW_FAR = 32  # draws for fewer rows, far from the modes for more, that are weighed
 
 
@@ -66,9 +67,9 @@ def completed(
     """
     if not particles.share.any():
         return None
-    particles = particles.distinct
     log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
-    log_weights = log_weights + offset - draws.offset
+    first, particles = particles.distinct  # after the ratios: another number would be compiled anew
+    log_weights = log_weights[first] + offset - draws.offset
     count = len(draws.log_weights)
     best = weights.log_mean(draws.log_weights) + float(np.log(count * np.sum(particles.share**2)))
     log_cap = best if log_cap is None else log_cap
@@ -102,7 +103,6 @@ def unreached(
     proposal: Proposal,
     draws: WeightedDraws,
     earlier: Proposal,
-    positions: Float[ndarray, "draws parameters"],
     generator: np.random.Generator,
 ) -> Unreached:
     """What draws from an `earlier` proposal, for fewer rows, show that one for more rows misses.
@@ -110,6 +110,7 @@ def unreached(
     One mode can become two as rows arrive, and Newton's method follows one of them. Only a few of
     the draws are weighed, of those so far from the modes that the proposal hardly reaches them.
     """
+    positions = np.asarray(earlier.draw(generator, MANY_EARLIER))
     is_far = ~np.any([is_near(mode, positions) for mode in proposal.components], axis=0)
     if not is_far.any():
         return Unreached(positions[:0], 0.0)

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.path.population import Population, split_key
+from evidentia.evidence.path.population import Population, in_mixed_halves, split_key, with_copies
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
@@ -51,15 +51,19 @@ class WeightedDraws(NamedTuple):
     is_completed: bool = False
 
     def population(self, key: Array, count: int) -> Population:
-        """The draws with their weights as particles, or `count` resampled if there are more."""
-        if len(self.positions) == count:
-            return Population(key, self.positions, self.log_weights, self.log_evidence, self.variance)
+        """The draws with their weights as particles, or `count` resampled if there are more.
+
+        The draws are ordered by mode, but each half of the particles must be of all modes.
+        """
+        order = in_mixed_halves(len(self.log_weights))
+        positions, log_weights = np.asarray(self.positions)[order], self.log_weights[order]
+        if len(order) == count:
+            return Population(key, jnp.asarray(positions), log_weights, self.log_evidence, self.variance)
         key, key_resample = split_key(key)
-        chosen = weights.resample(key_resample, self.log_weights, count)
-        variance = self.variance + weights.relative_variance(self.log_weights)
-        return Population(
-            key, jnp.asarray(np.asarray(self.positions)[chosen]), np.zeros(count), self.log_evidence, variance
-        )
+        chosen = np.sort(weights.resample(key_resample, log_weights, count))
+        variance = self.variance + weights.relative_variance(log_weights)
+        drawn = Population(key, jnp.asarray(positions[chosen]), np.zeros(count), self.log_evidence, variance)
+        return with_copies(drawn, chosen)
 
     @property
     def log_evidence(self) -> float:
@@ -80,7 +84,8 @@ def weighted_draws(
 
     Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
     weights, in tails that it covers thinly, are rare. There are at least `min_batches`, unless the
-    first ones show that no number of batches will do.
+    first ones show that no number of batches will do. A number that depends on the weights makes
+    the mean of heavy ones slightly low.
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
@@ -115,15 +120,15 @@ def accurate_draws(
     """The draws, or as many new ones as a standard error of `ACCURATE` takes, if these are cheap.
 
     They are new, since a number of draws that depends on their own weights would bias the mean.
-    Rows and the density of the proposal count as what a draw costs (`rows_of_density`).
+    They may show that the proposal is poor (`is_enough`). Rows and the density of the proposal
+    count as what a draw costs (`rows_of_density`).
     """
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
     most = CHEAP // (max(rows.size, rows_of_density(model)) * count)
     num_batches = min(math.ceil(missing * len(draws.log_weights) / count), MANY_BATCHES, most)
     if num_batches * count <= len(draws.log_weights):
         return draws
-    more = weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
-    return more if is_enough(more, count) else draws
+    return weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
 
 
 def _batch(

@@ -63,7 +63,7 @@ class StepInfo(NamedTuple):
     Attributes:
         ess: effective sample size after reweighting, as a fraction of the particles.
         correlation: the largest lag-one autocorrelation of a coordinate over the moves.
-        num_moves: moves in a row, `MOST_MOVES` if fewer did not decorrelate the particles.
+        num_moves: moves in a row, at most `MOST_MOVES`, or fewer with many rows or parameters.
         noise_share: the gradient's share of the noise (`GradientKernel.noise_share`).
         lost: fraction of the particles that earlier moves carried to where processed rows have
             zero likelihood.
@@ -116,7 +116,9 @@ def move_particles(
     while num_moves < most_moves and correlation > CORRELATED:
         check()
         if num_moves == 1:
-            jumps = fitted_jumps(on_host, log_weights, host_generator(population.key))
+            key, key_jumps = split_key(population.key)
+            population = population._replace(key=key)
+            jumps = fitted_jumps(on_host, log_weights, host_generator(key_jumps))
         if jumps is not None and num_moves % 2:
             positions, accepted = jumped(jumps, model, target, folded_to, population.positions)
             population = population._replace(positions=positions)

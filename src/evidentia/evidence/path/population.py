@@ -90,6 +90,21 @@ def resample_particles(population: Population, scheme: str, chain_length: int = 
     )
 
 
+def in_mixed_halves(count: int) -> Int[np.ndarray, " particles"]:
+    """An order in which each half has every second of the particles, so that they are alike."""
+    return np.concatenate([np.arange(0, count, 2), np.arange(1, count, 2)])
+
+
+def with_copies(population: Population, chosen: Int[np.ndarray, " particles"]) -> Population:
+    """Particles of equal weights, copies among them, whose families count from here on.
+
+    `chosen` says which particle of an earlier population each of them is.
+    """
+    families = np.unique(chosen, return_inverse=True)[1]
+    population = population._replace(ancestors=families[None])
+    return population._replace(counted=_families_variance(population))
+
+
 @jax.jit
 def split_key(key: Array) -> tuple[Array, Array]:
     """Split a key in one small program; on the host each operation would be its own program."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from evidentia import weights
 from evidentia.evidence.path.population import Population
@@ -55,10 +55,10 @@ class Particles(NamedTuple):
         return self._part(slice(middle)), self._part(slice(middle, None))
 
     @property
-    def distinct(self) -> "Particles":
-        """The particles without copies that have not moved since they were resampled."""
-        positions, index = np.unique(self.positions, axis=0, return_inverse=True)
-        return Particles(positions, np.bincount(index.ravel(), self.share))
+    def distinct(self) -> tuple[Int[np.ndarray, " distinct"], "Particles"]:
+        """Without copies that have not moved since resampling: which are left, and those."""
+        positions, first, index = np.unique(self.positions, axis=0, return_index=True, return_inverse=True)
+        return first, Particles(positions, np.bincount(index.ravel(), self.share))
 
     def _part(self, part: slice) -> "Particles":
         share = self.share[part]

@@ -41,7 +41,7 @@ from evidentia.posterior.modes import modes_above, newton
 from evidentia.posterior.rows import Rows
 
 FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
-MOST_SEARCHES = 3  # for modes, of which later ones start where the proposal misses some of the posterior
+MOST_SEARCHES = 2  # for further modes, where a proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
 PRIOR_SHARE = 0.25  # of the draws of a learnt proposal, if they are as many as can be
 ON_LINE = 9  # points between the mode and a particle
@@ -76,7 +76,7 @@ def redraw(
         return redraw_about(model, rows, proposals, particles, generator, count)
     if previous.is_learnt:
         return _learnt_anew(model, rows, previous, particles, generator, count)
-    return _at_modes_of_more_rows(model, rows, previous, growth, particles, generator, count)
+    return _at_modes_of_more_rows(model, rows, previous, growth, generator, count)
 
 
 def _at_few_modes_or_many(
@@ -90,7 +90,7 @@ def _at_few_modes_or_many(
 def redraw_about(
     model: BoundModel,
     rows: Rows,
-    at_modes: Iterable[tuple[Proposal | None, int]],
+    proposals: Iterable[tuple[Proposal | None, int]],
     particles: Particles,
     generator: np.random.Generator,
     count: int,
@@ -102,14 +102,14 @@ def redraw_about(
     particles. It need not cover the second half, which completes its draws.
     """
     proposal = None
-    for proposal, max_batches in at_modes:
+    for proposal, max_batches in proposals:
         if proposal is None:
             continue
         draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
         if not is_enough(draws, count):
             continue
         draws = accurate_draws(model, rows, proposal, generator, count, draws)
-        if covers(model, rows, proposal, draws, particles):
+        if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
             return Redrawn(_completed_about_modes(model, rows, proposal, draws, particles, count), proposal)
     half, other = particles.halves
     fit = fitted(half, generator) if is_learnable(model) else None
@@ -148,9 +148,10 @@ def _learnt_anew(
     if modes is not None:
         draws = weighted_draws(model, rows, modes, generator, count, 1)
         if is_regular(draws, count):
-            missed = unreached(model, rows, modes, draws, previous, particles.positions, generator)
-            if missed.share < MISSED:
-                return Redrawn(accurate_draws(model, rows, modes, generator, count, draws), modes)
+            missed = unreached(model, rows, modes, draws, previous, generator)
+            draws = accurate_draws(model, rows, modes, generator, count, draws)
+            if missed.share < MISSED and is_enough(draws, count):
+                return Redrawn(draws, modes._replace(is_checked=previous.is_checked))
     return _learnt(model, rows, previous, generator, count)
 
 
@@ -168,7 +169,8 @@ def _with_prior(learnt: Proposal, rows: Rows, count: int) -> Proposal:
     The prior reaches small modes and far tails that neither the proposal nor particles show.
     """
     is_cheap = rows.size * count * MANY_BATCHES <= CHEAP
-    return learnt._replace(prior_share=PRIOR_SHARE if is_cheap else 0.0)
+    # Of `count` draws a whole number comes from the prior.
+    return learnt._replace(prior_share=round(PRIOR_SHARE * count) / count if is_cheap else 0.0)
 
 
 def _learnt_draws(
@@ -184,7 +186,6 @@ def _at_modes_of_more_rows(
     rows: Rows,
     previous: Proposal,
     growth: float,
-    particles: Particles,
     generator: np.random.Generator,
     count: int,
 ) -> Redrawn | None:
@@ -193,20 +194,24 @@ def _at_modes_of_more_rows(
     The weights must be even, up to a size (`CHECKED`) to which the path is affordable: a proposal
     at the modes of a ridge can miss its arms.
     """
-    modes, is_covered = modes_of_more_rows(model, rows, previous, growth), False
+    proposal = about(model, rows, modes_of_more_rows(model, rows, previous, growth), generator)
+    if proposal is None:
+        return None
+    draws = weighted_draws(model, rows, proposal, generator, count, 1)
+    missed = unreached(model, rows, proposal, draws, previous, generator)
     for _ in range(MOST_SEARCHES):
-        proposal = about(model, rows, modes, generator)
-        if proposal is None:
-            return None
-        draws = weighted_draws(model, rows, proposal, generator, count, 1)
-        missed = unreached(model, rows, proposal, draws, previous, particles.positions, generator)
-        is_covered = missed.share < MISSED
-        if is_covered:
+        if missed.share < MISSED:
             break
-        modes = [*proposal.components, *modes_near(model, rows, Particles.equal(missed.positions), generator)]
-    if is_covered and is_regular(draws, count):
+        found = modes_near(model, rows, Particles.equal(missed.positions), generator)
+        richer = about(model, rows, [*proposal.components, *found], generator)
+        if richer is None or len(richer.components) == len(proposal.components):
+            break
+        proposal, draws = richer, weighted_draws(model, rows, richer, generator, count, 1)
+        missed = unreached(model, rows, proposal, draws, previous, generator)
+    if missed.share < MISSED and is_regular(draws, count):
         draws = accurate_draws(model, rows, proposal, generator, count, draws)
-        return Redrawn(draws, proposal._replace(is_checked=previous.is_checked))
+        if is_enough(draws, count):
+            return Redrawn(draws, proposal._replace(is_checked=previous.is_checked))
     if rows.num_observations * model.num_parameters <= CHECKED:
         return None
     proposal = proposal._replace(is_checked=False)
@@ -252,4 +257,5 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     draws = weighted_draws(model, rows, proposal, generator, count, 1)
     if not is_regular(draws, count) or not covers(model, rows, proposal, draws, particles):
         return None
-    return Redrawn(accurate_draws(model, rows, proposal, generator, count, draws), proposal)
+    draws = accurate_draws(model, rows, proposal, generator, count, draws)
+    return Redrawn(draws, proposal) if is_enough(draws, count) else None

@@ -14,14 +14,20 @@ import numpy as np
 
 from evidentia import weights
 from evidentia.evidence.path.moves import CORRELATED, MOST_MOVES, StepInfo
-from evidentia.evidence.path.population import Population, log_evidence_variance, split_key
+from evidentia.evidence.path.population import (
+    Population,
+    in_mixed_halves,
+    log_evidence_variance,
+    split_key,
+    with_copies,
+)
 
 AGREEMENT = 1.5  # standard errors of a difference
 MOST_RUNS = 3
 
 
 def is_needed(steps: Sequence[StepInfo]) -> bool:
-    """Whether as many moves as are made at most left the particles correlated at some step."""
+    """Whether `MOST_MOVES`, made while rows are few, left particles correlated at some step."""
     return any(step.num_moves == MOST_MOVES and step.correlation > CORRELATED for step in steps)
 
 
@@ -49,17 +55,16 @@ def pooled(runs: Sequence[Population]) -> Population:
     share = np.exp(weights.normalise(log_evidences))
     within = float(share**2 @ [log_evidence_variance(run) for run in runs])
     between = weights.relative_variance(log_evidences) * len(runs) / (len(runs) - 1)
-    log_weights = [run.log_evidence + weights.normalise(run.log_weights) for run in runs]
+    log_weights = np.concatenate([run.log_evidence + weights.normalise(run.log_weights) for run in runs])
     key, key_resample = split_key(runs[0].key)
-    count = len(log_weights[0])
-    chosen = np.asarray(weights.resample(key_resample, np.concatenate(log_weights), count))
-    positions = np.concatenate([np.asarray(run.positions) for run in runs])
-    return runs[0]._replace(
+    order, count = in_mixed_halves(len(log_weights)), len(runs[0].log_weights)
+    chosen = np.sort(weights.resample(key_resample, log_weights[order], count))
+    positions = np.concatenate([np.asarray(run.positions) for run in runs])[order]
+    together = runs[0]._replace(
         key=key,
         positions=jnp.asarray(positions[chosen]),
         log_weights=np.zeros(count),
         log_evidence=weights.log_mean(log_evidences),
         variance=max(within, between),
-        ancestors=(),
-        counted=0.0,
     )
+    return with_copies(together, chosen)
