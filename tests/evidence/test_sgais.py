@@ -2,14 +2,20 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.data.arrays import on_device
+from evidentia.evidence.chunks import ChunkInfo
+from evidentia.evidence.method import Estimate
+from evidentia.evidence.path.moves import StepInfo
 from evidentia.kernels import BAOAB, SGHMC, SGLD, SGNHT
 from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
+from evidentia.posterior.rows import Window
 
 
 def linear_problem(num_observations, num_features=3):
@@ -247,3 +253,24 @@ def test_what_the_paper_varies_can_be_varied(change):
 def test_impossible_configurations_are_refused(fields, message):
     with pytest.raises(ev.ConfigurationError, match=message):
         ev.SGAIS(**fields)
+
+
+def test_signs_are_those_since_the_last_redraw(monkeypatch):
+    """Particles on the path descend from the last redraw; what was before does not matter."""
+    monkeypatch.setattr("evidentia.evidence.path.diagnostics.MAX_HEIGHT_SPREAD", np.inf)
+    model = ev.models.linear_regression(num_features=2)
+    data, _ = model.simulate(100, 0)
+    bound, method, estimate = model.bind(data), ev.SGAIS(), Estimate(0.0, 0.01)
+    state, rows = method.init(bound, jax.random.key(0)), Window(on_device(data), 0, 100)
+    collapsed = ChunkInfo((StepInfo(0.01),), estimate, estimate)
+    redrawn = collapsed._replace(is_redrawn=True, is_checked=False, pareto_shape=0.9)
+    good = ChunkInfo((StepInfo(0.9),), estimate, estimate)
+    of_draws = ["heavy weights", "irregular posterior"]
+    for infos, signs in (
+        ([collapsed, good], ["ESS collapsed"]),
+        ([collapsed, redrawn], of_draws),
+        ([collapsed, redrawn, good], of_draws),
+        ([redrawn, collapsed], [*of_draws, "ESS collapsed"]),
+        ([redrawn, redrawn._replace(is_checked=True, pareto_shape=0.2), good], []),
+    ):
+        assert list(method.diagnose(bound, state, rows, infos).signs) == signs

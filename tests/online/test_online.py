@@ -208,6 +208,22 @@ def test_signs_of_bad_health_are_warnings_and_named_in_the_result(data, finished
         assert finished[0].evidence().diagnostics["warnings"] == "modes of different height"
 
 
+def test_signs_of_the_last_redraw_stay_until_the_next_one(data, monkeypatch):
+    def with_signs(method, model, state, rows):
+        state, info = redraw(method, model, state, rows)
+        return state, info._replace(pareto_shape=0.9, is_checked=False)
+
+    redraw = ev.SGAIS.redraw
+    with monkeypatch.context() as patched:
+        patched.setattr(ev.SGAIS, "redraw", with_signs)
+        online, _ = fed(new_online(), data, [0, 150])
+    online.update(rows(data, 150, 160))
+    with pytest.warns(ev.DiagnosticWarning):
+        assert online.evidence().diagnostics["warnings"] == "heavy weights; irregular posterior"
+    online.update(rows(data, 160, 600))  # with a redraw
+    assert online.evidence().diagnostics["warnings"] == ""
+
+
 def test_a_restarted_one_has_seen_nothing(finished):
     restarted = finished[0].restarted(seed=7)
     assert (restarted.num_observations, restarted.log_evidence, restarted.seed) == (0, 0.0, 7)

@@ -129,6 +129,26 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
     assert looked == [(100, SIZE)] and len(found.trajectory.num_observations) > 2  # the path went on
 
 
+def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
+    """Otherwise the path would go on to all rows after the last leap."""
+    monkeypatch.setattr("evidentia.evidence.chunks.SLOW", 1000)
+    model, looked = ev.models.linear_regression(num_features=2), []
+    data, _ = model.simulate(SIZE, 0)
+
+    class OneMode(ev.SGAIS):
+        """A method that follows one mode in vain."""
+
+        def redraw(self, model, state, rows):
+            return None
+
+        def redraw_ahead(self, model, state, rows):
+            looked.append(state.num_observations)
+            return super().redraw_ahead(model, state, rows)
+
+    found = ev.estimate(model, data, method=OneMode(num_particles=COUNT), seed=0)
+    assert looked == [100] and found.trajectory.num_observations.tolist() == [100, SIZE]
+
+
 def test_a_method_without_exact_moves_does_not_look_ahead(linear):
     model, rows, _ = linear
     state = PathState(from_prior(model, jax.random.key(0), COUNT), 100)

@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.data.arrays import on_device
 from evidentia.evidence.path import learning
 from evidentia.evidence.path.importance import is_enough, weighted_draws
 from evidentia.evidence.path.learning import MORE_COMPONENTS, fitted, improved, learn, together, with_modes
@@ -14,6 +15,7 @@ from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.evidence.path.redrawing import CHEAP, PRIOR_SHARE, redraw
 from evidentia.posterior.gaussian import LocalGaussian
+from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 from evidentia.weights import ess
 
@@ -188,6 +190,20 @@ def test_what_no_particles_have_checked_stays_unchecked(problem):
     for is_checked in (True, False):
         found = redraw(model, rows, population, start._replace(is_checked=is_checked), 2.0)
         assert found is not None and found.proposal.is_checked == is_checked
+
+
+def test_draws_about_a_mode_are_as_checked_as_the_learnt_ones_before():
+    model = ev.models.linear_regression(num_features=2)
+    data, _ = model.simulate(1000, 0)
+    bound, rows = model.bind(data), Window(on_device(data), 0, 1000)
+    particles = newton(bound, rows, np.zeros(3)).draw(np.random.default_rng(0), COUNT)
+    start = fitted(even(particles), np.random.default_rng(0))
+    assert start is not None
+    population = Population(jax.random.key(0), jnp.asarray(particles, jnp.float32), np.zeros(COUNT))
+    for is_checked in (True, False):
+        found = redraw(bound, rows, population, start._replace(is_checked=is_checked), 1.0)
+        assert found is not None and not found.proposal.is_learnt
+        assert found.proposal.is_checked == is_checked
 
 
 @pytest.mark.parametrize("value", [-jnp.inf, jnp.nan])

@@ -14,7 +14,7 @@ from evidentia.evidence.path.coverage import completed, covers, unreached
 from evidentia.evidence.path.importance import ACCURATE, accurate_draws, is_enough, weighted_draws
 from evidentia.evidence.path.population import Population
 from evidentia.evidence.path.proposal import Particles, Proposal, weighted_particles
-from evidentia.evidence.path.redrawing import only_mode, redraw
+from evidentia.evidence.path.redrawing import _with_prior, only_mode, redraw, redraw_about
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 from evidentia.weights import relative_variance
@@ -126,6 +126,35 @@ def test_uneven_weights_have_more_draws_while_these_are_cheap(linear, monkeypatc
             assert error < 1.2 * ACCURATE < np.sqrt(relative_variance(draws.log_weights))
         else:
             assert found is draws
+
+
+def test_draws_that_show_a_poor_proposal_are_not_put_aside_for_luckier_ones(linear, monkeypatch):
+    model, rows, laplace, _ = linear
+    proposal, generator = (
+        Proposal((laplace._replace(precision=laplace.precision / 2),)),
+        np.random.default_rng(0),
+    )
+    draws = weighted_draws(model, rows, proposal, generator, COUNT, 1)
+    poor = draws._replace(log_weights=np.where(np.arange(COUNT) == 0, 0.0, -50.0))
+    monkeypatch.setattr("evidentia.evidence.path.importance.weighted_draws", lambda *_: poor)
+    assert accurate_draws(model, rows, proposal, generator, COUNT, draws) is poor
+    particles = Particles.equal(laplace.draw(generator, COUNT))
+    monkeypatch.setattr("evidentia.evidence.path.redrawing.is_learnable", lambda _: False)
+    assert redraw_about(model, rows, [(proposal, 1)], particles, generator, COUNT) is None
+
+
+@pytest.mark.parametrize("count", [2, 6, 10])
+def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
+    """A quarter of ten draws is two: with a density for 2.5, evidences were 0.065 nats high."""
+    model, rows, laplace, exact = linear
+    proposal = _with_prior(Proposal((laplace,), log_shares=np.zeros(1)), rows, count)
+    assert proposal.prior_share * count == pytest.approx(round(count / 4))
+    found = [
+        weighted_draws(model, rows, proposal, np.random.default_rng(seed), count, 1).log_evidence
+        for seed in range(200)
+    ]
+    evidences = np.exp(np.array(found) - exact)
+    assert abs(np.mean(evidences) - 1) < 4 * np.std(evidences) / np.sqrt(200) < 0.05
 
 
 def test_copies_of_a_particle_complete_draws_as_one(linear):
@@ -319,6 +348,26 @@ def test_what_a_proposal_does_not_reach_is_measured(symmetric):
         found = unreached(bound, rows, proposal, draws, earlier, generator)
         assert found.share == pytest.approx(missed, abs=0.4)
         assert len(found.positions) == 0 or (found.positions < 0).all()
+
+
+def test_a_search_that_finds_no_further_mode_ends(symmetric, monkeypatch):
+    """Draws are not made again and again until they seem to cover what is known to be missed."""
+    model, y = symmetric
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
+    left, right = (newton(bound, rows, np.array([place])) for place in (-1.0, 1.0))
+    previous = Proposal((right, left._replace(precision=left.precision / 5)))
+    rounds = []
+
+    def counted(*arguments):
+        rounds.append(arguments)
+        return weighted_draws(*arguments)
+
+    monkeypatch.setattr("evidentia.evidence.path.redrawing.weighted_draws", counted)
+    monkeypatch.setattr("evidentia.evidence.path.redrawing.modes_near", lambda *_: [])
+    monkeypatch.setattr("evidentia.evidence.path.redrawing.modes_of_more_rows", lambda *_: [right])
+    population = Population(jax.random.key(0), jnp.ones((COUNT, 1)), np.zeros(COUNT))
+    assert redraw(bound, rows, population, previous, 2.0) is None
+    assert len(rounds) == 1
 
 
 def test_a_shortcut_is_searched_for_once_after_each_attempt_to_redraw(linear):
