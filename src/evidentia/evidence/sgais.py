@@ -8,8 +8,9 @@ from typing import Any
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.errors import check_count, check_not_negative, check_target_ess
-from evidentia.evidence.chunks import ChunkInfo, PathState, RedrawingMethod, over_chunks
+from evidentia.errors import ConfigurationError, check_count, check_not_negative, check_target_ess
+from evidentia.evidence.chunks import ChunkInfo, PathState, over_chunks
+from evidentia.evidence.leaps import RedrawingMethod, over_leaps
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.ahead import redraw_ahead
@@ -131,8 +132,17 @@ class SGAIS(RedrawingMethod):
         )
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
-        """Yield a snapshot after each chunk of `rows`."""
-        return over_chunks(self, model, rows, key, redrawing=self if self.refresh else None)
+        """Yield a snapshot after each chunk of `rows`.
+
+        Raises ConfigurationError if they are on a cluster, and particles are not redrawn for all.
+        """
+        if self.refresh:
+            return over_leaps(self, model, rows, key)
+        if rows.near.num_observations < rows.num_observations:
+            raise ConfigurationError(
+                "SGAIS needs refresh=True for rows on a cluster: its path visits a sample."
+            )
+        return over_chunks(self, model, rows, key)
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk; growing chunks stop at round numbers."""

@@ -1,7 +1,7 @@
 """The state of an online estimate and its update by a batch: pure functions, wrapped by `Online`.
 
 A batch is cut into chunks. Each is staged behind the reservoir, processed along the annealed path,
-and absorbed into the past (`chunks.advance`). At round numbers of rows the particles are redrawn
+and absorbed into the past (`chunks`). At round numbers of rows the particles are redrawn
 from the past, without the errors of the path.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 
 from evidentia.data.arrays import num_rows
-from evidentia.evidence import chunks
+from evidentia.evidence import chunks, leaps
 from evidentia.evidence.chunks import ChunkInfo, PathState
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.path import diagnostics
@@ -99,11 +99,11 @@ def take_in_batch(
     started, size = time.perf_counter(), num_rows(arrays)
     path, arriving = state.path, Arriving(state.past, arrays, standard_error=state.past.standard_error)
     end, steps = path.num_observations + size, []
+    advance = leaps.advance_and_redraw if method.refresh else chunks.advance
     log_predictive = variance = 0.0
     while path.num_observations < end:
         before, error_before = method.estimate(path), arriving.past.standard_error
-        redrawing = method if method.refresh else None
-        path, arriving, info = chunks.advance(method, model, path, arriving, end, redrawing)
+        path, arriving, info = advance(method, model, path, arriving, end)
         # A proposal is only for rows in memory, which can be evaluated ahead of the path.
         path = path._replace(proposal=None)
         state = _with_signs_of(state, info)
@@ -130,7 +130,7 @@ def take_in_batch(
 
 def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
     """Redraw the particles from the past if that lowers the variance."""
-    path, arriving, info = chunks.redraw(method, model, state.path, Arriving(state.past, None))
+    path, arriving, info = leaps.redraw(method, model, state.path, Arriving(state.past, None))
     state = _with_signs_of(state, info)
     return state._replace(path=path._replace(proposal=None), past=arriving.past)
 

@@ -103,7 +103,7 @@ def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
 
 
 def test_a_failed_redraw_looks_ahead_once(monkeypatch):
-    monkeypatch.setattr("evidentia.evidence.chunks.SLOW", 1000)
+    monkeypatch.setattr("evidentia.evidence.leaps.SLOW", 1000)
     model = ev.models.linear_regression(num_features=2)
     data, _ = model.simulate(SIZE, 0)
     looked = []
@@ -131,7 +131,7 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
 
 def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
     """Otherwise the path would go on to all rows after the last leap."""
-    monkeypatch.setattr("evidentia.evidence.chunks.SLOW", 1000)
+    monkeypatch.setattr("evidentia.evidence.leaps.SLOW", 1000)
     model, looked = ev.models.linear_regression(num_features=2), []
     data, _ = model.simulate(SIZE, 0)
 

@@ -175,7 +175,7 @@ def test_where_a_learnt_proposal_fails_half_the_leap_is_tried(problem, monkeypat
 
     monkeypatch.setattr("evidentia.evidence.sgais.redraw", refuse_some)
     monkeypatch.setattr("evidentia.evidence.sgais.redraw_ahead", lambda *arguments: None)
-    monkeypatch.setattr("evidentia.evidence.chunks.SLOW", 2000)
+    monkeypatch.setattr("evidentia.evidence.leaps.SLOW", 2000)
     y = np.tile(np.asarray(problem[1].arrays), 50)
     evidence = ev.estimate(MODEL, y, in_order=True)
     seen = [rows for rows in evidence.trajectory.num_observations if rows >= 2000]
