@@ -1,0 +1,53 @@
+"""Leaps: rows elsewhere, of which only a sample is near."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import evidentia as ev
+from evidentia.data.arrays import on_device
+from evidentia.errors import ConfigurationError, UnfinishedError
+from evidentia.posterior.rows import Window
+
+MODEL = ev.models.linear_regression(num_features=1)
+
+
+class Elsewhere(NamedTuple):
+    """Rows of which some are near."""
+
+    near: Window
+    num_observations: int
+
+
+@pytest.fixture(scope="module")
+def rows():
+    data, _ = MODEL.simulate(150, 0)
+    return MODEL.bind(data), Elsewhere(Window(on_device(data), 0, 150), 10_000)
+
+
+def test_particles_of_a_sample_do_not_check_a_redraw_for_all_rows(rows):
+    model, elsewhere = rows
+    asked = []
+
+    class OnThePath(ev.SGAIS):
+        """A method whose redraws fail, so that it has no proposal at the end."""
+
+        def redraw(self, model, state, rows):
+            asked.append(rows)
+
+        def only_mode(self, model, state, rows):
+            return None
+
+    with pytest.raises(UnfinishedError, match="that of 150 random rows out of 10,000.*Bring more rows"):
+        list(OnThePath(num_particles=16).run(model, elsewhere, jax.random.key(0)))
+    assert len(asked) > 0 and elsewhere not in asked
+
+
+def test_a_path_alone_is_refused_for_a_sample(rows):
+    model, elsewhere = rows
+    with pytest.raises(ConfigurationError, match="needs refresh=True"):
+        list(ev.SGAIS(refresh=False).run(model, elsewhere, jax.random.key(0)))
+    found = list(ev.SGAIS(refresh=False, num_particles=16).run(model, elsewhere.near, jax.random.key(0)))
+    assert np.isfinite(found[-1].estimate.log_evidence)
