@@ -63,9 +63,8 @@ def test_more_batches_are_drawn_where_one_is_not_enough(linear):
 def scores_of(draws_of, exact):
     """Errors of forty estimates in standard errors."""
     draws = [draws_of(seed) for seed in range(40)]
-    return np.array(
-        [(each.log_evidence - exact) / np.sqrt(relative_variance(each.log_weights)) for each in draws]
-    )
+    variances = [relative_variance(each.log_weights) + each.variance for each in draws]
+    return np.array([each.log_evidence - exact for each in draws]) / np.sqrt(variances)
 
 
 @pytest.mark.parametrize("narrowed", [False, True])
@@ -157,16 +156,21 @@ def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
     assert abs(np.mean(evidences) - 1) < 4 * np.std(evidences) / np.sqrt(200) < 0.05
 
 
-def test_copies_of_a_particle_complete_draws_as_one(linear):
+def test_particles_of_one_family_complete_draws_as_one(linear):
     model, rows, laplace, _ = linear
     proposal = Proposal((laplace._replace(precision=3 * laplace.precision),))
     draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
     positions = laplace.draw(np.random.default_rng(1), COUNT // 4)
-    once = completed(model, rows, proposal, draws, Particles.equal(positions))
-    copied = completed(model, rows, proposal, draws, Particles.equal(np.tile(positions, (4, 1))))
-    assert once is not None and copied is not None and once.is_completed
-    assert copied.log_evidence == pytest.approx(once.log_evidence, abs=1e-4)
-    assert relative_variance(copied.log_weights) == pytest.approx(relative_variance(once.log_weights))
+    copies = Particles.equal(np.repeat(positions, 4, axis=0))
+    families = copies._replace(families=np.repeat(np.arange(COUNT // 4), 4))
+    log_evidences, variances = [], []
+    for particles in (Particles.equal(positions), families):
+        found = completed(model, rows, proposal, draws, particles)
+        assert found is not None and found.is_completed
+        log_evidences.append(found.log_evidence)
+        variances.append(relative_variance(found.log_weights) + found.variance)
+    assert log_evidences[1] == pytest.approx(log_evidences[0], abs=1e-4)
+    assert variances[1] == pytest.approx(variances[0], rel=0.01)
 
 
 def test_a_proposal_that_misses_much_of_the_particles_is_refused(linear):

@@ -60,18 +60,18 @@ def completed(
     Rare large weights, which N draws see too seldom, thus count by the M particles, which see them
     often. The variance is about least with c = Ẑ N/M, unless `log_cap` is given. This is bridge
     sampling, with min(w, c) / w between the densities. If the draws show more above the cap than
-    the particles, which can miss a far tail, they stay as they are. Copies of a particle count as
-    one.
+    the particles, which can miss a far tail, they stay as they are. Particles with a common
+    ancestor count as one. `variance` has what the weights do not show of that of log Ẑ.
 
     Source: Meng, Wong (1996), Statistica Sinica 6, 831, Eq. 2.1.
     """
     if not particles.share.any():
         return None
     log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
-    first, particles = particles.distinct  # after the ratios: another number would be compiled anew
-    log_weights = log_weights[first] + offset - draws.offset
+    log_weights = log_weights + offset - draws.offset
     count = len(draws.log_weights)
-    best = weights.log_mean(draws.log_weights) + float(np.log(count * np.sum(particles.share**2)))
+    of_families = particles.sum_of_squares(particles.share)
+    best = weights.log_mean(draws.log_weights) + float(np.log(count * of_families))
     log_cap = best if log_cap is None else log_cap
     capped = np.minimum(draws.log_weights, log_cap)
     shares = particles.share * -np.expm1(np.minimum(log_cap - log_weights, 0.0))
@@ -83,9 +83,12 @@ def completed(
     with np.errstate(divide="ignore"):  # most particles are below the cap
         of_particles = weights.log_sum_exp(capped) + np.log(shares / (1 - missed))
     together = np.concatenate([capped, of_particles])
+    # That of log Ẑ = log E_q[min(w, c)] - log(1 - E_posterior[max(0, 1 - c/w)]).
+    variance = weights.relative_variance(capped) + particles.sum_of_squares(shares) / (1 - missed) ** 2
     return draws._replace(
         positions=jnp.asarray(np.concatenate([draws.positions, particles.positions]), jnp.float32),
         log_weights=together + np.log(len(together) / count),  # of which the mean is the evidence
+        variance=draws.variance + variance - weights.relative_variance(together),
         is_completed=True,
     )
 

@@ -150,7 +150,7 @@ def improved(proposal: Proposal, particles: Particles, most_components: int = MO
     The covariance of a component is shrunk towards what it was, which counts as twice as many
     particles as there are parameters.
     """
-    positions, share = particles
+    positions, share = particles.positions, particles.share
     terms = proposal.log_terms(positions)
     belongs = np.exp(terms - np.logaddexp.reduce(terms, axis=0)) * share
     masses, known = belongs.sum(1), 2 * positions.shape[1]

@@ -30,10 +30,15 @@ MAX_SEARCHED = 2_000_000  # maximum of rows times parameters times these particl
 
 
 class Particles(NamedTuple):
-    """Float64 positions, components in a common order, with shares that sum to one."""
+    """Float64 positions, components in a common order, with shares that sum to one.
+
+    Those with the same number in `families` have an ancestor in common, as far back as these are
+    known (`population`); if that is None, each is a family of its own.
+    """
 
     positions: Float[np.ndarray, "particles parameters"]
     share: Float[np.ndarray, " particles"]
+    families: Int[np.ndarray, " particles"] | None = None
 
     @classmethod
     def equal(cls, positions: Float[np.ndarray, "particles parameters"]) -> "Particles":
@@ -54,15 +59,15 @@ class Particles(NamedTuple):
         middle = len(self.share) // 2
         return self._part(slice(middle)), self._part(slice(middle, None))
 
-    @property
-    def distinct(self) -> tuple[Int[np.ndarray, " distinct"], "Particles"]:
-        """Without copies that have not moved since resampling: which are left, and those."""
-        positions, first, index = np.unique(self.positions, axis=0, return_index=True, return_inverse=True)
-        return first, Particles(positions, np.bincount(index.ravel(), self.share))
+    def sum_of_squares(self, values: Float[np.ndarray, " particles"]) -> float:
+        """The sum over families of the square of the sum of their values."""
+        sums = values if self.families is None else np.bincount(self.families, values)
+        return float(np.sum(sums**2))
 
     def _part(self, part: slice) -> "Particles":
-        share = self.share[part]
-        return Particles(self.positions[part], share / max(share.sum(), np.finfo(float).tiny))
+        share, families = self.share[part], self.families
+        share = share / max(share.sum(), np.finfo(float).tiny)
+        return Particles(self.positions[part], share, None if families is None else families[part])
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
@@ -71,7 +76,8 @@ def weighted_particles(model: BoundModel, population: Population) -> Particles:
     positions = population.positions
     if model.symmetry:
         positions, _ = fold(model, positions, share)
-    return Particles(np.asarray(positions, np.float64), share)
+    ancestors = population.ancestors
+    return Particles(np.asarray(positions, np.float64), share, ancestors[-1] if len(ancestors) else None)
 
 
 class Proposal(NamedTuple):
