@@ -76,8 +76,7 @@ def weighted_particles(model: BoundModel, population: Population) -> Particles:
     positions = population.positions
     if model.symmetry:
         positions, _ = fold(model, positions, share)
-    ancestors = population.ancestors
-    return Particles(np.asarray(positions, np.float64), share, ancestors[-1] if len(ancestors) else None)
+    return Particles(np.asarray(positions, np.float64), share, *population.ancestors[-1:])
 
 
 class Proposal(NamedTuple):
