@@ -138,6 +138,7 @@ def _leap(
     found = method.redraw(model, state, rows.first(stop))
     halfway = round(math.sqrt(state.num_observations * stop))
     if found is None and is_learnt and halfway > max(SLOW, SHORTEST * state.num_observations):
+        state = _with_new_key(state)
         found = method.redraw(model, state, rows.first(halfway))
     if found is not None:
         return found
@@ -150,12 +151,13 @@ def _for_all(
     method: RedrawingMethod, model: BoundModel, state: PathState, rows: Rows
 ) -> tuple[PathState, ChunkInfo]:
     """State and info with particles redrawn for all rows, of which the path has seen a sample."""
-    # Without a proposal, only particles could check the redraw, but they are of the sample.
+    if state.proposal is None:  # particles of the sample cannot check a proposal for all rows
+        state = state._replace(proposal=method.only_mode(model, state, rows.near))
     found = method.redraw(model, state, rows) if state.proposal is not None else None
     if found is None:
         raise UnfinishedError(
             f"the log evidence is that of {state.num_observations:,} random rows out of {rows.num_observations:,}: importance "
-            "sampling from Student t's at the posterior modes is not good enough with all rows. Bring more rows to one machine."
+            "sampling from Student t's at the posterior modes is not good enough. Bring more rows to one machine."
         )
     return found
 

@@ -134,7 +134,7 @@ class SGAIS(RedrawingMethod):
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk of `rows`.
 
-        Raises ConfigurationError if they are on a cluster, and particles are not redrawn for all.
+        Raises ConfigurationError if the rows are on a cluster and `refresh` is False.
         """
         if self.refresh:
             return over_leaps(self, model, rows, key)

@@ -69,7 +69,7 @@ class OnlineState(NamedTuple):
     Attributes:
         path: the particles.
         past: the rows seen.
-        steps: the last of the `num_steps` annealing steps.
+        steps: the last of the `num_steps` annealing steps, if after the last redraw.
         num_steps: annealing steps so far.
         marks: trajectory entries at round numbers of rows.
         seconds: time for all batches.
@@ -98,7 +98,7 @@ def take_in_batch(
     """Process a batch of any size; return the state and the result."""
     started, size = time.perf_counter(), num_rows(arrays)
     path, arriving = state.path, Arriving(state.past, arrays, standard_error=state.past.standard_error)
-    end, steps = path.num_observations + size, []
+    end, num_steps = path.num_observations + size, 0
     advance = leaps.advance_and_redraw if method.refresh else chunks.advance
     log_predictive = variance = 0.0
     while path.num_observations < end:
@@ -107,21 +107,20 @@ def take_in_batch(
         # A proposal is only for rows in memory, which can be evaluated ahead of the path.
         path = path._replace(proposal=None)
         state = _with_signs_of(state, info)
+        num_steps += len(info.steps)
         log_predictive += info.path.log_evidence - before.log_evidence
         variance += info.path.variance + arriving.standard_error**2 - before.variance - error_before**2
-        steps.extend(info.steps)
     seconds = time.perf_counter() - started
     state = state._replace(
         path=path,
         past=arriving.past,
-        steps=(*state.steps, *steps)[-RECENT:],
-        num_steps=state.num_steps + len(steps),
+        num_steps=state.num_steps + num_steps,
         seconds=state.seconds + seconds,
     )
     found = estimate(method, state)
     error = math.sqrt(max(0.0, variance))
     update = OnlineUpdate(
-        end, size, log_predictive, found.log_evidence, found.standard_error, len(steps), seconds, error
+        end, size, log_predictive, found.log_evidence, found.standard_error, num_steps, seconds, error
     )
     if not state.marks or end >= next_round_number(state.marks[-1].num_observations):
         state = state._replace(marks=(*state.marks, _mark(method, state)))
@@ -131,7 +130,7 @@ def take_in_batch(
 def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
     """Redraw the particles from the past if that lowers the variance."""
     path, arriving, info = leaps.redraw(method, model, state.path, Arriving(state.past, None))
-    state = _with_signs_of(state, info)
+    state = state if info is None else _with_signs_of(state, info)
     return state._replace(path=path._replace(proposal=None), past=arriving.past)
 
 
@@ -162,11 +161,11 @@ def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
     return Diagnosis(measured, signs | diagnostics.signs_of_reservoir(measured))
 
 
-def _with_signs_of(state: OnlineState, info: ChunkInfo | None) -> OnlineState:
-    """The state that remembers what shows whether a redraw, if there was one, can be trusted."""
-    if info is None or not info.is_redrawn:
-        return state
-    return state._replace(pareto_shape=info.pareto_shape, is_checked=info.is_checked)
+def _with_signs_of(state: OnlineState, info: ChunkInfo) -> OnlineState:
+    """The state with what `diagnose` needs to know of a redraw, or of steps since the last one."""
+    if info.is_redrawn:
+        return state._replace(steps=(), pareto_shape=info.pareto_shape, is_checked=info.is_checked)
+    return state._replace(steps=(*state.steps, *info.steps)[-RECENT:])
 
 
 def _mark(method: SGAIS, state: OnlineState) -> Mark:

@@ -14,7 +14,7 @@ from evidentia.evidence.path.population import (
     in_mixed_halves,
     log_evidence_variance,
     reweighted,
-    with_copies,
+    with_families,
 )
 from evidentia.weights import relative_variance
 
@@ -26,7 +26,7 @@ def test_copies_of_one_particle_do_not_count_as_independent():
     positions = np.random.default_rng(0).standard_normal(COUNT // 4)
     chosen = np.repeat(np.arange(COUNT // 4), 4)
     alone = Population(jax.random.key(0), jnp.asarray(positions[chosen, None]), np.zeros(COUNT), 0.0, 0.01)
-    found = with_copies(alone, chosen)
+    found = with_families(alone, chosen)
     assert log_evidence_variance(found) == pytest.approx(0.01)
     gained = log_evidence_variance(reweighted(found, positions[chosen])) - 0.01
     assert gained == pytest.approx(relative_variance(positions), rel=0.01)

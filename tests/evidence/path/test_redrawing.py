@@ -110,6 +110,22 @@ def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
     assert np.mean(scores_of(alone, exact)) < -1  # alone, draws miss the tails
 
 
+def test_the_error_bar_is_right_where_particles_make_up_for_much(linear):
+    """A hundred of them for an eighth of the posterior; with three hundred seeds."""
+    model, rows, laplace, exact = linear
+    root = np.linalg.cholesky(laplace.precision)
+    proposal = Proposal((laplace._replace(precision=root @ np.diag([8.0, 1, 1, 1]) @ root.T),))
+    errors, variances = [], []
+    for seed in range(300):
+        draws = weighted_draws(model, rows, proposal, np.random.default_rng(seed), 2 * COUNT, 1)
+        particles = Particles.equal(laplace.draw(np.random.default_rng(1000 + seed), 100))
+        found = completed(model, rows, proposal, draws, particles)
+        assert found is not None
+        errors.append(found.log_evidence - exact)
+        variances.append(found.population(jax.random.key(0), 400).variance)
+    assert 0.8 < np.mean(np.square(errors)) / np.mean(variances) < 1.25
+
+
 @pytest.mark.parametrize(("cheap", "is_more"), [(40_000_000, True), (0, False)])
 def test_uneven_weights_have_more_draws_while_these_are_cheap(linear, monkeypatch, cheap, is_more):
     model, rows, laplace, exact = linear
@@ -144,7 +160,7 @@ def test_draws_that_show_a_poor_proposal_are_not_put_aside_for_luckier_ones(line
 
 @pytest.mark.parametrize("count", [2, 6, 10])
 def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
-    """A quarter of ten draws is two: with a density for 2.5, evidences were 0.065 nats high."""
+    """A quarter of ten draws is two; a density for 2.5 would make evidences 0.065 too high."""
     model, rows, laplace, exact = linear
     proposal = _with_prior(Proposal((laplace,), log_shares=np.zeros(1)), rows, count)
     assert proposal.prior_share * count == pytest.approx(round(count / 4))

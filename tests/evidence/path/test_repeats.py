@@ -27,6 +27,20 @@ def test_evidences_are_averaged_and_particles_follow_them():
     assert estimate_of(found).variance == pytest.approx(0.25)
 
 
+def test_each_half_is_of_all_runs_with_relatives_together():
+    families = np.repeat(np.arange(COUNT // 4), 4)
+    runs = [a_run(0.0, place)._replace(ancestors=families[None]) for place in (0.0, 1.0)]
+    places = runs[0].positions + jnp.arange(COUNT)[:, None]
+    runs = [run._replace(positions=run.positions * 1000 + places) for run in runs]
+    found = pooled(runs)
+    numbers = np.asarray(found.positions)[:, 0].astype(int)
+    first, second = np.split(numbers, 2)
+    for half in (first, second):
+        assert 0.3 < np.mean(half >= 1000) < 0.7
+    assert len(set(first // 4) & set(second // 4)) <= 2  # of each run, the family in the middle
+    assert len(set(found.ancestors[0])) == len(set(numbers // 4))
+
+
 def test_the_variance_is_at_least_that_within_the_runs():
     assert estimate_of(pooled([a_run(0.0), a_run(0.0)])).variance == pytest.approx(0.02)
 

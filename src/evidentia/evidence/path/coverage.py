@@ -84,7 +84,8 @@ def completed(
         of_particles = weights.log_sum_exp(capped) + np.log(shares / (1 - missed))
     together = np.concatenate([capped, of_particles])
     # That of log Ẑ = log E_q[min(w, c)] - log(1 - E_posterior[max(0, 1 - c/w)]).
-    variance = weights.relative_variance(capped) + particles.sum_of_squares(shares) / (1 - missed) ** 2
+    of_missed = particles.sum_of_squares(shares - missed * particles.share)
+    variance = weights.relative_variance(capped) + of_missed / (1 - missed) ** 2
     return draws._replace(
         positions=jnp.asarray(np.concatenate([draws.positions, particles.positions]), jnp.float32),
         log_weights=together + np.log(len(together) / count),  # of which the mean is the evidence

@@ -1,8 +1,7 @@
 """Signs that a log evidence or its standard error may be wrong, from the steps of a run.
 
 Each sign has a name, a threshold and a sentence that says what to do. Most concern the annealed
-path. If the last particles were redrawn by importance sampling, the estimate depends on the
-weights of those draws instead.
+path, since its start or the last redraw by importance sampling; others the weights of that redraw.
 """
 
 import math

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.path.population import Population, in_mixed_halves, split_key, with_copies
+from evidentia.evidence.path.population import Population, in_mixed_halves, split_key, with_families
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
@@ -40,8 +40,9 @@ ACCURATE = 0.01  # nats of standard error, for which there are more draws while 
 class WeightedDraws(NamedTuple):
     """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights).
 
-    `variance` is that of the offset, in nats². Completed draws have particles of the posterior
-    among them for weights too rare to be seen, unless these show none (`coverage.completed`).
+    `variance` is what the weights do not show of that of log p(D), in nats². Completed draws have
+    particles of the posterior among them for weights too rare to be seen, unless these show none
+    (`coverage.completed`).
     """
 
     positions: Float[Array, "particles parameters"]
@@ -63,7 +64,7 @@ class WeightedDraws(NamedTuple):
         chosen = np.sort(weights.resample(key_resample, log_weights, count))
         variance = self.variance + weights.relative_variance(log_weights)
         drawn = Population(key, jnp.asarray(positions[chosen]), np.zeros(count), self.log_evidence, variance)
-        return with_copies(drawn, chosen)
+        return with_families(drawn, chosen)
 
     @property
     def log_evidence(self) -> float:

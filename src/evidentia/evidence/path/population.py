@@ -95,13 +95,16 @@ def in_mixed_halves(count: int) -> Int[np.ndarray, " particles"]:
     return np.concatenate([np.arange(0, count, 2), np.arange(1, count, 2)])
 
 
-def with_copies(population: Population, chosen: Int[np.ndarray, " particles"]) -> Population:
-    """Particles of equal weights, copies among them, whose families count from here on.
+def families_of(population: Population) -> Int[np.ndarray, " particles"]:
+    """The number of each particle's ancestor, as far back as these are known."""
+    generations = len(population.ancestors)
+    return population.ancestors[generations - 1] if generations else np.arange(len(population.log_weights))
 
-    `chosen` says which particle of an earlier population each of them is.
-    """
-    families = np.unique(chosen, return_inverse=True)[1]
-    population = population._replace(ancestors=families[None])
+
+def with_families(population: Population, families: Int[np.ndarray, " particles"]) -> Population:
+    """Particles of equal weights whose families, by any number of each, count from here on."""
+    numbers = np.unique(families, return_inverse=True)[1]
+    population = population._replace(ancestors=numbers[None])
     return population._replace(counted=_families_variance(population))
 
 

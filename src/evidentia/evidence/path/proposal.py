@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia import weights
-from evidentia.evidence.path.population import Population
+from evidentia.evidence.path.population import Population, families_of
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.means import about_mean, is_apart
@@ -76,7 +76,7 @@ def weighted_particles(model: BoundModel, population: Population) -> Particles:
     positions = population.positions
     if model.symmetry:
         positions, _ = fold(model, positions, share)
-    return Particles(np.asarray(positions, np.float64), share, *population.ancestors[-1:])
+    return Particles(np.asarray(positions, np.float64), share, families_of(population))
 
 
 class Proposal(NamedTuple):

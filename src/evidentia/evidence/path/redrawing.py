@@ -149,9 +149,10 @@ def _learnt_anew(
         draws = weighted_draws(model, rows, modes, generator, count, 1)
         if is_regular(draws, count):
             missed = unreached(model, rows, modes, draws, previous, generator)
-            draws = accurate_draws(model, rows, modes, generator, count, draws)
-            if missed.share < MISSED and is_enough(draws, count):
-                return Redrawn(draws, modes._replace(is_checked=previous.is_checked))
+            if missed.share < MISSED:
+                draws = accurate_draws(model, rows, modes, generator, count, draws)
+                if is_enough(draws, count):
+                    return Redrawn(draws, modes._replace(is_checked=previous.is_checked))
     return _learnt(model, rows, previous, generator, count)
 
 
@@ -200,11 +201,11 @@ def _at_modes_of_more_rows(
     draws = weighted_draws(model, rows, proposal, generator, count, 1)
     missed = unreached(model, rows, proposal, draws, previous, generator)
     for _ in range(MOST_SEARCHES):
-        if missed.share < MISSED:
-            break
-        found = modes_near(model, rows, Particles.equal(missed.positions), generator)
-        richer = about(model, rows, [*proposal.components, *found], generator)
-        if richer is None or len(richer.components) == len(proposal.components):
+        found = []
+        if missed.share >= MISSED:
+            found = modes_near(model, rows, Particles.equal(missed.positions), generator)
+        richer = about(model, rows, [*proposal.components, *found], generator) if found else None
+        if richer is None or len(richer.components) <= len(proposal.components):
             break
         proposal, draws = richer, weighted_draws(model, rows, richer, generator, count, 1)
         missed = unreached(model, rows, proposal, draws, previous, generator)

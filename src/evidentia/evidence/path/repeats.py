@@ -16,10 +16,10 @@ from evidentia import weights
 from evidentia.evidence.path.moves import CORRELATED, MOST_MOVES, StepInfo
 from evidentia.evidence.path.population import (
     Population,
-    in_mixed_halves,
+    families_of,
     log_evidence_variance,
     split_key,
-    with_copies,
+    with_families,
 )
 
 AGREEMENT = 1.5  # standard errors of a difference
@@ -56,10 +56,13 @@ def pooled(runs: Sequence[Population]) -> Population:
     within = float(share**2 @ [log_evidence_variance(run) for run in runs])
     between = weights.relative_variance(log_evidences) * len(runs) / (len(runs) - 1)
     log_weights = np.concatenate([run.log_evidence + weights.normalise(run.log_weights) for run in runs])
+    positions = np.concatenate([np.asarray(run.positions) for run in runs])
+    count = len(runs[0].log_weights)
+    families = np.concatenate([families_of(run) + index * count for index, run in enumerate(runs)])
+    # First halves of all runs come first, so that each half is of all, with relatives together.
+    order = np.argsort(np.tile(np.arange(count) >= count // 2, len(runs)), kind="stable")
     key, key_resample = split_key(runs[0].key)
-    order, count = in_mixed_halves(len(log_weights)), len(runs[0].log_weights)
-    chosen = np.sort(weights.resample(key_resample, log_weights[order], count))
-    positions = np.concatenate([np.asarray(run.positions) for run in runs])[order]
+    chosen = order[np.sort(weights.resample(key_resample, log_weights[order], count))]
     together = runs[0]._replace(
         key=key,
         positions=jnp.asarray(positions[chosen]),
@@ -67,4 +70,4 @@ def pooled(runs: Sequence[Population]) -> Population:
         log_evidence=weights.log_mean(log_evidences),
         variance=max(within, between),
     )
-    return with_copies(together, chosen)
+    return with_families(together, families[chosen])
