@@ -13,7 +13,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(WORKER
 
 EXAMPLES ?= $(wildcard gallery/*.py)
 
-.PHONY: help demo test test-reference test-experiments test-cluster test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
+.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -22,10 +22,13 @@ help: ## Show this list
 demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
 	$(BIN)/evidentia demo
 
-test: lint ## Lint and run the tests, but those of the next four
-	$(PYTEST) -m "not network and not reference and not experiments and not cluster and not gallery"
+test: lint ## Lint and run the quick tests: all but those of the next five
+	$(PYTEST) -m "not network and not slow and not reference and not experiments and not cluster and not gallery"
 
-test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators and other slow ones: 15 minutes more
+test-slow: $(VENV)/installed-test ## Run the tests that take some seconds each: ten minutes more
+	$(PYTEST) -m "slow and not reference and not experiments and not cluster and not gallery"
+
+test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators and the slowest ones: 15 minutes more
 	$(PYTEST) -m "reference"
 
 test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experiments: two minutes more

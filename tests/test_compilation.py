@@ -70,6 +70,7 @@ def talkative(**variables):
     return {**inherited, **variables}
 
 
+@pytest.mark.slow
 def test_the_next_process_compiles_nothing_again(tmp_path):
     def process():
         words = [sys.executable, "-W", "ignore", "-c", ESTIMATE, tmp_path]
@@ -214,6 +215,7 @@ def test_a_command_says_nothing_of_a_damaged_program(tmp_path):
         compile_one()
 
 
+@pytest.mark.slow
 def test_a_second_call_with_the_same_shapes_compiles_nothing():
     model = ev.models.linear_regression(num_features=3)
     first, second = (model.simulate(2000, seed)[0] for seed in (0, 1))

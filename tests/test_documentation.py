@@ -82,6 +82,7 @@ def is_program(page: str) -> bool:
 QUICK = {"docs/architecture.md", "README.md", "docs/index.md", "docs/start.md"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

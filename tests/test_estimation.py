@@ -16,6 +16,7 @@ def data(num_observations=2000):
     return MODEL.simulate(num_observations, 0)[0]
 
 
+@pytest.mark.slow
 def test_progress_is_told_after_each_chunk():
     updates = []
     evidence = ev.estimate(MODEL, data(), progress=updates.append)
@@ -37,6 +38,7 @@ def test_ctrl_c_returns_what_was_estimated_so_far():
     assert abs(evidence.log_evidence - MODEL.exact_log_evidence(same)) < 4.5 * evidence.standard_error
 
 
+@pytest.mark.slow
 def test_results_know_the_rows_of_their_data_in_any_order():
     given = data(500)
     other = {name: array[::-1].astype(np.float64) for name, array in given.items()}
@@ -88,6 +90,7 @@ def test_a_seed_that_is_none_is_refused(seed):
         ev.estimate(MODEL, data(), seed=seed)
 
 
+@pytest.mark.slow
 def test_a_single_row_has_an_evidence():
     one = {"x": np.ones((1, 3)), "y": np.ones(1)}
     evidence = ev.estimate(MODEL, one)
@@ -117,6 +120,7 @@ def test_a_target_where_no_error_is_known_is_reported():
     assert np.isnan(evidence.standard_error)
 
 
+@pytest.mark.slow
 def test_ctrl_c_returns_what_was_known_by_then():
     def interrupt(update):
         if update.num_annealing_steps >= 30:
@@ -132,6 +136,7 @@ def test_ctrl_c_returns_what_was_known_by_then():
     assert evidence.num_observations == 200 and len(evidence.trajectory) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_second_run_returns_the_first():
     method, chunks = ev.SMC(num_particles=32, chain_length=1, chunk_size=10), []
 
@@ -148,6 +153,7 @@ def test_ctrl_c_in_a_second_run_returns_the_first():
     )
 
 
+@pytest.mark.slow
 def test_a_target_out_of_reach_is_reported(monkeypatch):
     monkeypatch.setattr(sys.modules["evidentia.estimation"], "MAX_PARTICLES", 64)
     method = ev.SMC(num_particles=32)

@@ -44,6 +44,7 @@ def test_the_user_s_own_handler_stays():
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_in_a_callback_is_heard_at_the_next_step():
     """Python prints and forgets what is raised while an object is deleted."""

@@ -62,6 +62,7 @@ def test_wheel_holds_the_whole_package(wheel):
     assert "evidentia/py.typed" in packed
 
 
+@pytest.mark.slow
 def test_wheel_runs_without_the_source_tree(wheel, tmp_path):
     """The wheel alone, with the dependencies of this environment."""
     words = ("install", "--quiet", "--no-deps", "--no-compile", "--no-index", "--target", tmp_path / "wheel")
@@ -130,6 +131,7 @@ def modules() -> list[str]:
 IMPORT_ALL = f"import {', '.join(modules())}"  # the import of evidentia alone loads almost nothing
 
 
+@pytest.mark.slow
 def test_import_changes_no_global_state():
     """JAX's configuration, logging, matplotlib, warnings, randomness and environment."""
     assert len(modules()) > 100
@@ -164,6 +166,7 @@ def test_import_changes_no_global_state():
     run(sys.executable, "-W", "ignore", "-c", textwrap.dedent(script))
 
 
+@pytest.mark.slow
 def test_import_leaves_jax_alone_when_it_comes_first():
     """The same if evidentia is imported before anything else: JAX has its defaults."""
     show = "import jax; print(sorted((k, str(v)) for k, v in jax.config.values.items()))"
@@ -284,6 +287,7 @@ def test_help_loads_nothing_heavy(words):
     assert done.stdout
 
 
+@pytest.mark.slow
 def test_the_import_alone_loads_nothing_heavy():
     code = "import sys, evidentia; assert not {'jax', 'numpy'} & set(sys.modules); evidentia.SGAIS"
     subprocess.run([sys.executable, "-c", code], check=True)

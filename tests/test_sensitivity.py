@@ -40,6 +40,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_reweighted_draws_give_the_exact_change(name):
     evidence = ev.estimate(MODELS[name], DATA)
@@ -61,6 +62,7 @@ def test_a_new_run_where_the_draws_do_not_reach(name):
     assert "a new run" in repr(narrow)
 
 
+@pytest.mark.slow
 def test_widths_of_other_parameters_stay():
     def scaled(params, batch):
         return dist.Normal(params["mean"], params["scale"]).log_prob(batch["y"])
@@ -78,6 +80,7 @@ def test_widths_of_other_parameters_stay():
         ev.prior_sensitivity(evidence, parameters=["scale"])
 
 
+@pytest.mark.slow
 def test_online_reweights_and_says_that_it_cannot_run_anew():
     online = ev.Online(MODELS["numpyro"])
     online.update(DATA)
@@ -112,6 +115,7 @@ def test_a_sampled_regression_widens_its_effects():
     assert abs(found.log_evidence[1] - wide.log_evidence) <= 4 * error + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "distribution, wider",
     [

@@ -119,6 +119,7 @@ def sharding(*axes):
     return NamedSharding(mesh, PartitionSpec(*axes))
 
 
+@pytest.mark.slow
 def test_one_device_is_a_mesh_too(model_and_data):
     model, data = model_and_data
     plain, spread = (ev.estimate(model, data, sharding=given) for given in (None, sharding("rows")))

@@ -22,6 +22,7 @@ def batches(data, size=700):
         yield {name: values[first : first + size] for name, values in data.items()}
 
 
+@pytest.mark.slow
 def test_a_source_has_the_log_evidence_of_its_rows(data):
     updates = []
     evidence = ev.estimate(MODEL, IterableSource(batches(data)), method=METHOD, progress=updates.append)
@@ -31,6 +32,7 @@ def test_a_source_has_the_log_evidence_of_its_rows(data):
     assert evidence.fingerprints == fingerprints(sums_by_name(data))
 
 
+@pytest.mark.slow
 def test_rows_with_missing_values_can_be_left_out_and_are_counted(data):
     """The standard error reported with 64 particles varies by a factor of two, hence eight seeds.
 

@@ -83,6 +83,7 @@ def test_csv_is_read_as_a_local_one(store, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_results_are_kept(store):
     evidence = ev.estimate(MODEL, DATA)
     evidence.save(f"{store}/result")

@@ -79,6 +79,7 @@ def test_results_of_earlier_versions_compare_without_a_verdict():
     )
 
 
+@pytest.mark.slow
 def test_the_harmonic_mean_fails_and_too_few_prior_draws_fail():
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(10_000, 0)

@@ -3,6 +3,8 @@
 import inspect
 import warnings
 
+import pytest
+
 import evidentia as ev
 from evidentia.cli import main
 
@@ -30,6 +32,7 @@ def test_estimate():
     assert "the effective sample size" in message or "draws" in message
 
 
+@pytest.mark.slow
 def test_online(monkeypatch):
     monkeypatch.setattr("evidentia.evidence.path.diagnostics.MAX_HEIGHT_SPREAD", 0.0)
     online = ev.Online(MODEL, seed=0)
@@ -38,6 +41,7 @@ def test_online(monkeypatch):
     assert "the log posterior density" in message
 
 
+@pytest.mark.slow
 def test_pilot_runs_say_nothing():
     """Each of several runs for a target has a sign; that of the last one is said."""
     rows, method = data(60), ev.PriorSampling(num_particles=64)

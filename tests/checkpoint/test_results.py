@@ -108,6 +108,7 @@ def test_a_result_comes_back_to_the_last_bit(evidence, tmp_path):
     assert fields(ev.load(tmp_path / "new" / "folder")) == fields(evidence)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_loads_the_same_bits(tmp_path):
     model = ev.models.linear_regression(num_features=2)
     data, _ = model.simulate(50, 0)

@@ -44,6 +44,7 @@ def test_demo_finds_the_true_model(tmp_path, capsys, monkeypatch):
     assert {file.suffix for file in tmp_path.iterdir()} >= {".json", ".csv", ".parquet", ".png", ".html"}
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_models_before_apart_from_the_one_at_work(tmp_path, capsys, monkeypatch):
     model = ev.models.linear_regression(1)
     data, _ = model.simulate(1200, seed=0)

@@ -154,6 +154,7 @@ def own(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), [("robust", ["-t", "y"]), ("normal", [])])
 def test_a_model_of_ones_own(run, linear, own, name, target):
     words = (
@@ -174,6 +175,7 @@ def test_a_model_of_ones_own(run, linear, own, name, target):
     assert math.isfinite(found["evidences"][name]["log_evidence"])
 
 
+@pytest.mark.slow
 def test_published_method(run, linear):
     words = ("-m", "linear", "-t", "y", "--features", "a,same", "--method", "sgais-published", "--json")
     code, out, _ = run("estimate", linear[0], *words)
@@ -257,6 +259,7 @@ def test_compare_refuses_other_observations(run, results):
     assert "y of linear.parquet" in err
 
 
+@pytest.mark.slow
 def test_compare_tells_the_rows_of_a_pattern_from_others(run, linear, tmp_path):
     path, columns = linear
     table = pa.table(columns)
@@ -405,6 +408,7 @@ def test_mistakes_get_one_message_and_exit_code_2(run, table, tmp_path, name, wo
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_no_classes_given_means_those_in_the_target(run, table):
     code, out, _ = run(*estimate(table("good"), *LABEL, "--features", "x", "--method", "laplace", "--json"))
     assert code == 0
@@ -533,6 +537,7 @@ def large(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
     """On a terminal, Ctrl-C during the progress bar still writes the results."""
@@ -626,6 +631,7 @@ def test_files_of_others_are_not_replaced(run, linear, tmp_path):
     assert (code, out) == (2, "") and "evidence_linear/notes.txt there was not written by evidentia" in err
 
 
+@pytest.mark.slow
 def test_a_header_in_another_encoding_is_named(run, tmp_path):
     path = tmp_path / "latin.csv"
     path.write_bytes("größe,y\n1,2\n2,3\n".encode("latin-1"))
@@ -672,6 +678,7 @@ def test_an_array_that_does_not_fit_says_so(monkeypatch, linear):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stdout, needed", [("ascii", b"+-"), ("utf-8", "±".encode())])
 def test_every_encoding_of_the_terminal_is_written(linear, stdout, needed):
     words = [sys.executable, "-m", "evidentia", *map(str, estimate(linear[0], "-m", "linear", "-t", "y"))]
@@ -679,6 +686,7 @@ def test_every_encoding_of_the_terminal_is_written(linear, stdout, needed):
     assert done.returncode == 0 and needed in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_results_are_kept_if_standard_output_is_full(linear, tmp_path):
     words = [sys.executable, "-m", "evidentia", *map(str, estimate(linear[0], "-m", "linear", "-t", "y"))]
@@ -690,6 +698,7 @@ def test_results_are_kept_if_standard_output_is_full(linear, tmp_path):
     assert "Traceback" not in done.stderr and (tmp_path / "results.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such file names")
 def test_file_names_that_are_not_utf_8(run, linear, tmp_path):
     name = os.fsdecode(b"caf\xe9")
@@ -718,6 +727,7 @@ def test_a_pipe_is_refused_at_once(run, tmp_path, command, name):
     assert (code, out) == (2, "") and f"{name} is a named pipe" in err and "evidentia stream -" in err
 
 
+@pytest.mark.slow
 def test_a_failed_estimate_ends_with_exit_code_3(tmp_path, capsys):
     """Its results are printed and written all the same, and their comparison ends so, too."""
     table = tmp_path / "table.csv"

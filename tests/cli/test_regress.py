@@ -42,6 +42,7 @@ def test_one_formula_is_compared_with_the_intercept_alone(run, table, tmp_path):
     np.testing.assert_array_equal(loaded.posterior["complaints"], exact.posterior["complaints"])
 
 
+@pytest.mark.slow
 def test_results_of_other_rows_or_priors_are_not_compared(run, table, tmp_path):
     few = tmp_path / "few.csv"
     pd.DataFrame(ATTITUDE).iloc[::-1].replace(81, 80).to_csv(few, index=False)
@@ -99,6 +100,7 @@ def test_mistakes_get_one_message(run, table, arguments, message):
     assert (code, out) == (2, "") and message in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_parquet_file_of_another_family(run, tmp_path):
     generator = np.random.default_rng(0)
     x = generator.standard_normal(200)

@@ -64,6 +64,7 @@ def written(folder, data, num_files=2):
     return ev.read_parquet(f"{folder}/*.parquet", columns=COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [ev.SGAIS(), ev.Laplace()])
 def test_log_evidence_is_exact(tmp_path, executor, small_partitions, method):
     source = written(tmp_path, DATA)
@@ -112,6 +113,7 @@ def test_sample_is_random_rows_of_all_partitions(executor):
     assert (np.sort(other.some["y"]) != chosen).any()
 
 
+@pytest.mark.slow
 def test_few_rows_are_fetched_and_take_any_method_of_two(executor):
     data, _ = MODEL.simulate(500, seed=1)
     found = gathered(OverExecutor(executor, parts_of(data, 0, 200, 500)), MODEL, seed=0)
@@ -305,6 +307,7 @@ class Deadly(ArraySource):
         os._exit(1)
 
 
+@pytest.mark.slow
 def test_processes_that_die_are_said():
     executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     with (

@@ -26,6 +26,7 @@ def estimate(draws, model=MODEL, data=DATA, **options):
     return ev.estimate(model, data, method=ev.BridgeSampling(draws), **options)
 
 
+@pytest.mark.slow
 def test_the_exact_evidence_from_exact_draws():
     runs = [ev.estimate(MODEL, DATA, method=ev.BridgeSampling(num_particles=2000), seed=s) for s in range(20)]
     scores = np.array([(run.log_evidence - EXACT) / run.standard_error for run in runs])
@@ -50,6 +51,7 @@ def scale(y):
         numpyro.sample("y", dist.Normal(0, width), obs=y)
 
 
+@pytest.mark.slow
 def test_draws_of_numpyro_on_its_own_scale():
     y = np.random.default_rng(0).normal(0, 1.5, 40).astype(np.float32)
     sampler = MCMC(
@@ -159,6 +161,7 @@ def simplex_and_interval(y):
         numpyro.sample("y", dist.Normal(0, bound), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -262,6 +265,7 @@ def draws_of_components(model, data, seed):
     return means[rng.random(len(means)) * likelihood.max() < likelihood][:1000]
 
 
+@pytest.mark.slow
 def test_components_may_be_in_any_order():
     model, data, exact = two_components()
     scores = []

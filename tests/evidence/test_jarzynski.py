@@ -66,6 +66,7 @@ def test_moves_of_smc_can_be_langevin_steps_whose_weights_correct_them():
     assert np.all(np.abs(found) < 4.5) and abs(found.mean()) < 2, found
 
 
+@pytest.mark.slow
 def test_the_same_seed_repeats_and_stopping_leaves_nothing_known():
     data = CASES["linear"].simulate(np.random.default_rng(0), 200)
     model, method = CASES["linear"].explicit, ev.Jarzynski(num_particles=256)
@@ -74,6 +75,7 @@ def test_the_same_seed_repeats_and_stopping_leaves_nothing_known():
     assert first.trajectory.num_annealing_steps.sum() % method.num_steps == 0
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_named():
     for field, value, message in (
         ("step_size", 0.0, "step_size must be positive; got 0.0"),

@@ -27,6 +27,7 @@ def rows():
     return MODEL.bind(data), Elsewhere(Window(on_device(data), 0, 150), 10_000)
 
 
+@pytest.mark.slow
 def test_particles_of_a_sample_do_not_check_a_redraw_for_all_rows(rows):
     model, elsewhere = rows
     asked = []

@@ -47,6 +47,7 @@ def test_published_is_algorithm_one():
     assert method.gradient == MiniBatch(batch_size=500)
 
 
+@pytest.mark.slow
 def test_published_chunks_are_all_of_500_rows_and_every_annealing_step_moves():
     model, data = linear_problem(1500, 5)
     with pytest.warns(ev.DiagnosticWarning):
@@ -103,6 +104,7 @@ PATH = ev.SGAIS(refresh=False, exact_kernel=None, chunk_size=20)
 NOISY = ControlVariate(batch_size=32, exact_rows=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gradient", "kernel"),
     [
@@ -132,6 +134,7 @@ def normal_unless_far(params, batch):
     return jnp.where(params["m"] < 2, dist.Normal(params["m"], 1.0).log_prob(batch["y"]), -jnp.inf)
 
 
+@pytest.mark.slow
 def test_minus_infinity_at_some_particles_is_weight_zero():
     model = ev.Model(prior={"m": dist.Normal(0.0, 1.0)}, log_likelihood=normal_unless_far)
     y = np.random.default_rng(0).normal(-1, 1, size=100).astype(np.float32)
@@ -146,6 +149,7 @@ def test_minus_infinity_at_some_particles_is_weight_zero():
         assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
 
 
+@pytest.mark.slow
 def test_a_hard_boundary_that_the_posterior_touches_is_reported():
     model = ev.Model(prior={"m": dist.Uniform(0.0, 1.0)}, log_likelihood=uniform_below)
     y = np.random.default_rng(0).uniform(0, 0.8, size=40)
@@ -154,6 +158,7 @@ def test_a_hard_boundary_that_the_posterior_touches_is_reported():
     assert any("positive everywhere" in str(warning.message) for warning in caught)
 
 
+@pytest.mark.slow
 def test_a_learnt_proposal_covers_a_posterior_with_a_hard_edge():
     model = ev.Model(prior={"m": dist.Uniform(0.0, 1.0)}, log_likelihood=uniform_below)
     y = np.random.default_rng(0).uniform(0, 0.8, size=40).astype(np.float32)
@@ -181,6 +186,7 @@ def test_nan_at_some_particles_is_an_error():
         ev.estimate(model, {"y": np.ones(10)})
 
 
+@pytest.mark.slow
 def test_an_error_half_way_carries_the_result_so_far():
     model = ev.Model(
         prior={"m": dist.Normal(0.0, 1.0)},

@@ -19,6 +19,7 @@ def simulated(count: int, num_rows: int = 50) -> list:
     return [LINEAR.simulate(num_rows, seed)[0] for seed in range(count)]
 
 
+@pytest.mark.slow
 def test_log_evidence_is_exact_and_its_errors_are_calibrated():
     data = simulated(64)
     found = [record.evidences["linear regression"] for record in ev.estimate_many(LINEAR, data)]
@@ -86,6 +87,7 @@ def bimodal(params, batch):
     return dist.Normal(params["theta"] ** 2 + 0.3 * params["theta"], 0.5).log_prob(batch["y"])
 
 
+@pytest.mark.slow
 def test_a_bimodal_posterior_goes_to_estimate_and_is_right():
     model = ev.Model({"theta": dist.Normal(0, 2)}, bimodal, name="bimodal")
     data = [{"y": np.random.default_rng(seed).normal(1.3, 0.5, 20)} for seed in range(2)]
@@ -101,6 +103,7 @@ def test_a_bimodal_posterior_goes_to_estimate_and_is_right():
         assert abs(evidence.log_evidence - integrated(height, 10)) < 5 * evidence.standard_error
 
 
+@pytest.mark.slow
 def test_a_funnel_is_not_silently_wrong():
     """y ~ N(z, 1), z ~ N(0, eᵛ), v ~ N(0, 3²): the evidence is ∫ N(y; 0, 1 + eᵛ) N(v; 0, 9) dv."""
     model = ev.Model(
@@ -236,6 +239,7 @@ def test_an_interruption_cancels_what_is_pending():
     assert [future.cancelled() for future in futures] == [True]
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_numbers():
     data = simulated(3)
     expected = [

@@ -24,6 +24,7 @@ def funnel(position):
     return -0.5 * v**2 - 0.5 * x**2 * jnp.exp(-3 * v) - 1.5 * v
 
 
+@pytest.mark.slow
 def test_reaches_a_gaussian_from_elsewhere():
     start = jnp.full((targets.NUM_PARTICLES, 1), 3.0)
     moved = targets.moved_under(
@@ -57,6 +58,7 @@ def test_keeps_a_funnel_that_baoab_does_not():
     assert abs(np.mean(biased[:, 0])) > 4 * error
 
 
+@pytest.mark.slow
 def test_where_the_density_is_not_defined_no_particle_goes():
     start = jnp.full((1000, 1), 0.5)
     moved = targets.moved_under(
@@ -65,6 +67,7 @@ def test_where_the_density_is_not_defined_no_particle_goes():
     assert np.all(moved > 0) and np.std(moved) > 0.1
 
 
+@pytest.mark.slow
 def test_different_keys_give_different_moves():
     start = jnp.zeros((1000, 1))
     first, second = (

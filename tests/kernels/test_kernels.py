@@ -29,6 +29,7 @@ def whitened_covariance(positions):
 SAMPLING_ERROR = 4 * np.sqrt(2 / NUM_PARTICLES)  # four standard errors of a variance of one
 
 
+@pytest.mark.slow
 def test_baoab_keeps_a_gaussian_exactly_even_at_a_large_step():
     scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
     kernel = BAOAB(step_size=1.0, num_steps=10)
@@ -55,6 +56,7 @@ def test_baoab_forgets_where_it_started():
     assert abs(np.corrcoef(start[:, 0], moved[:, 0])[0, 1]) < 0.3
 
 
+@pytest.mark.slow
 def test_baoab_comes_back_from_a_steep_wall():
     def wall(key, positions):  # log density -x - e^{-x}, of standard deviation 1.3: at -12 the force is e^12
         return -1 + jnp.exp(-positions)
@@ -68,6 +70,7 @@ def test_baoab_comes_back_from_a_steep_wall():
     assert np.quantile(moved[900:], 0.1) > -3
 
 
+@pytest.mark.slow
 def test_baoab_takes_steps_of_the_size_of_the_modes_it_sits_in():
     # Two modes of width 0.01 at -1 and 1, with scale 1: the whitened curvature is 10⁴, so the step
     # shrinks 100-fold.

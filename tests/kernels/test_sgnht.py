@@ -42,6 +42,7 @@ def test_first_step_is_the_equation():
     assert np.var(positions) / RATE == pytest.approx(0.6**2 + 1 + 2 * 0.4, rel=targets.SAMPLING_ERROR)
 
 
+@pytest.mark.slow
 def test_reaches_a_gaussian_from_elsewhere():
     kernel = SGNHT(RATE, DIFFUSION, num_steps=400)
     positions = moved(kernel, jnp.full(SHAPE, 2.0), targets.gaussian_gradient)
@@ -57,6 +58,7 @@ def test_keeps_a_skewed_target():
     targets.assert_keeps_a_skewed_target(kernel, 0.025 * (np.pi**2 / 6 - 1), 0.025 * 2.4)
 
 
+@pytest.mark.slow
 def test_absorbs_noise_that_sghmc_does_not():
     # In a step, gradient noise adds 0.1 η to the variance of the velocities, as much as the 2 A η
     # of the diffusion, which gives SGHMC twice the variance. Every other particle has exact
@@ -78,6 +80,7 @@ def test_absorbs_noise_that_sghmc_does_not():
     assert variances(SGHMC(RATE, DIFFUSION, num_steps=300)) == pytest.approx((1, 2), rel=error)
 
 
+@pytest.mark.slow
 def test_step_size_and_thermostat_follow_the_rows():
     targets.assert_follows_the_number_of_rows(SGNHT())
 

@@ -26,6 +26,7 @@ def fits(method, num_steps, seeds, **more):
     return [method.fit(MODEL, THETA0, data=Y, num_steps=num_steps, seed=seed, **more) for seed in seeds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
     """Langevin means are exact on a Gaussian, so the second half of θ's path is unbiased."""
@@ -71,6 +72,7 @@ def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
     assert errors[0] > 50 and errors[1] < 0.5 and abs(tame.trajectory.theta[30:].mean() - MAXIMISER) < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target_ess", [None, 0.8])
 def test_particles_that_leave_where_there_is_a_density_are_lost_alone(target_ess):
     """Steps from near zero end below it, where log x is NaN; a user may write such a model."""
@@ -89,6 +91,7 @@ def test_particles_that_leave_where_there_is_a_density_are_lost_alone(target_ess
     )
 
 
+@pytest.mark.slow
 def test_the_log_evidence_begins_with_importance_sampling_or_with_what_is_known():
     sampled, known = fits(METHODS["JALA-EM"][0], 2, [0])[0], exact_log_evidence(THETA0)
     assert sampled.trajectory.log_evidence[0] == pytest.approx(known, abs=0.05)  # 5,000 draws
@@ -109,6 +112,7 @@ def test_the_same_seed_repeats_and_another_differs():
     assert len(first.trajectory) == num_steps + 1 and first.num_steps == num_steps and first.completed
 
 
+@pytest.mark.slow
 def test_theta_stays_in_its_box_and_gradients_can_be_normalised():
     inside = fits(PGD(step_size=0.05, bounds=(-1.0, 0.25)), 100, [0])[0]
     assert inside.theta == 0.25 and np.all(inside.trajectory.theta <= 0.25)
@@ -116,6 +120,7 @@ def test_theta_stays_in_its_box_and_gradients_can_be_normalised():
     np.testing.assert_allclose(np.abs(np.diff(even.trajectory.theta)), 0.05, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_stops_where_theta_stands_still_and_at_ctrl_c():
     still = fits(PGD(num_particles=500, step_size=0.1, tolerance=0.02), 1000, [0])[0]
     assert still.num_steps < 1000 and still.completed and abs(still.theta - MAXIMISER) < 0.1

@@ -59,6 +59,7 @@ def test_constrained_values_go_in_and_come_out():
     assert float(model.log_prior(*free, data)) == pytest.approx(float(prior), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_mini_batches_of_a_numpyro_function():
     """If all rows are equal, every mini-batch gives the whole joint density."""
 
@@ -109,6 +110,7 @@ def poisson_sites(y):
     numpyro.sample("count", dist.Poisson(numpyro.param("rate", 1.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fit", "error", "message"),
     [

@@ -65,6 +65,7 @@ def at(function, params):
     return float(jnp.sum(found.model.log_likelihood(position, found.arrays)))
 
 
+@pytest.mark.slow
 def test_labels_have_the_likelihood_of_a_mixture():
     params = {"weights": [0.2, 0.3, 0.5], "means": [-2.0, 0.0, 2.5]}
     assert at(with_labels, params) == pytest.approx(at(mixture, params), rel=1e-6)
@@ -91,6 +92,7 @@ def test_all_combinations_of_labels_in_a_row():
     assert at(two_labels, {"mean": 0.7}) == pytest.approx(expected.sum(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_one_value_for_all_rows():
     found = ev.estimate(ev.Model.from_numpyro(one_for_all), DATA)
     terms = [
@@ -103,6 +105,7 @@ def test_one_value_for_all_rows():
     )
 
 
+@pytest.mark.slow
 def test_values_of_rows_given_one_for_all():
     terms = [
         np.log(share)
@@ -156,6 +159,7 @@ def too_many(y):
         sample("y", dist.Normal(mean + sum(labels), 1), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "message"),
     [

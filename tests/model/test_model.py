@@ -31,6 +31,7 @@ def bind_prior(**prior):
 # --- The prior on the unconstrained vector -------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior",
     [
@@ -51,6 +52,7 @@ def test_log_prior_integrates_to_one(prior):
     assert np.trapezoid(density, grid[:, 0]) == pytest.approx(1.0, abs=1e-4)  # float32 log densities
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior",
     [
@@ -101,6 +103,7 @@ def test_parameters_keep_their_names_and_shapes():
     }
 
 
+@pytest.mark.slow
 def test_draws_that_round_to_the_edge_of_the_support_stay_finite():
     bound = bind_prior(rate=dist.Gamma(0.01, 1.0))
     positions = bound.sample_prior(jax.random.key(0), 1000)
@@ -294,6 +297,7 @@ def hierarchical(x, y):
         numpyro.sample("y", dist.StudentT(4.0, mean, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_the_numpyro_and_the_explicit_form_of_a_model_agree():
     explicit = Model(
         prior={
@@ -320,6 +324,7 @@ def test_the_numpyro_and_the_explicit_form_of_a_model_agree():
     )
 
 
+@pytest.mark.slow
 def test_densities_are_those_of_numpyro():
     bound = Model.from_numpyro(hierarchical).bind(ROWS)
     position = bound.sample_prior(jax.random.key(3), 1)[0]
@@ -478,6 +483,7 @@ def random_inside(x, y):
     numpyro.sample("y", dist.Normal(mean + noise), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -557,6 +563,7 @@ def test_the_prior_of_constrained_parameters_has_no_jacobian():
     np.testing.assert_allclose(bound.log_priors(position[None])[0], expected + np.log(3.0), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_cholesky_factor_of_twenty_dimensions_passes_the_checks():
     """At unconstrained positions of order one its Jacobian underflows; its prior draws do not."""
     bind_prior(factor=dist.LKJCholesky(20, 2.0))

@@ -45,6 +45,7 @@ def noisy(seed):
     return log_likelihood
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -83,6 +84,7 @@ def regression(scale):
     return model
 
 
+@pytest.mark.slow
 def test_an_equal_model_compiles_nothing_and_another_has_its_own_evidence():
     """The same function wrapped again, a function written again, and one with another constant."""
     function = regression(1.0)

@@ -45,6 +45,7 @@ def test_units_of_a_network_are_permuted_and_flipped():
     assert found.unit_flips == (((0, 3, 6), (1, 4, 7), (2, 5, 8)),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 def test_components_of_a_mixture_are_found(count):
     def mixture(y):
@@ -57,6 +58,7 @@ def test_components_of_a_mixture_are_found(count):
     assert found.components == (("weights", 0), ("means", 0)) and found.flips == found.unit_flips == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asymmetry", ["prior", "likelihood", "one row"])
 def test_what_is_almost_a_symmetry_is_none(asymmetry):
     """The difference, of about 10⁻⁵, is too small for float32."""
@@ -95,6 +97,7 @@ def test_declared_components_have_their_flips():
     assert found.unit_flips == (((0, 2), (1, 3)),)
 
 
+@pytest.mark.slow
 def test_the_evidence_counts_both_signs():
     """θ² has the mean of the data: by quadrature over both signs."""
     model = ev.Model(

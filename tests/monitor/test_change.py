@@ -18,6 +18,7 @@ def first_alarm(detector, rows, size):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prior", "fixed, centre", "Bernoulli", "Student t, tempering=0.5"])
 def test_the_average_run_length_is_at_least_one_over_the_rate(name):
     """Run lengths of 200 streams each, cut at 45 batches, so their mean is a lower bound.

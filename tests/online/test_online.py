@@ -116,6 +116,7 @@ def test_the_same_seed_repeats_and_another_differs(data, finished):
     assert again.log_evidence == finished[0].log_evidence != other.log_evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [100, 500, 1700])
 def test_saved_and_loaded_goes_on_bit_for_bit(data, finished, tmp_path, stop):
     online, _ = fed(new_online(), data, range(0, stop + 1, 100))
@@ -295,6 +296,7 @@ def test_bad_arguments_are_named():
         new_online().evidence()
 
 
+@pytest.mark.slow
 def test_a_likelihood_that_has_no_zero_among_its_data_can_be_followed():
     """Padding rows must be valid for the model: the log-normal density of zero has no gradient."""
     model = ev.Model(

@@ -49,6 +49,7 @@ def test_while_every_row_is_kept_the_window_is_all_rows(stream):
     assert past.window.missing is None and past.window.num_observations == CAPACITY
 
 
+@pytest.mark.slow
 def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
     """Within a tenth of a nat, while the weighted sample alone is off by tens of nats."""
     bound, data, all_rows, positions = stream
@@ -81,6 +82,7 @@ def test_the_standard_error_is_that_of_the_log_likelihood(stream):
     assert 1 / 3 < np.mean(ratios) < 3, ratios
 
 
+@pytest.mark.slow
 def test_gradients_and_curvature_are_those_of_all_rows_within_a_hundredth_of_a_standard_deviation(stream):
     bound, data, all_rows, positions = stream
     past = followed(bound, data, positions)

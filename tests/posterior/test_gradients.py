@@ -45,6 +45,7 @@ def estimates(config, problem, num_draws):
     return np.asarray(jax.lax.map(jax.jit(lambda key: gradient(key, positions)), keys), np.float64)
 
 
+@pytest.mark.slow
 def test_full_batch_is_the_gradient_of_the_tempered_posterior(problem):
     bound, arrays, _, positions = problem
 
@@ -67,6 +68,7 @@ def test_the_exact_log_density_has_the_exact_gradient(problem):
     np.testing.assert_allclose(gradients, estimates(FullBatch(), problem, 1)[0], rtol=2e-4, atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [MiniBatch(200), ControlVariate(batch_size=64, exact_rows=0)])
 def test_estimators_are_unbiased(config, problem):
     exact = estimates(FullBatch(), problem, 1)[0]
@@ -88,11 +90,13 @@ def test_control_variates_are_exact_on_a_quadratic_model():
     np.testing.assert_allclose(draws, np.broadcast_to(exact, draws.shape), rtol=1e-3, atol=0.1)
 
 
+@pytest.mark.slow
 def test_control_variates_are_much_less_noisy_than_mini_batches(problem):
     noise = estimates(MiniBatch(64), problem, 200).std(0).mean()
     assert estimates(ControlVariate(batch_size=64, exact_rows=0), problem, 200).std(0).mean() < 0.5 * noise
 
 
+@pytest.mark.slow
 def test_particles_share_the_mini_batch_of_control_variates(problem):
     bound, arrays, target, positions = problem
     same = jnp.broadcast_to(positions[0], positions.shape)
@@ -100,6 +104,7 @@ def test_particles_share_the_mini_batch_of_control_variates(problem):
     np.testing.assert_allclose(draws, np.broadcast_to(draws[:, :1], draws.shape), rtol=1e-4, atol=0.05)
 
 
+@pytest.mark.slow
 def test_published_mini_batches_differ_between_particles(problem):
     bound, arrays, target, positions = problem
     same = jnp.broadcast_to(positions[0], positions.shape)

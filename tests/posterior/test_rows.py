@@ -97,6 +97,7 @@ def test_log_likelihoods_of_a_million_rows_keep_their_digits():
     np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_rounding_of_data_that_take_few_values_does_not_add_up():
     # All rows are rounded in the same way: a million errors of 10⁻⁷ add up to 0.1.
     model = Model(

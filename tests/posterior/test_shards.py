@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
@@ -20,6 +21,7 @@ def in_turn(counts):
     return [(j, rank) for j in range(max(counts)) for rank, count in enumerate(ranked) if j < count]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)  # each shape compiles
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5).filter(any))
 def test_rows_are_numbered_in_turn(counts):
@@ -40,6 +42,7 @@ def test_a_part_of_the_order_is_a_part_of_each_shard(counts, data):
         assert shards._local_stop(stop, rank) == sum(one[1] == rank for one in taken)
 
 
+@pytest.mark.slow
 def test_one_shard_is_a_plain_window():
     sharding = NamedSharding(jax.make_mesh((1,), ("rows",)), PartitionSpec("rows"))
     arrays = jax.device_put(np.arange(40), sharding)

@@ -38,6 +38,7 @@ def draws_at_the_mode(bound, rows):
     return mode, positions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [None, np.argsort])
 def test_they_agree_with_those_of_all_rows(order):
     bound, rows = logistic(order)

@@ -52,6 +52,7 @@ def test_reordering_leaves_the_likelihood_and_permutes_the_parameters(bound):
         )
 
 
+@pytest.mark.slow
 def test_folding_brings_the_copies_of_a_mode_together(bound):
     params = {
         "weights": jnp.array([0.2, 0.3, 0.5]),
@@ -66,6 +67,7 @@ def test_folding_brings_the_copies_of_a_mode_together(bound):
     assert np.std(together, axis=0).max() < 0.2
 
 
+@pytest.mark.slow
 def test_orders_tried_one_by_one_fold_like_an_assignment(bound, monkeypatch):
     positions, share = bound.sample_prior(jax.random.key(0), 300), np.full(300, 1 / 300)
     tried, _ = fold(bound, positions, share)
@@ -94,6 +96,7 @@ def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
     np.testing.assert_allclose(symmetrised(bound, density, copy), expected, atol=2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exchangeable", "message"),
     [
@@ -150,6 +153,7 @@ def network():
     return NETWORK.bind(NETWORK_DATA)
 
 
+@pytest.mark.slow
 def test_copies_of_a_network_are_brought_together(network):
     generator, mode = np.random.default_rng(0), np.array([2.0, -0.5, 1.0, 1.5])
     assert log_num_copies(network) == pytest.approx(np.log(8))
@@ -176,6 +180,7 @@ def test_a_density_over_all_copies_of_a_network_is_their_mean(network):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 5, 7])
 def test_components_are_in_order_if_no_other_order_costs_less(size):
     costs = np.random.default_rng(size).random((300, size, size)).astype(np.float32)

@@ -64,6 +64,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 def test_a_function_without_arguments_holds_its_data(series):
     data, exact = series
     model = ev.Model.from_numpyro(lambda: autoregression(**data), name="closure")
@@ -73,6 +74,7 @@ def test_a_function_without_arguments_holds_its_data(series):
     assert np.isfinite(ev.prior_sensitivity(found, factors=(2.0,)).log_evidence).all()
 
 
+@pytest.mark.slow
 def test_a_model_brings_its_data(series):
     data, _ = series
     found = ev.estimate(replace(FUNCTION, data=data))
@@ -81,6 +83,7 @@ def test_a_model_brings_its_data(series):
         ev.estimate(FUNCTION)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_evidence_of_an_autoregression_is_exact(name, series):
     data, exact = series
@@ -91,6 +94,7 @@ def test_the_evidence_of_an_autoregression_is_exact(name, series):
     assert found.diagnostics["trajectory"].startswith("none over rows: ")
 
 
+@pytest.mark.slow
 def test_other_methods_take_all_data_as_one_observation(series):
     data, exact = series
     for method in (ev.SMC(num_particles=256), ev.Laplace()):
@@ -98,6 +102,7 @@ def test_other_methods_take_all_data_as_one_observation(series):
         assert abs(found.log_evidence - exact) < 4 * found.standard_error
 
 
+@pytest.mark.slow
 def test_it_compares_with_a_model_of_independent_rows(series):
     data, _ = series
     same = ev.Model.from_numpyro(independent)
@@ -110,6 +115,7 @@ def independent(y):
     numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_a_gaussian_process_without_factor_in_float32():
     """Its covariance is singular in float32 at some draws of the prior; 64 bits decide there."""
     x = np.linspace(0, 1, 20, dtype=np.float32)
@@ -135,6 +141,7 @@ def test_a_gaussian_process_without_factor_in_float32():
     assert abs(found.log_evidence - exact) < 4 * found.standard_error
 
 
+@pytest.mark.slow
 def test_a_parameter_for_each_of_a_few_rows():
     """Eight schools, against an integral over tau of the marginal density of y."""
     y = np.array([28, 8, -3, 7, -1, 1, 18, 12], np.float32)
@@ -194,6 +201,7 @@ def test_messages(series):
         ev.estimate(ev.Model.from_numpyro(in_a_loop), series[0])
 
 
+@pytest.mark.slow
 def test_a_likelihood_without_forward_mode_says_so(series):
     @jax.custom_vjp
     def square(x):

@@ -72,6 +72,7 @@ def fingerprint(content):
     return json.dumps(skeleton), [(array.dtype.str, array.shape, array.tobytes()) for array in arrays]
 
 
+@pytest.mark.slow
 @examples(many=1500, few=40)
 def test_a_damaged_file_gives_what_was_saved_or_an_error(count, kept, tmp_path):
     folder, load = kept

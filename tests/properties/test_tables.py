@@ -111,6 +111,7 @@ def columns_of(table):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::evidentia.errors.EvidenceWarning", "ignore::hypothesis.errors.HypothesisWarning"
 )

@@ -27,6 +27,7 @@ def as_indices(monkeypatch):
     monkeypatch.setattr(compact, "LEAST_VALUES", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_indices")
 @pytest.mark.parametrize("formula", ["y ~ k", "y ~ x + k", "y ~ k + x + m", "y ~ k * x + m - 1"])
 @pytest.mark.parametrize("shape", [(), (3,)])

@@ -63,6 +63,7 @@ def by_quadrature(y, x, scale):
     return peak + np.log(quad(lambda t: np.exp(log_integrand(t) - peak), -10, 30, limit=500)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_the_evidence_equals_quadrature(seed):
     generator = np.random.default_rng(seed)

@@ -90,6 +90,7 @@ def test_neighbours_have_the_posterior_of_their_own_fits(num_rows, scale):
         np.testing.assert_allclose(found.log_odds, log_joint[:-1] - log_joint[-1], atol=2e-4)
 
 
+@pytest.mark.slow
 def test_sixty_terms_are_searched():
     generator = np.random.default_rng(0)
     x = generator.standard_normal((500, 60)) + generator.standard_normal((500, 1))
@@ -102,6 +103,7 @@ def test_sixty_terms_are_searched():
     assert found.prior_inclusion_probability["x5"] == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_numbers(monkeypatch):
     one, same, other = (
         searched(monkeypatch, right_hand_side(SPREAD), SPREAD, seed=seed).inclusion_probability["x1"]

@@ -216,6 +216,7 @@ def test_tables_without_groups_are_refused(formula, changes, message):
         ev.estimate(ev.Regression(formula, family="poisson"), table.assign(**changes))
 
 
+@pytest.mark.slow
 def test_rows_without_a_group_are_left_out_with_a_warning():
     table = counts().astype({"g": float})
     table.loc[3, "g"] = np.nan
@@ -256,6 +257,7 @@ def test_group_effects_are_those_of_conjugate_regression():
     np.testing.assert_allclose(found["Intercept (sd)"], deviation, rtol=0.35)
 
 
+@pytest.mark.slow
 def test_group_effects_need_a_result_of_the_same_regression():
     table = counts()
     with pytest.raises(ConfigurationError, match="model must have effects that vary by group"):

@@ -187,6 +187,7 @@ def test_results_of_different_responses_are_not_compared():
         ev.compare({"a": estimate("y ~ x"), "b": estimate("log(y + 1) ~ x")})
 
 
+@pytest.mark.slow
 def test_separated_categories_are_estimated_with_a_note():
     """Quadrature over the two effects, beside the note."""
     x = np.arange(8.0)
@@ -202,6 +203,7 @@ def test_separated_categories_are_estimated_with_a_note():
     assert abs(evidence.log_evidence - exact) <= 4 * evidence.standard_error + 1e-3
 
 
+@pytest.mark.slow
 def test_results_know_their_response():
     table = {**TABLE, "price": np.exp(TABLE["z"] / 3)}
     exact = estimate("log(price) ~ x", table)
@@ -212,6 +214,7 @@ def test_results_know_their_response():
         ev.compare({"one": estimate("y ~ x"), "other": estimate("y ~ x", {**TABLE, "y": TABLE["z"]})})
 
 
+@pytest.mark.slow
 def test_a_model_of_the_same_response_can_be_compared():
     values = np.asarray(TABLE["y"], np.float32)
     model = ev.models.linear_regression(num_features=1)
@@ -220,6 +223,7 @@ def test_a_model_of_the_same_response_can_be_compared():
     assert ev.compare({"own": own, "formula": formula}).num_observations == 10
 
 
+@pytest.mark.slow
 def test_one_row_says_nothing_about_effects():
     found = estimate("y ~ x", {"y": [3.0], "x": [2.0]}, family="poisson")
     null = estimate("y ~ 1", {"y": [3.0]}, family="poisson")

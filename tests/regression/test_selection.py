@@ -120,6 +120,7 @@ def test_the_unit_information_prior_is_that_of_each_sub_model():
     assert abs(selection.log_bayes_factor[place] - one.log_evidence + null.log_evidence) < 4 * error
 
 
+@pytest.mark.slow
 def test_categories_have_no_mean_to_predict():
     generator = np.random.default_rng(2)
     table = {"y": generator.choice(["a", "b", "c"], 80), "x": generator.standard_normal(80)}

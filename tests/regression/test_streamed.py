@@ -58,6 +58,7 @@ def test_moments_of_blocks_are_those_of_all_rows():
     np.testing.assert_allclose(together.products / scale, centred.T @ centred / scale, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(
     "formula",
@@ -197,6 +198,7 @@ def test_files_of_different_types_are_named(tmp_path):
         estimate("y ~ x", ev.read_csv(tmp_path / "grows.csv", follow=True))
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch):
     monkeypatch.setattr(frame, "VALUES_AT_ONCE", 1 << 15)
     monkeypatch.setattr(parquet, "VALUES_AT_ONCE", 1 << 15)

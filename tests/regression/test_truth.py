@@ -190,6 +190,7 @@ SLOW = gaussian, student_t, bernoulli, binomial, poisson, gamma, beta, categoric
 CASES = [*QUICK, *(pytest.param(one, marks=pytest.mark.reference) for one in SLOW)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CASES)
 def test_the_evidence_of_a_family_is_that_of_importance_sampling(make):
     case = make(np.random.default_rng(7))

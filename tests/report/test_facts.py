@@ -56,6 +56,7 @@ def test_three_digits(value, text):
     assert three_digits(value) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [ev.SGAIS(num_particles=64), ev.Laplace(), ev.PriorSampling()], ids=repr)
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_every_diagnostic_has_a_meaning(method):

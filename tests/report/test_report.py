@@ -163,6 +163,7 @@ def test_names_that_would_share_a_file_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails_at", range(1, 11))
 def test_a_write_that_fails_leaves_each_file_old_or_new(tmp_path, monkeypatch, fails_at):
     old, new = {"one": make_evidence(-1.0)}, {"one": make_evidence(-3.0)}
@@ -214,6 +215,7 @@ def test_a_folder_of_evidence_with_files_of_others_is_known(tmp_path):
         write_results(tmp_path, evidences, compare(evidences), title="one")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["$\\frac{$", "a$b$c", "漢字"])
 def test_names_are_not_mathematics(tmp_path, recwarn, name):
     evidences = {name: make_evidence(-1.0), "other": make_evidence(-2.0)}

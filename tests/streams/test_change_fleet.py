@@ -27,6 +27,7 @@ def feed(count, num_batches=16, size=10):
         yield {index: rows[index, batch * size : (batch + 1) * size] for index in range(count)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_change", [None, "restart", "forget"])
 def test_changes_are_found_where_they_are(on_change):
     detectors = ev.ChangeDetectorFleet(MODEL, 1e-5, on_change, max_candidates=4)
@@ -56,6 +57,7 @@ def test_each_is_as_a_detector_by_itself():
         assert repr(report) == repr(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_change", [None, "forget"])
 def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path, on_change):
     detectors, loaded = ev.ChangeDetectorFleet(MODEL, 1e-5, on_change, max_candidates=3), None
@@ -103,6 +105,7 @@ def test_a_bad_batch_and_ctrl_c_leave_detectors_as_they_were(monkeypatch):
     assert list(detectors) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_an_impossible_row_is_an_error_of_its_detector():
     model = ev.Model(
         {"rate": dist.Gamma(2.0, 1.0)}, lambda params, y: dist.Poisson(params["rate"]).log_prob(y)

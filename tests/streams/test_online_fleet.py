@@ -61,6 +61,7 @@ def watched():
     return fleet, data, seen, history
 
 
+@pytest.mark.slow
 def test_log_evidence_is_exact_within_its_standard_error(watched):
     """Root mean square of about 380 errors in standard errors; those of one stream are related."""
     _, _, _, history = watched
@@ -114,6 +115,7 @@ def test_a_stream_is_like_an_online(watched):
     assert repr(stream).startswith("Stream(") and "40 streams" in repr(fleet)
 
 
+@pytest.mark.slow
 def test_posteriors_with_several_modes_are_not_wrong_without_a_word():
     """Two modes of unequal mass, up to 30 of their widths apart: y ~ N(θ² + θ/50, 1)."""
 
@@ -141,6 +143,7 @@ def test_posteriors_with_several_modes_are_not_wrong_without_a_word():
     assert reasons.count(states.ITS_SHAPE) > 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["symmetry", "many parameters", "long"])
 def test_other_streams_are_those_of_online(kind, monkeypatch):
     monkeypatch.setattr(states, "MAX_ROWS", 600)
@@ -185,6 +188,7 @@ def test_bad_batches_leave_their_streams_as_they_were():
     assert list(fleet) == ["b", 3]
 
 
+@pytest.mark.slow
 def test_an_impossible_row_is_an_error_of_its_stream():
     model = ev.Model(
         {"rate": dist.Gamma(2.0, 1.0)}, lambda params, y: dist.Poisson(params["rate"]).log_prob(y)
@@ -221,6 +225,7 @@ def test_bad_arguments(call, error, message):
         call()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_every_stream_as_it_was(monkeypatch):
     fleet, rows = ev.OnlineFleet(regression(2)), rows_of(0, 60, 2)
     fleet.update({"a": part(rows, 0, 20), "b": part(rows, 20, 40)})
@@ -262,6 +267,7 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path):
         ev.Online.load(tmp_path / "fleet", model)
 
 
+@pytest.mark.slow
 def test_likelihoods_of_ragged_data_sets():
     model = regression(2)
     datasets = [rows_of(seed, count, 2) for seed, count in enumerate((1, 16, 17, 300, 5, 1000))]

@@ -38,6 +38,7 @@ def rows(path, count):
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size",
     [

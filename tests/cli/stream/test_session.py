@@ -59,6 +59,7 @@ def test_each_model_finds_what_it_finds_alone(data):
     assert session.probabilities["right"] > 0.9
 
 
+@pytest.mark.slow
 def test_changes_are_found_and_reported(watching):
     session, updates = watching
     assert [alarm for update in updates[:6] for alarm in update.alarms] == []
@@ -69,6 +70,7 @@ def test_changes_are_found_and_reported(watching):
     assert updates[0].to_dict()["models"]["right"]["log_e_value"] is None  # -inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [3, 7])
 def test_packed_and_unpacked_goes_on_bit_for_bit(data, watching, tmp_path, stop):
     session = new_session(ALONE, false_alarm_rate=0.01)
@@ -83,6 +85,7 @@ def test_packed_and_unpacked_goes_on_bit_for_bit(data, watching, tmp_path, stop)
     assert again.alarms == watching[0].alarms
 
 
+@pytest.mark.slow
 def test_a_batch_is_taken_in_by_all_models_or_by_none(data):
     """The second model rejects a batch that the first has processed."""
     picky = ev.Model(
@@ -126,6 +129,7 @@ def test_rows_that_were_left_out_are_counted(data):
     assert (session.position, session.num_dropped, session.num_observations) == (112, 12, 100)
 
 
+@pytest.mark.slow
 def test_other_models_are_refused(data):
     session = new_session()
     fed(session, data, [0])

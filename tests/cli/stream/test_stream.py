@@ -146,6 +146,7 @@ def test_standard_input(stream, write, columns, monkeypatch, by_hand):
 # -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_file_that_has_grown_is_read_from_where_it_was_left(stream, write, tmp_path, by_hand):
     words = (*LINEAR, "--seed", 5, "--checkpoint", tmp_path / "kept", "--out", tmp_path / "out")
     assert stream(write(rows=300), *words)[1]["num_observations"] == 300
@@ -167,6 +168,7 @@ def test_a_file_that_has_grown_is_read_from_where_it_was_left(stream, write, tmp
     ]
 
 
+@pytest.mark.slow
 def test_an_error_in_the_data_keeps_what_was_before_it(stream, write, columns, tmp_path):
     broken = columns["a"].copy()
     broken[[437, 439, 649]] = np.nan
@@ -317,6 +319,7 @@ def test_killed_and_resumed_is_as_never_killed(stream, write, tmp_path):
     assert updates(out) == updates(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_sigterm_while_waiting_saves_and_leaves_with_0(stream, write, tmp_path, by_hand):
     """In a followed file, the last batch lacks 50 rows when the signal arrives."""
@@ -365,6 +368,7 @@ slow = ev.Model(prior=linear.prior, log_likelihood=log_likelihood)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_sigterm_in_a_long_batch_leaves_within_seconds_as_before_the_batch(write, columns, tmp_path):
     """After 200 rows come 100 at which the likelihood is slow: a path of minutes."""

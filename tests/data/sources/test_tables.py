@@ -194,6 +194,7 @@ def test_streams_that_are_none_or_break_off(tmp_path):
         next(batches)
 
 
+@pytest.mark.slow
 def test_a_stream_whose_program_died_between_two_batches():
     model, stream = ev.models.linear_regression(num_features=1), io.BytesIO()
     rows = {"x": np.linspace(-1, 1, 300), "y": np.linspace(-1, 1, 300)}

@@ -39,6 +39,7 @@ def run(log_density, draws, seed, count=2000):
     return list(bridge_halves(Target(log_density), draws, np.random.default_rng([seed, 1]), count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("log_density", "change", "size", "correlation"),
     [

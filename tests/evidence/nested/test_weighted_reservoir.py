@@ -18,6 +18,7 @@ def inclusion_probabilities(weights, size):
         is_over |= new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weights", "size"),
     [

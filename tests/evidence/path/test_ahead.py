@@ -38,6 +38,7 @@ def particles_of(model, rows):
     return anneal(METHOD.path, model, start, rows.part(0, 0), rows).population
 
 
+@pytest.mark.slow
 def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
     model, rows, _ = linear
     exact = newton(model, rows, np.zeros(3))
@@ -53,6 +54,7 @@ def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
     assert np.max(np.abs(white.var(0) - 1)) < 4 * np.sqrt(2 / COUNT)
 
 
+@pytest.mark.slow
 def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_rows):
     model, rows, exact = linear
     found = ahead.redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
@@ -87,6 +89,7 @@ def peak_on_a_foot():
     return ev.Model({"theta": dist.Normal(0.0, 1.0)}, log_likelihood)
 
 
+@pytest.mark.slow
 def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
     generator = np.random.default_rng(0)
     x = generator.uniform(0.8, 1.2, SIZE)
@@ -102,6 +105,7 @@ def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
     assert abs(found.draws.log_evidence) < 4.5 * error < 0.2  # -0.4 about the mode alone
 
 
+@pytest.mark.slow
 def test_a_failed_redraw_looks_ahead_once(monkeypatch):
     monkeypatch.setattr("evidentia.evidence.leaps.SLOW", 1000)
     model = ev.models.linear_regression(num_features=2)

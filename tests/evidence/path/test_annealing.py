@@ -35,6 +35,7 @@ def test_the_reverse_path_refuses_a_particle_that_was_moved_out_of_the_support()
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "num_steps"),
     [(ev.SGAIS(num_particles=16, refresh=False), 55), (ev.SMC(num_particles=8, target_ess=0.91), 101)],
@@ -49,6 +50,7 @@ def test_a_long_path_says_so_early(method, num_steps):
         ev.estimate(model, far, method=method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [1e3, 1e5])
 def test_data_far_from_the_prior_are_reached_by_a_shortcut(offset):
     # Step by step it would take minutes or hours; sums in float32 would be 0.02 or 10⁴ nats off.
@@ -62,6 +64,7 @@ def test_data_far_from_the_prior_are_reached_by_a_shortcut(offset):
     assert evidence.trajectory.num_annealing_steps.sum() < 100
 
 
+@pytest.mark.slow
 def test_a_shortcut_finds_both_of_two_modes():
     # Of b little more than its square is known; the cube makes the modes differ.
     def log_likelihood(params, batch):
@@ -83,6 +86,7 @@ def test_a_shortcut_finds_both_of_two_modes():
     assert abs(found.log_evidence - exact) < max(0.05, 4 * found.standard_error)
 
 
+@pytest.mark.slow
 def test_a_stuck_path_searches_for_modes():
     """Modes far apart in 22 dimensions, where moves have the wrong scale and few jumps succeed.
 

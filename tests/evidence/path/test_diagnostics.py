@@ -37,6 +37,7 @@ def diagnosed(model, data, method, seed):
     return evidence, " ".join(str(warning.message) for warning in caught)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [ev.SGAIS(), pytest.param(ev.SGAIS(refresh=False), marks=pytest.mark.reference)]
 )
@@ -45,6 +46,7 @@ def test_a_healthy_run_is_silent(method):
     assert evidence.diagnostics["warnings"] == ""
 
 
+@pytest.mark.slow
 def test_moves_that_do_not_decorrelate():
     names, message = warnings_of(
         ev.SGAIS(refresh=False, exact_kernel=None, kernel=BAOAB(step_size=0.1, num_steps=1))
@@ -55,12 +57,14 @@ def test_moves_that_do_not_decorrelate():
     )
 
 
+@pytest.mark.slow
 def test_mini_batch_noise():
     names, message = warnings_of(ev.SGAIS(refresh=False, gradient=MiniBatch(batch_size=20)))
     assert "mini-batch noise" in names
     assert "times the noise that the kernel adds" in message and "batch_size" in message
 
 
+@pytest.mark.slow
 def test_collapsed_ess():
     # As published, weights accumulate without resampling until one particle has all the weight.
     names, message = warnings_of(replace(ev.SGAIS.published(), num_particles=50))
@@ -98,6 +102,7 @@ def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_hea
     assert list(signs_of_draws({"pareto_shape": shape, "unchecked": 0.0})) == ["heavy weights"] * is_heavy
 
 
+@pytest.mark.slow
 def test_heavy_weights():
     # The posterior of the slope falls as its Cauchy prior does, and a Student t does not.
     model = ev.Model(
@@ -123,6 +128,7 @@ def test_the_heights_of_a_gaussian_spread_as_they_should():
     assert height_spread(bound, rows, stuck) > 5
 
 
+@pytest.mark.slow
 def test_shares_of_the_variance_add_up_to_one():
     for method, start in ((ev.SGAIS(), "last_refresh"), (ev.SGAIS(refresh=False), "first_chunk")):
         diagnostics = ev.estimate(MODEL, MANY, method=method).diagnostics

@@ -109,6 +109,7 @@ def test_a_mode_wider_than_the_particles_is_left_out():
     assert with_modes(fit, Proposal((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
 
 
+@pytest.mark.slow
 def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     model, rows, _ = problem
     generator = np.random.default_rng(0)
@@ -143,6 +144,7 @@ def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(prob
     assert len(found.components) == 40  # those of the start and of the fit
 
 
+@pytest.mark.slow
 def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, exact):
     model, rows, _ = problem
     half = Window(rows.arrays, 0, 200)
@@ -166,6 +168,7 @@ def test_draws_come_from_the_prior_too_while_that_costs_little(problem, monkeypa
         assert found is not None and found.proposal.prior_share == share
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_where_a_learnt_proposal_fails_half_the_leap_is_tried(problem, monkeypatch):
     """With 5,000 rows it always fails: half way, half of what is left, …, and then the path."""
@@ -206,6 +209,7 @@ def test_draws_about_a_mode_are_as_checked_as_the_learnt_ones_before():
         assert found.proposal.is_checked == is_checked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [-jnp.inf, jnp.nan])
 def test_draws_without_a_likelihood_do_not_end_in_an_error(value):
     model = ev.Model(

@@ -19,6 +19,7 @@ from evidentia.posterior.target import posterior
 MODEL = ev.models.gaussian_mixture(num_components=2, num_features=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exact_kernel", "is_ordered"), [(HMC(num_steps=1), True), (None, False)])
 def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_kernel, is_ordered):
     """SGHMC needs no order; HMC, which replaces it where the gradient is exact, needs one."""
@@ -35,6 +36,7 @@ def test_components_are_put_in_order_if_a_kernel_needs_it(monkeypatch, exact_ker
     assert {order is not None for order in orders} == {is_ordered}
 
 
+@pytest.mark.slow
 def test_chains_that_no_jumps_decorrelate_are_not_begun_again(monkeypatch):
     """Few particles in many parameters have no fit to jump from; all states are kept once."""
     moves = sys.modules["evidentia.evidence.path.moves"]
@@ -50,6 +52,7 @@ def test_chains_that_no_jumps_decorrelate_are_not_begun_again(monkeypatch):
     assert (len(population.positions), info.num_moves) == (16, 1)
 
 
+@pytest.mark.slow
 def test_particles_are_not_moved_with_their_own_covariance():
     """Four particles per parameter. The mean was 1.1 too high when they were; 0.7 is 3 errors."""
     count, size, seeds = 60, 30, 6

@@ -44,6 +44,7 @@ def test_each_half_of_redrawn_particles_is_of_all_modes(factor):
     assert np.array_equal(np.sort(in_mixed_halves(7)), np.arange(7))
 
 
+@pytest.mark.slow
 def test_no_two_generators_have_the_same_key(monkeypatch):
     """Jumps, searches for modes and redraws each need numbers of their own."""
     keys = []

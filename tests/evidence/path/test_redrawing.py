@@ -67,6 +67,7 @@ def scores_of(draws_of, exact):
     return np.array([each.log_evidence - exact for each in draws]) / np.sqrt(variances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrowed", [False, True])
 def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowed):
     model, rows, laplace, exact = linear
@@ -91,6 +92,7 @@ def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowe
     assert (np.mean(scores_of(alone, exact)) < -1) == narrowed  # alone, draws miss the tails
 
 
+@pytest.mark.slow
 def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
     model, rows, laplace, exact = linear
     proposal = Proposal((laplace._replace(precision=4 * laplace.precision),))
@@ -158,6 +160,7 @@ def test_draws_that_show_a_poor_proposal_are_not_put_aside_for_luckier_ones(line
     assert redraw_about(model, rows, [(proposal, 1)], particles, generator, COUNT) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 6, 10])
 def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
     """A quarter of ten draws is two; a density for 2.5 would make evidences 0.065 too high."""
@@ -231,6 +234,7 @@ def symmetric():
     return model, y
 
 
+@pytest.mark.slow
 def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     model, y = symmetric
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
@@ -303,6 +307,7 @@ def test_a_share_of_the_draws_from_the_prior_finds_a_mode_that_the_proposal_miss
     assert abs(np.mean(found)) < 4 / np.sqrt(40) and 0.6 < np.std(found) < 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("refused", "marks"), [({1000}, [500, 2000, 5000, 20_000]), ({20_000}, [1000, 2000, 5000, 5500])]
 )
@@ -321,6 +326,7 @@ def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(mon
     assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_mode_that_splits_as_rows_arrive(seed):
     """Of c little more than c² is known: one mode after 500 rows, and two after 20,000."""
@@ -338,6 +344,7 @@ def test_a_mode_that_splits_as_rows_arrive(seed):
     assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_few_rows_that_are_not_gaussian_have_a_small_error(seed):
     """A product of two normals as a mean, of density K₀(|c|)/π: uneven weights about modes."""

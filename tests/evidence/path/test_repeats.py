@@ -64,6 +64,7 @@ def test_it_is_needed_where_many_moves_leave_the_particles_correlated():
     assert not is_needed([moved, moved_once])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 @pytest.mark.parametrize("method", [ev.SGAIS.published(), ev.SGAIS(exact_kernel=None), ev.SMC(), ev.AIS()])
 def test_methods_whose_moves_are_not_repeated_ask_for_none(monkeypatch, method):

@@ -39,6 +39,7 @@ def textbook(params, y):
     return logsumexp(np.log(params["weights"]) + densities.sum(-1), axis=1)
 
 
+@pytest.mark.slow
 def test_the_likelihood_as_one_product_is_the_textbook_likelihood(bound, positions, params):
     y = np.random.default_rng(0).standard_normal((300, 2), np.float32)
     log_likelihoods = jax.jit(jax.vmap(bound.log_likelihood, (0, None)))(positions[:5], {"y": y})

@@ -68,6 +68,7 @@ def in_one_event(county, x, y):
     numpyro.sample("y", dist.Normal(alpha[county] + slope * x, 0.5), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "mixed"), [(radon, False), (radon, True), (in_one_event, True)])
 def test_the_marginal_likelihood_of_groups_is_exact(program, mixed):
     order = np.random.default_rng(2).permutation(len(Y)) if mixed else np.arange(len(Y))
@@ -77,6 +78,7 @@ def test_the_marginal_likelihood_of_groups_is_exact(program, mixed):
     assert list(bound.model.parameter_shapes) == ["mu", "tau", "slope"] and bound.num_rows == len(Y)
 
 
+@pytest.mark.slow
 def test_priors_may_differ_by_group():
     found, _ = log_likelihood(with_predictor_of_groups, DATA, PARAMS)
     assert found == pytest.approx(exact(COUNTY, 0.3 * URANIUM[COUNTY] + 0.4 * X, 0.7), abs=2e-3)
@@ -90,6 +92,7 @@ def skewed(county, x, y):
         numpyro.sample("y", dist.Normal(x, scale[county] + 0.2), obs=y)
 
 
+@pytest.mark.slow
 def test_a_prior_that_is_not_normal_counts_once_for_a_group():
     found, _ = log_likelihood(skewed, DATA, {"rate": 1.5})
     scales = np.linspace(1e-4, 20, 200_001)

@@ -48,6 +48,7 @@ def exact_schools():
     return np.log(near + far) - 31
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [schools, pytest.param(not_centred, marks=pytest.mark.reference)])
 def test_eight_schools_in_either_form(program):
     found = ev.estimate(ev.Model.from_numpyro(program), SCHOOLS)
@@ -80,6 +81,7 @@ def test_several_latents_of_a_row_are_exact_for_gaussians():
     np.testing.assert_allclose(found, exact, atol=0.02)  # three dimensions: 256 quasi-random nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("local", "low", "high"),
     [

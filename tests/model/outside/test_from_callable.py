@@ -33,6 +33,7 @@ from tests.outside_peaks import (
 LINEAR = ev.models.linear_regression(num_features=1)
 
 
+@pytest.mark.slow
 def test_the_evidence_and_the_parameters():
     calls = []
     model = peak(log_likelihood=lambda x: calls.append(x) or log_likelihood(x))
@@ -46,6 +47,7 @@ def test_the_evidence_and_the_parameters():
     assert ev.estimate(model).log_evidence == found.log_evidence
 
 
+@pytest.mark.slow
 def test_many_points_at_once_are_the_same():
     found = ev.estimate(
         peak(log_likelihood=log_likelihoods, vectorized=True, num_parameters=None, names=("a", "b"))
@@ -70,6 +72,7 @@ def test_numpyro_priors(vectorized):
     assert widths.is_new_run[0]  # where weights of the draws do not reach
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -108,6 +111,7 @@ def test_methods_with_gradients_are_refused():
         ev.estimate(peak(), method=ev.SGAIS())
 
 
+@pytest.mark.slow
 def test_the_width_of_a_transform_is_not_known():
     with pytest.raises(ConfigurationError, match="or one with a prior_transform, whose width is not known"):
         ev.prior_sensitivity(ev.estimate(peak()))
@@ -118,6 +122,7 @@ def test_data_are_left_out():
         ev.estimate(peak(), {"y": np.zeros(3)})
 
 
+@pytest.mark.slow
 def test_a_result_is_saved_and_loaded(tmp_path):
     found = ev.estimate(peak())
     found.save(tmp_path)
@@ -126,6 +131,7 @@ def test_a_result_is_saved_and_loaded(tmp_path):
     assert loaded.verdict == found.verdict
 
 
+@pytest.mark.slow
 def test_a_circle_has_no_edge():
     """A peak across the edge of the unit interval is one mode, as inside."""
 
@@ -184,6 +190,7 @@ class OneWorker(Executor):
         return future
 
 
+@pytest.mark.slow
 def test_the_function_with_its_data_is_sent_once():
     worker = OneWorker()
     found = ev.estimate(peak(executor=worker))
@@ -199,6 +206,7 @@ def test_what_workers_cannot_be_given_is_named(processes):
         peak(executor=3)
 
 
+@pytest.mark.slow
 def test_exceptions_and_nan_come_with_their_point(processes):
     for executor in (None, processes):
         model = peak(log_likelihood=fails_on_the_right, executor=executor)
@@ -247,6 +255,7 @@ def test_a_completed_run_goes_on_with_more_particles(tmp_path):
     assert more.log_evidence == alone.log_evidence
 
 
+@pytest.mark.slow
 def test_a_transform_of_another_shape_is_refused():
     with pytest.raises(
         ModelError, match=r"prior_transform must return an array of shape \(2,\), .* got shape \(3,\)"
@@ -262,6 +271,7 @@ def test_a_checkpoint_is_a_folder_on_this_machine(folder):
         ev.estimate(peak(), checkpoint=folder)
 
 
+@pytest.mark.slow
 def test_a_damaged_folder_is_refused_and_left_unlocked(tmp_path):
     ev.estimate(peak(), checkpoint=tmp_path)
     about = tmp_path / "evaluations.json"
@@ -273,6 +283,7 @@ def test_a_damaged_folder_is_refused_and_left_unlocked(tmp_path):
     assert ev.estimate(peak(), checkpoint=tmp_path).diagnostics["num_evaluations"] == 0
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_model_is_refused(tmp_path):
     ev.estimate(peak(), checkpoint=tmp_path)
     with pytest.raises(
@@ -302,6 +313,7 @@ ev.estimate(peak(log_likelihood=killed), checkpoint=sys.argv[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes cannot be killed so")
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     root = Path(__file__).parents[3]

@@ -83,6 +83,7 @@ def test_data_containers_have_their_names_and_give_other_data():
     assert abs(found.log_evidence - expected.log_evidence) < 0.02
 
 
+@pytest.mark.slow
 def test_potentials_count_as_likelihood():
     with pm.Model() as pm_model:
         mean = pm.Normal("mean", 0, 1)
@@ -94,6 +95,7 @@ def test_potentials_count_as_likelihood():
     assert abs(with_potential.log_evidence - observed.log_evidence) < 0.05
 
 
+@pytest.mark.slow
 def test_a_dependence_between_rows_is_found():
     """Also one on the number of rows, and lengths that agree by accident."""
     with pm.Model() as centred:
@@ -116,6 +118,7 @@ def test_a_dependence_between_rows_is_found():
     assert bound_to(model, model.data).reason is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [gallery.eight_schools, gallery.autoregression, gallery.best])
 def test_dependent_rows_are_one_observation(make):
     model = ev.Model.from_pymc(make())
@@ -123,6 +126,7 @@ def test_dependent_rows_are_one_observation(make):
     assert bound.reason is not None
 
 
+@pytest.mark.slow
 def test_latents_of_groups_are_integrated_out():
     county = np.repeat(np.arange(4), 3)
     with pm.Model() as radon:
@@ -146,6 +150,7 @@ def test_sensitivity_to_the_widths_of_priors():
     assert np.isfinite(ev.prior_sensitivity(found, factors=(0.5, 2.0)).log_evidence).all()
 
 
+@pytest.mark.slow
 def test_models_are_pickled_and_leave_no_trace():
     before = dict(jax.config.values)
     with pm.Model() as pm_model:
@@ -161,6 +166,7 @@ def test_models_are_pickled_and_leave_no_trace():
     assert generator.get_value().bit_generator.state == state
 
 
+@pytest.mark.slow
 def test_importing_evidentia_does_not_import_pymc():
     code = "import sys, evidentia; evidentia.Model; assert not {'pymc', 'pytensor'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -243,6 +249,7 @@ def without_transform():
     pm.LogitNormal("x", 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior, message",
     [

@@ -50,6 +50,7 @@ def heights(found: Densities, params) -> np.ndarray:
     return np.asarray(jax.jit(jax.vmap(height), compiler_options=QUICK)(params))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAIRS)
 def test_prior_and_likelihood_are_those_of_numpyro(kind):
     mine = of_pymc(PAIRS[kind][0])
@@ -108,6 +109,7 @@ def test_single_variables_have_the_integral_one(kind):
     assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(1024)
 
 
+@pytest.mark.slow
 def test_the_density_of_ordered_values_is_normalised():
     """3! and 4! times the density of three and four independent ones; draws ascend."""
 
@@ -177,6 +179,7 @@ def test_cholesky_factors_of_covariances_are_normalised():
     np.testing.assert_allclose(np.mean(deviations, 0), 2.0, atol=4 * 2.0 / 32)
 
 
+@pytest.mark.slow
 def test_scaled_erfc_keeps_its_digits():
     x = np.array([-2.0, 0.0, 0.7, 3.0, 9.9, 10.1, 50.0, 1e4], np.float32)
     np.testing.assert_allclose(scaled_erfc(x), special.erfcx(x.astype(float)), rtol=3e-5)
