@@ -26,6 +26,7 @@ def test_progress_is_told_after_each_chunk():
     assert updates[-1].num_annealing_steps == evidence.trajectory.num_annealing_steps.sum()
 
 
+@pytest.mark.slow
 def test_ctrl_c_returns_what_was_estimated_so_far():
     def interrupt(update):
         if update.num_observations >= 500:

@@ -53,6 +53,7 @@ def test_reweighted_draws_give_the_exact_change(name):
     np.testing.assert_allclose(found.log_evidence, evidence.log_evidence + found.change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_new_run_where_the_draws_do_not_reach(name):
     """With a prior of deviation 0.02, the posterior under one of 20 is elsewhere."""

@@ -54,6 +54,7 @@ def test_more_particles_are_taken_where_a_target_asks_for_them(data):
     assert evidence.standard_error <= 0.004 and evidence.num_particles > 64
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_there_is_the_result_so_far(data):
     def stop(update):
         raise KeyboardInterrupt

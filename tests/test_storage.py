@@ -95,6 +95,7 @@ def test_results_are_kept(store):
     assert sum(name.name.endswith(".parquet") for name in (store / "result").iterdir()) == 3  # no leftovers
 
 
+@pytest.mark.slow
 def test_streams_continue(store):
     online = ev.Online(MODEL, seed=0)
     online.update({name: values[:500] for name, values in DATA.items()})
@@ -170,6 +171,7 @@ def test_what_does_not_exist_is_said_at_once(store):
         ev.load(str(store))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", range(1, 6))
 def test_a_result_is_the_old_or_the_new_one_wherever_saving_fails(store, memory, monkeypatch, call):
     old, new = (ev.estimate(MODEL, DATA, method=ev.Laplace(), seed=seed) for seed in (0, 1))

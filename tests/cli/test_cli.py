@@ -641,6 +641,7 @@ def test_a_header_in_another_encoding_is_named(run, tmp_path):
     assert code == 0 and "1 features: größe" in out
 
 
+@pytest.mark.slow
 def test_control_characters_of_a_file_do_not_reach_the_terminal(run, tmp_path):
     path = tmp_path / "red.csv"
     path.write_text("a\x1b[31mb,y\n1,2\n2,3\n3,5\n")

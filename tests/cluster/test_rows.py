@@ -77,6 +77,7 @@ def test_log_evidence_is_exact(tmp_path, executor, small_partitions, method):
     assert again.log_evidence == evidence.log_evidence
 
 
+@pytest.mark.slow
 def test_looks_are_few(tmp_path, executor, small_partitions):
     ev.estimate(MODEL, written(tmp_path, DATA), executor=executor)
     num_partitions = executor.called.count("facts")
@@ -84,6 +85,7 @@ def test_looks_are_few(tmp_path, executor, small_partitions):
     assert len(executor.called) <= 10 * num_partitions
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_all_rows(executor):
     """Window's own float32 sums are right to the rounding that its 8 exact particles correct."""
     engine = OverExecutor(executor, parts_of(DATA, 10, 100_000, 100_000, NUM_ROWS))  # one without rows

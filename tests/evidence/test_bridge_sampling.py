@@ -82,6 +82,7 @@ def test_draws_of_numpyro_on_its_own_scale():
     assert abs(flat.log_evidence - exact) < 4.5 * flat.standard_error
 
 
+@pytest.mark.slow
 def test_all_forms_of_draws_give_the_same():
     xarray = pytest.importorskip("xarray", minversion="2024.10")
     groups = {"posterior": CHAINS, "sample_stats": {"lp": np.zeros((4, 500))}}

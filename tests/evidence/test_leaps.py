@@ -46,6 +46,7 @@ def test_particles_of_a_sample_do_not_check_a_redraw_for_all_rows(rows):
     assert len(asked) > 0 and elsewhere not in asked
 
 
+@pytest.mark.slow
 def test_a_path_alone_is_refused_for_a_sample(rows):
     model, elsewhere = rows
     with pytest.raises(ConfigurationError, match="needs refresh=True"):

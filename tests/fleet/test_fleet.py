@@ -121,6 +121,7 @@ def test_a_funnel_is_not_silently_wrong():
         assert abs(evidence.log_evidence - integrated(height, 25)) < 5 * evidence.standard_error
 
 
+@pytest.mark.slow
 def test_models_with_symmetries_go_to_estimate():
     """A product of factors: the sign of both can change together."""
     model = ev.Model(
@@ -137,6 +138,7 @@ def test_models_with_symmetries_go_to_estimate():
     assert again.standard_error == evidence.standard_error
 
 
+@pytest.mark.slow
 def test_a_method_runs_all_tasks():
     data = simulated(2)
     records = list(ev.estimate_many({"linear": LINEAR}, data, method=ev.Laplace(num_particles=64)))
@@ -167,6 +169,7 @@ def test_datasets_are_read_as_they_are_needed():
     records.close()
 
 
+@pytest.mark.slow
 def test_errors_are_kept_beside_results():
     good = simulated(1)[0]
     data = [good, {"x": good["x"], "y": np.full(50, np.nan)}, {"x": good["x"][:, :1], "y": good["y"]}]

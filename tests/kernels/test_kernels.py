@@ -39,6 +39,7 @@ def test_baoab_keeps_a_gaussian_exactly_even_at_a_large_step():
     np.testing.assert_allclose(whitened_covariance(moved), np.eye(2), atol=SAMPLING_ERROR)
 
 
+@pytest.mark.slow
 def test_baoab_reaches_the_target_from_elsewhere():
     scale = Scale(jnp.asarray(np.linalg.cholesky(COVARIANCE), jnp.float32), 1)
     start = jnp.full((NUM_PARTICLES, 2), 0.02)
@@ -136,6 +137,7 @@ def test_a_noise_estimate_makes_up_for_noisy_gradients():
         SGHMC(noise_estimate=0.3)
 
 
+@pytest.mark.slow
 def test_an_unscaled_kernel_ignores_the_covariance():
     plain = HMC(num_trajectories=20, num_steps=10, smallest_step=0.05, largest_step=0.05)
     density = Density(lambda x: -0.5 * jnp.sum(x**2) * 16, lambda key, x: -16 * x)
@@ -153,6 +155,7 @@ def test_an_unscaled_kernel_ignores_the_covariance():
         Unscaled(ULA())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [BAOAB(), SGHMC()])
 def test_different_keys_give_different_moves(kernel):
     scale, start = Scale(jnp.ones((1, 1)), 10), jnp.zeros((3, 1))

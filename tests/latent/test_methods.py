@@ -105,6 +105,7 @@ def test_the_log_evidence_begins_with_importance_sampling_or_with_what_is_known(
     assert given.particles.shape == (50, 6) and np.exp(given.log_weights).sum() == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_same_seed_repeats_and_another_differs():
     method, num_steps = METHODS["JALA-EM"]
     first, second, other = fits(method, num_steps, [1, 1, 2])
@@ -133,6 +134,7 @@ def test_it_stops_where_theta_stands_still_and_at_ctrl_c():
     assert not stopped.completed and len(stopped.trajectory) == 6
 
 
+@pytest.mark.slow
 def test_an_error_half_way_hands_out_the_steps_before():
     with pytest.raises(ev.errors.EstimationError, match="left the finite range") as raised:
         fits(PGD(step_size=3.0), 400, [0])

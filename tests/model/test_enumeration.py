@@ -79,6 +79,7 @@ def test_labels_have_the_evidence_of_a_mixture():
     assert one.diagnostics["log_copies"] == pytest.approx(np.log(6))
 
 
+@pytest.mark.slow
 def test_all_combinations_of_labels_in_a_row():
     expected = np.logaddexp.reduce(
         [

@@ -351,6 +351,7 @@ def test_several_observed_sites_masks_scales_and_factors_add_up():
     np.testing.assert_allclose(log_likelihood, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_reparametrised_model_has_the_same_likelihood_at_the_same_weights():
     config = {"weights": numpyro.infer.reparam.LocScaleReparam(0.0)}
     bound = Model.from_numpyro(numpyro.handlers.reparam(hierarchical, config=config), name="decentred").bind(

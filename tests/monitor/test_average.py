@@ -203,6 +203,7 @@ def test_predictions_weigh_models_and_particles():
         )
 
 
+@pytest.mark.slow
 def test_random_predictions_draw_with_different_keys():
     averaged = linear_pair()
 

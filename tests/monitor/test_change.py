@@ -51,6 +51,7 @@ def test_a_clear_change_is_found_within_one_batch():
         assert report.alarm.log_bayes_factor == pytest.approx(drop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 10])
 def test_the_interval_covers_the_change(batch_size):
     """Fewer than 32 of 40 intervals at 95% cover with probability 1.3e-4 (binomial)."""

@@ -65,6 +65,7 @@ def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
     assert np.abs(alone).max() > 10
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_that_of_the_log_likelihood(stream):
     """Mean squared error over squared standard error: 1.15 ± 0.14 for 100 reservoirs.
 

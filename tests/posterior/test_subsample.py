@@ -50,6 +50,7 @@ def test_they_agree_with_those_of_all_rows(order):
     assert abs(np.mean(found.deviations + found.offset - exact)) < 0.02 and found.variance < 0.01**2
 
 
+@pytest.mark.slow
 def test_draws_belong_to_the_nearest_of_several_expansions():
     bound, rows = logistic()
     mode, positions = draws_at_the_mode(bound, rows)

@@ -230,6 +230,7 @@ def test_one_row_says_nothing_about_effects():
     assert found.log_evidence == pytest.approx(null.log_evidence, abs=4 * found.standard_error + 0.02)
 
 
+@pytest.mark.slow
 def test_units_of_columns_do_not_matter_to_other_families():
     table = {"y": np.round(ATTITUDE["rating"]), "x": ATTITUDE["complaints"]}
     scaled = {**table, "x": 1000 * table["x"]}

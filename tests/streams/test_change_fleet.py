@@ -43,6 +43,7 @@ def test_changes_are_found_where_they_are(on_change):
     assert len(detectors) == 12 and detectors.model is MODEL and "12 streams" in repr(detectors)
 
 
+@pytest.mark.slow
 def test_each_is_as_a_detector_by_itself():
     detectors = ev.ChangeDetectorFleet(MODEL, 1e-5, max_candidates=4, seed=2)
     alone = None

@@ -105,6 +105,7 @@ def test_a_batch_is_taken_in_by_all_models_or_by_none(data):
     assert session.detectors["right"].state.num_started == twin.detectors["right"].state.num_started
 
 
+@pytest.mark.slow
 def test_what_fails_behind_the_models_undoes_the_batch_too(data, monkeypatch):
     session = new_session(ALONE)
     fed(session, data, range(1))

@@ -100,6 +100,7 @@ def test_log_evidence_of_a_file(stream, write, columns, by_hand, tmp_path):
     assert "linear regression" in (tmp_path / "out" / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_several_models_as_a_person_sees_them(capsys, write, tmp_path):
     (tmp_path / "own.py").write_text(
         "import evidentia as ev\nnoisy = ev.models.linear_regression(2, noise_scale=2.0)\n"

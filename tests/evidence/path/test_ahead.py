@@ -63,6 +63,7 @@ def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_row
     assert abs(found.draws.log_evidence - exact) < 4.5 * error < 0.1
 
 
+@pytest.mark.slow
 def test_no_redraw_where_no_mode_is_found(linear, monkeypatch):
     model, rows, _ = linear
     monkeypatch.setattr(ahead, "newton", lambda *arguments: None)
@@ -133,6 +134,7 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
     assert looked == [(100, SIZE)] and len(found.trajectory.num_observations) > 2  # the path went on
 
 
+@pytest.mark.slow
 def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
     """Otherwise the path would go on to all rows after the last leap."""
     monkeypatch.setattr("evidentia.evidence.leaps.SLOW", 1000)

@@ -103,6 +103,7 @@ def test_there_are_none_from_degenerate_particles(kind):
     assert fitted_jumps(positions, log_weights, np.random.default_rng(0)) is None
 
 
+@pytest.mark.slow
 def test_folded_particles_stay_where_they_are():
     """Two interchangeable means, folded to the order of a centre: no jump leaves that order."""
     from evidentia.posterior.symmetry import fold

@@ -159,6 +159,7 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
         assert abs(found.draws.log_evidence - exact) < 4 * error
 
 
+@pytest.mark.slow
 def test_draws_come_from_the_prior_too_while_that_costs_little(problem, monkeypatch):
     model, rows, _ = problem
     particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
@@ -195,6 +196,7 @@ def test_what_no_particles_have_checked_stays_unchecked(problem):
         assert found is not None and found.proposal.is_checked == is_checked
 
 
+@pytest.mark.slow
 def test_draws_about_a_mode_are_as_checked_as_the_learnt_ones_before():
     model = ev.models.linear_regression(num_features=2)
     data, _ = model.simulate(1000, 0)

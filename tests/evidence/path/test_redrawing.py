@@ -112,6 +112,7 @@ def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
     assert np.mean(scores_of(alone, exact)) < -1  # alone, draws miss the tails
 
 
+@pytest.mark.slow
 def test_the_error_bar_is_right_where_particles_make_up_for_much(linear):
     """A hundred of them for an eighth of the posterior; with three hundred seeds."""
     model, rows, laplace, exact = linear
@@ -251,6 +252,7 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     assert covers(bound, rows, proposal, draws, weighted_particles(bound, spread))
 
 
+@pytest.mark.slow
 def test_one_mode_is_followed_only_where_no_particle_shows_another(linear, symmetric):
     one, rows, laplace, _ = linear
     particles = Proposal((laplace,)).draw(np.random.default_rng(0), COUNT)
