@@ -226,6 +226,7 @@ class SGAIS(RedrawingMethod):
         key, _ = split_key(population.key)
         has_tail = len(draws.log_weights) > self.num_particles and not draws.is_completed
         shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
+        draws = draws._replace(variance=draws.variance + proposal.unseen**2)
         population = draws.population(key, self.num_particles)
         state = PathState(population, num_observations, proposal, tried_at=num_observations)
         estimate = self.estimate(state)

@@ -94,6 +94,19 @@ def completed(
     )
 
 
+def unseen(proposal: Proposal, particles: Particles) -> float:
+    """The share of the posterior that modes have which no particle showed to a search, expected.
+
+    Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
+    average. Of all modes, only the shares of those found are known.
+
+    Source: Smith, van Belle (1984), Biometrics 40, 119, Eq. 2 (the same for numbers of species).
+    """
+    shares = np.exp(weights.normalise(np.array([mode.log_mass for mode in proposal.components])))
+    count = 1 / max(particles.sum_of_squares(particles.share), np.finfo(float).tiny)
+    return float(shares @ (1 - shares) ** count)
+
+
 class Unreached(NamedTuple):
     """Positions where a proposal misses some of a posterior, and which share of it in all."""
 

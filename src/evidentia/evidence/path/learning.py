@@ -121,7 +121,7 @@ def learn(
         fits.append(improved(proposal, particles, most_components))
         proposal = together(fits[-1], start, KEPT)
         densities = np.logaddexp(densities, _with_start(_log_density(model, fits[-1], positions), of_start))
-    return proposal._replace(is_checked=start.is_checked)
+    return proposal.as_known_as(start)
 
 
 def _with_start(

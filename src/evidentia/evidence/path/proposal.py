@@ -25,7 +25,7 @@ from evidentia.posterior.symmetry import fold
 
 NUM_STARTS = 64  # maximum number of particles from which to search for modes
 PATIENCE = 8  # starts in vain
-UNSEARCHED = 0.005  # share of the particles, far from the modes found, that needs no search
+UNSEARCHED = 0.001  # share of the particles, far from the modes found, that needs no search
 MAX_SEARCHED = 2_000_000  # maximum of rows times parameters times these particles
 
 
@@ -89,12 +89,14 @@ class Proposal(NamedTuple):
         is_checked: whether it, or that from which it was learnt, covered particles of the path.
         prior_share: share of the draws for importance sampling that come from the prior, which is
             not one of the components.
+        unseen: share of the posterior that modes have which were not found (`coverage.unseen`).
     """
 
     components: tuple[LocalGaussian, ...]
     log_shares: Float[np.ndarray, " components"] | None = None
     is_checked: bool = True
     prior_share: float = 0.0
+    unseen: float = 0.0
 
     @property
     def shares(self) -> Float[np.ndarray, " components"]:
@@ -103,6 +105,10 @@ class Proposal(NamedTuple):
             return np.exp(self.log_shares)
         roots = 0.5 * np.array([mode.log_mass for mode in self.components])
         return np.exp(weights.normalise(roots))
+
+    def as_known_as(self, previous: "Proposal") -> "Proposal":
+        """The proposal with what particles have shown of one for fewer rows."""
+        return self._replace(is_checked=previous.is_checked, unseen=previous.unseen)
 
     @property
     def is_learnt(self) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.evidence.path.coverage import MISSED, completed, covers, unreached
+from evidentia.evidence.path.coverage import MISSED, completed, covers, unreached, unseen
 from evidentia.evidence.path.importance import (
     CHEAP,
     MANY_BATCHES,
@@ -110,7 +110,8 @@ def redraw_about(
             continue
         draws = accurate_draws(model, rows, proposal, generator, count, draws)
         if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
-            return Redrawn(_completed_about_modes(model, rows, proposal, draws, particles, count), proposal)
+            draws = _completed_about_modes(model, rows, proposal, draws, particles, count)
+            return Redrawn(draws, proposal._replace(unseen=unseen(proposal, particles)))
     half, other = particles.halves
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
@@ -152,7 +153,7 @@ def _learnt_anew(
             if missed.share < MISSED:
                 draws = accurate_draws(model, rows, modes, generator, count, draws)
                 if is_enough(draws, count):
-                    return Redrawn(draws, modes._replace(is_checked=previous.is_checked))
+                    return Redrawn(draws, modes.as_known_as(previous))
     return _learnt(model, rows, previous, generator, count)
 
 
@@ -212,10 +213,10 @@ def _at_modes_of_more_rows(
     if missed.share < MISSED and is_regular(draws, count):
         draws = accurate_draws(model, rows, proposal, generator, count, draws)
         if is_enough(draws, count):
-            return Redrawn(draws, proposal._replace(is_checked=previous.is_checked))
+            return Redrawn(draws, proposal.as_known_as(previous))
     if rows.num_observations * model.num_parameters <= CHECKED:
         return None
-    proposal = proposal._replace(is_checked=False)
+    proposal = proposal.as_known_as(previous)._replace(is_checked=False)
     if is_enough(draws, count):
         return Redrawn(draws, proposal)
     return _learnt(model, rows, proposal, generator, count) if is_learnable(model) else None
@@ -259,4 +260,5 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     if not is_regular(draws, count) or not covers(model, rows, proposal, draws, particles):
         return None
     draws = accurate_draws(model, rows, proposal, generator, count, draws)
+    proposal = proposal._replace(unseen=unseen(proposal, particles))
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
