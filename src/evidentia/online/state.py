@@ -1,8 +1,8 @@
 """The state of an online estimate and its update by a batch: pure functions, wrapped by `Online`.
 
 A batch is cut into chunks. Each is staged behind the reservoir, processed along the annealed path,
-and absorbed into the past (`chunks`). At round numbers of rows the particles are redrawn
-from the past, without the errors of the path.
+and absorbed into the past (`chunks`). At round numbers of rows the particles are redrawn from the
+past, without the errors of the path (`leaps`).
 """
 
 import math

@@ -100,7 +100,7 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
     Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
     average. Of all modes, only the shares of those found are known.
 
-    Source: Smith, van Belle (1984), Biometrics 40, 119, Eq. 2 (the same for numbers of species).
+    Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species missed).
     """
     shares = np.exp(weights.normalise(np.array([mode.log_mass for mode in proposal.components])))
     count = 1 / max(particles.sum_of_squares(particles.share), np.finfo(float).tiny)
