@@ -95,12 +95,12 @@ def completed(
 
 
 def unseen(proposal: Proposal, particles: Particles) -> float:
-    """The share of the posterior that modes have which no particle showed to a search, expected.
+    """The expected share of the posterior in modes that were not found, as no particle was there.
 
     Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
-    average. Of all modes, only the shares of those found are known.
+    average. The modes found stand for all.
 
-    Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species missed).
+    Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species).
     """
     shares = np.exp(weights.normalise(np.array([mode.log_mass for mode in proposal.components])))
     count = 1 / max(particles.sum_of_squares(particles.share), np.finfo(float).tiny)

@@ -102,7 +102,7 @@ def families_of(population: Population) -> Int[np.ndarray, " particles"]:
 
 
 def with_families(population: Population, families: Int[np.ndarray, " particles"]) -> Population:
-    """Particles of equal weights whose families, by any number of each, count from here on."""
+    """Particles of equal weights; those with the same number count as relatives from here on."""
     numbers = np.unique(families, return_inverse=True)[1]
     population = population._replace(ancestors=numbers[None])
     return population._replace(counted=_families_variance(population))

@@ -89,7 +89,7 @@ class Proposal(NamedTuple):
         is_checked: whether it, or that from which it was learnt, covered particles of the path.
         prior_share: share of the draws for importance sampling that come from the prior, which is
             not one of the components.
-        unseen: share of the posterior that modes have which were not found (`coverage.unseen`).
+        unseen: expected share of the posterior in modes that were not found (`coverage.unseen`).
     """
 
     components: tuple[LocalGaussian, ...]
