@@ -34,8 +34,9 @@ test-reference: $(VENV)/installed-test ## Run the tests of the reference estimat
 test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experiments: two minutes more
 	$(PYTEST) -m "experiments"
 
-test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray and an S3 server on this machine: a minute
-	$(PYTEST) -m "cluster"
+# A file on one worker: each worker that has a test of an engine runs all that was tried on it.
+test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray and an S3 server on this machine: four minutes
+	$(PYTEST) --dist=loadfile -m "cluster"
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
 	$(PYTEST) -m "gallery"

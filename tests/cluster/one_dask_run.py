@@ -1,6 +1,6 @@
 """Estimates on a Dask cluster of this machine, in a program of its own: `one_dask_run.py FOLDER`.
 
-Writes a mapping of what was tried to what came of it. Functions of a program go to the workers by
+Prints what was tried and what came of it, a line each. Functions of a program go to the workers by
 value, as those of a user's program do; partitions are generated anew in every look.
 """
 
@@ -14,6 +14,7 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -147,8 +148,9 @@ def tried(folder):
 
 @contextmanager
 def cluster_of_two():
-    """The client of a cluster with two processes."""
+    """The client of a cluster with two processes, started again however often they die."""
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
@@ -161,4 +163,5 @@ def log_evidences(record):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    sys.stdout.write(json.dumps(dict(tried(Path(sys.argv[1])))))
+    for name, outcome in tried(Path(sys.argv[1])):
+        sys.stdout.write(json.dumps({name: outcome}) + "\n")

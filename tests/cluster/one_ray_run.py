@@ -1,6 +1,6 @@
 """Estimates on a Ray instance of this machine, in a program of its own: `one_ray_run.py FOLDER`.
 
-Writes a mapping of what was tried to what came of it, as JSON.
+Prints what was tried and what came of it, a line each.
 """
 
 import json
@@ -114,6 +114,7 @@ if __name__ == "__main__":
     except ev.ConfigurationError as error:
         before = str(error)
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
-    found = {"no cluster": before, **dict(tried(Path(sys.argv[1])))}
+    sys.stdout.write(json.dumps({"no cluster": before}) + "\n")
+    for name, outcome in tried(Path(sys.argv[1])):
+        sys.stdout.write("\n" + json.dumps({name: outcome}) + "\n")
     ray.shutdown()
-    sys.stdout.write("\n" + json.dumps(found) + "\n")

@@ -14,13 +14,17 @@ NEAR = 65_536  # rows of the sample on this machine
 
 
 def outcomes(name, folder):
-    """What the program of an engine wrote."""
+    """What the program of an engine wrote, a line for each outcome."""
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"needs the extra {name}: pip install 'evidentia[{name}]'")
-    command = [sys.executable, str(FOLDER / f"one_{name}_run.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    command = [sys.executable, "-u", str(FOLDER / f"one_{name}_run.py"), str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    except subprocess.TimeoutExpired as late:
+        pytest.fail(f"not done after {late.timeout:g} s; what was printed: {late.stdout!r}")
     assert done.returncode == 0, done.stderr[-5000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"')]
+    return {name: outcome for line in lines for name, outcome in json.loads(line).items()}
 
 
 @pytest.fixture(scope="module")

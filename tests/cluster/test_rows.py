@@ -286,6 +286,24 @@ def test_timeout_of_a_task_is_its_own():
         _result(future, 3)
 
 
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (
+            "NoWorkerError",
+            "the cluster had no workers for longer than its no-workers-timeout, at partition 3",
+        ),
+        ("KilledWorker", "the workers that had partition 3, perhaps beside others, died"),
+        ("ClosedClientError", "the connection to the cluster was lost at partition 3"),
+    ],
+)
+def test_faults_of_dask_are_named(raised, message):
+    future = Future()
+    future.set_exception(type(raised, (Exception,), {})())
+    with pytest.raises(errors.EstimationError, match=message):
+        _result(future, 3)
+
+
 class EndsAfter:
     """A task that has ended after some looks."""
 

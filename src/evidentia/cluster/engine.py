@@ -74,7 +74,7 @@ def results(
     Raises:
         EvidentiaError: what the function raised, with the number of the partition.
         DataError: a partition cannot be read.
-        EstimationError: workers died, or the connection to them was lost.
+        EstimationError: workers died or are absent, or the connection to them was lost.
         ConfigurationError: a worker lacks a module.
     """
     tasks = deque(engine.submit(function, *args, each=each))
@@ -125,5 +125,10 @@ def _translated(error: Exception, number: int) -> EvidentiaError:
         return EstimationError(
             f"the connection to the cluster was lost at partition {number} ({name}). Check that its scheduler runs, and "
             "estimate again."
+        )
+    if name == "NoWorkerError":
+        return EstimationError(
+            f"the cluster had no workers for longer than its no-workers-timeout, at partition {number}. A local cluster does "
+            "not start workers again that died too often; the likely cause is lack of memory."
         )
     return DataError(f"partition {number} cannot be read, after retries: {name}: {found}")
