@@ -2,12 +2,16 @@
 
 import re
 import sys
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.estimation import MAX_PARTICLES, _more_particles
 
 MODEL = ev.models.linear_regression(num_features=3)
 
@@ -83,6 +87,30 @@ def test_a_method_that_is_none_is_refused():
         ev.ConfigurationError, match=r"method must be a configuration such as SGAIS\(\); got 'sgais'"
     ):
         ev.estimate(MODEL, data(), method="sgais")
+
+
+class NoDataClass:
+    num_particles = 8
+
+    def run(self, model, rows, key):
+        raise NotImplementedError
+
+
+def test_a_method_must_be_a_data_class():
+    """Its number of particles is replaced after a run, which would be lost if that failed."""
+    for make in (
+        lambda: ev.estimate(MODEL, data(), method=NoDataClass()),
+        lambda: ev.Sequential(initial=NoDataClass()),
+    ):
+        with pytest.raises(ev.ConfigurationError, match="must be a configuration such as .*NoDataClass"):
+            make()
+
+
+@pytest.mark.parametrize("error", [1.0, np.inf])
+@pytest.mark.parametrize("target", [1e-3, 1e-170, 1e-320])
+def test_a_target_that_no_number_of_particles_reaches_asks_for_the_most(error, target):
+    found = SimpleNamespace(standard_error=error, method=ev.SMC(num_particles=64))
+    assert _more_particles(found, target) == MAX_PARTICLES
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "0"])
@@ -167,3 +195,14 @@ def test_a_target_out_of_reach_is_reported(monkeypatch):
 def test_a_target_that_is_none_is_refused():
     with pytest.raises(ev.ConfigurationError, match=r"target_standard_error must be positive; got 0\."):
         ev.estimate(MODEL, data(200), target_standard_error=0)
+
+
+def test_all_data_as_one_unit_have_no_row_numbers():
+    model = ev.Model(
+        prior={"m": dist.Normal(0.0, 1.0)},
+        log_likelihood=lambda params, batch: jnp.nan * params["m"],
+        pointwise=False,
+    )
+    with pytest.raises(ev.EstimationError, match="NaN") as raised:
+        ev.estimate(model, {"y": np.zeros(3)})
+    assert not hasattr(raised.value, "__notes__")

@@ -144,3 +144,10 @@ def test_the_relative_variance_of_equal_weights_is_zero_and_of_none_unknown():
 @pytest.mark.parametrize("values", [[0.0], [0.0, 1.0, 2.0], np.zeros(100), [*np.zeros(50), 1e3]])
 def test_tails_that_cannot_be_fitted_have_an_infinite_shape(values):
     assert weights.pareto_shape(np.array(values)) == math.inf
+
+
+def test_the_share_of_a_path_follows_the_logarithm_of_the_temperature():
+    assert weights.share_of_path(0.01, 0.01) == 0.0
+    assert weights.share_of_path(0.01, 0.1) == pytest.approx(0.5)
+    assert weights.share_of_path(1.0, 1.0) == weights.share_of_path(0.01, 1.0) == 1.0
+    assert weights.share_of_path(0.0, 0.25) == 0.25

@@ -17,19 +17,19 @@ from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.inner_error import InnerError, inner_error, with_rule
 from evidentia.posterior.rows import Window
-from evidentia.posterior.units import Bound
+from evidentia.posterior.units import Units
 from evidentia.result import Evidence, make_evidence
 from evidentia.trajectory import trajectory_of
 
 
 def _check_memory(method: Method, bound: BoundModel) -> None:
     """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
-    count = getattr(method, "num_particles", 0)
-    check_memory(f"num_particles={count:,}", "positions", count * bound.num_parameters * 4)  # float32
+    size = method.num_particles * bound.num_parameters * 4  # float32
+    check_memory(f"num_particles={method.num_particles:,}", "positions", size)
 
 
 class ArrayRun:
-    """A run over arrays in memory."""
+    """A run over arrays in memory, on many devices or on a cluster."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ArrayRun:
         started: float,
         method: Method,
         *,
-        units: Bound | None = None,
+        units: Units | None = None,
     ):
         _check_memory(method, bound)
         self._why_whole = None if units is None else units.reason
@@ -48,7 +48,7 @@ class ArrayRun:
         self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
         self._started, self._method = started, method
         self._history: list[Update] = []
-        self._last: Snapshot | None = None  # the latest with an estimate
+        self._last: Snapshot | None = None  # the latest with observations
         self._inner: tuple[Snapshot, InnerError | None] | None = None  # known for this snapshot
         self._before: Evidence | None = None  # by a rule for local variables that was too coarse
 

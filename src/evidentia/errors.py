@@ -36,7 +36,11 @@ class DataError(EvidentiaError, ValueError):
 
 
 class UnfinishedError(DataError):
-    """A stream ended without the sign that its program had finished; the rows so far are valid."""
+    """The result is valid for some of the rows only.
+
+    A stream ended without the sign that its program had finished, or particles could not be
+    redrawn for all rows of a cluster.
+    """
 
 
 class ModelError(EvidentiaError, ValueError):
@@ -144,6 +148,16 @@ def check_not_negative(field: str, value: Any) -> None:
         raise ConfigurationError(f"{field} must be a finite number; got {value!r}.")
     if value < 0:
         raise ConfigurationError(f"{field} must not be negative; got {value!r}.")
+
+
+def check_hashable(field: str, value: Any) -> None:
+    """Raise ConfigurationError unless compiled programs can be shared by the value."""
+    try:
+        hash(value)
+    except TypeError:
+        raise ConfigurationError(
+            f"{field} must be hashable, such as a frozen data class; got {value!r}."
+        ) from None
 
 
 def check_memory(given: str, what: str, num_bytes: int) -> None:

@@ -17,7 +17,6 @@ from jax.sharding import NamedSharding
 from evidentia.cluster.engine import Engine
 from evidentia.cluster.finding import engine_of, is_far
 from evidentia.data.sharded import check_sharding, sharding_of
-from evidentia.data.source import Source
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import (
     ConfigurationError,
@@ -31,7 +30,7 @@ from evidentia.errors import (
     warn,
 )
 from evidentia.evidence.amis import AMIS
-from evidentia.evidence.method import Method
+from evidentia.evidence.method import Method, check_method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.local import Integrated
 from evidentia.model.model import Model
@@ -114,9 +113,10 @@ def estimate(
     Raises:
         DataError, ModelError: data or a model that cannot be used, and what is needed instead.
         ConfigurationError: an invalid method, seed, target or sharding.
-        EstimationError: the log-likelihood is NaN at a particle, or -inf at all particles. If an
-            error occurs halfway, also in the data of a source, its `evidence` is the result for
-            the rows before.
+        EstimationError: the log-likelihood is NaN or +inf at a particle, or -inf at all particles;
+            there is not enough memory, or workers of a cluster died. If an error occurs halfway,
+            also in the data of a source, its `evidence` is the result for the rows before.
+        CheckpointError: the folder of `checkpoint` has evaluations of another model.
 
     Example:
         >>> model = ev.models.linear_regression(num_features=2)  # doctest: +SKIP
@@ -145,10 +145,10 @@ def estimate(
     runs = runs_over(model, rows, int(seed), in_order, elsewhere, started)
     if reason and isinstance(runs.log_likelihood, Integrated):
         assert runs.num_rows is not None  # latents of a source's rows are refused
-        chosen, reason = _method_for_groups(runs.num_rows)
+        chosen, reason = _method_for_latents(runs.num_rows)
     with (
         reporter(progress, model.name) as report,
-        _numbered(runs.log_likelihood, in_order or isinstance(rows, Source) or model.pointwise is False),
+        _numbered(runs.numbering),
         remembering(model.log_likelihood, checkpoint),
     ):
         evidence, messages = _to_target(
@@ -206,7 +206,7 @@ def _chosen_method(model: Any) -> tuple[Any, str]:
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 
-def _method_for_groups(num_rows: int) -> tuple[SGAIS, str]:
+def _method_for_latents(num_rows: int) -> tuple[SGAIS, str]:
     """The method for latents of rows or groups, which are integrated out."""
     most = SGAIS().num_particles
     count = min(most, max(LEAST_PARTICLES, MOST_WORK // num_rows))
@@ -250,15 +250,13 @@ def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], E
 
 
 @contextmanager
-def _numbered(log_likelihood: Any, in_order: bool) -> Iterator[None]:
-    """Say how rows are numbered in an error."""
+def _numbered(note: str) -> Iterator[None]:
+    """Say in an error how rows are numbered, unless as in the data."""
     try:
         yield
     except EstimationError as error:
-        if isinstance(log_likelihood, Integrated) and log_likelihood.groups is not None:
-            error.add_note("Numbered are packs of whole groups, in random order.")
-        elif not in_order:
-            error.add_note("Rows are numbered in random order; with in_order=True, in yours.")
+        if note:
+            error.add_note(note)
         raise
 
 
@@ -267,8 +265,7 @@ def _check(model: Any, method: Any, seed: Any, target: float | None) -> None:
         raise ModelError(
             f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
         )
-    if isinstance(method, type) or not isinstance(method, Method):
-        raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {method!r}.")
+    check_method("method", method, "SGAIS()")
     check_seed(seed)
     if target is not None:
         check_positive("target_standard_error", target)
@@ -278,5 +275,6 @@ def _more_particles(evidence: Evidence, target: float | None) -> int | None:
     """Particles needed for the target, as error² falls as 1/particles; None to stop."""
     if target is None or not evidence.standard_error > target:  # also if it is unknown
         return None
-    wanted = math.ceil(1.2 * evidence.method.num_particles * (evidence.standard_error / target) ** 2)
-    return min(wanted, MAX_PARTICLES) if evidence.method.num_particles < MAX_PARTICLES else None
+    count = evidence.method.num_particles
+    ratio = min(evidence.standard_error / target, float(MAX_PARTICLES))  # its square is finite
+    return min(math.ceil(1.2 * count * ratio**2), MAX_PARTICLES) if count < MAX_PARTICLES else None

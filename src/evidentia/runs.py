@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,11 +36,12 @@ from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.interruption import check, hearing_ctrl_c
 from evidentia.model.bound import BoundModel
+from evidentia.model.local import Integrated
 from evidentia.model.model import Model
 from evidentia.online.online import Online
-from evidentia.posterior.rows import Rows, Window
+from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
-from evidentia.posterior.units import Bound, bound_to
+from evidentia.posterior.units import Units, bound_to
 from evidentia.result import Evidence
 
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
@@ -54,11 +55,13 @@ class Runs(NamedTuple):
         start: a run of a method.
         log_likelihood: as the model is bound to the data: latents may be integrated out.
         num_rows: of the data; None for a source.
+        numbering: how errors number rows, unless as in the data.
     """
 
     start: Callable[[Method], ArrayRun | SourceRun]
     log_likelihood: Any
     num_rows: int | None = None
+    numbering: str = ""
 
 
 def runs_over(
@@ -84,7 +87,14 @@ def runs_over(
     else:
         arrays = arrays if in_order else shuffled(arrays, seed)
         window = Window(on_device(arrays), 0, num_rows(arrays))
-    return _array_runs(found.model, window, known, seed, started, units=found)
+    runs = _array_runs(found.model, window, known, seed, started, found)
+    return runs if in_order or found.reason is not None else runs._replace(numbering=_shuffled_numbers(runs))
+
+
+def _shuffled_numbers(runs: Runs) -> str:
+    if isinstance(runs.log_likelihood, Integrated) and runs.log_likelihood.groups is not None:
+        return "Numbered are packs of whole groups, in random order."
+    return "Rows are numbered in random order; with in_order=True, in yours."
 
 
 def _spread_runs(model: Model, data: Any, sharding: NamedSharding, seed: int, started: float) -> Runs:
@@ -96,9 +106,16 @@ def _spread_runs(model: Model, data: Any, sharding: NamedSharding, seed: int, st
     return _array_runs(model.bind(first_rows), window, {}, seed, started)
 
 
-def _array_runs(bound: BoundModel, rows: Rows, *arguments: Any, units: Bound | None = None) -> Runs:
+def _array_runs(
+    bound: BoundModel,
+    rows: Any,
+    known: Mapping[str, str],
+    seed: int,
+    started: float,
+    units: Units | None = None,
+) -> Runs:
     count = rows.num_observations if units is None else units.num_rows
-    start = partial(ArrayRun, bound, rows, *arguments, units=units)
+    start = partial(ArrayRun, bound, rows, known, seed, started, units=units)
     return Runs(start, bound.densities.pointwise, count)
 
 

@@ -5,6 +5,7 @@ them, and float32 loses the answer when increments of 10⁶ rows are added up. W
 normalised unless a function says so. A log weight of -inf is a particle of weight zero.
 """
 
+import math
 from functools import partial
 
 import jax
@@ -72,6 +73,16 @@ def family_variance(log_weights: LogWeights, ancestors: Int[ndarray, " particles
 def log_evidence_increment(log_weights: LogWeights, increments: LogWeights) -> float:
     """Log evidence increment of a reweighting, log Σ W exp(increments), W normalised, in nats."""
     return log_sum_exp(log_weights + increments) - log_sum_exp(log_weights)
+
+
+def share_of_path(first: float, last: float) -> float:
+    """Estimated share of a path to temperature 1, after steps from the `first` to the `last` one.
+
+    Steps of equal effective sample size grow about as the temperature does.
+    """
+    if last == 1.0 or first == 0.0:  # zero where the log-likelihoods differ by more than floats can
+        return last
+    return 1.0 - math.log(last) / math.log(first)
 
 
 def next_temperature(

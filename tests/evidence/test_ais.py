@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.errors import ConfigurationError
 from evidentia.posterior.rows import Window
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
@@ -127,6 +128,12 @@ def test_sigmoid_steps_are_shorter_at_the_ends():
     assert schedule[0] == 0 and schedule[-1] == 1 and np.all(steps > 0)
     np.testing.assert_allclose(steps, steps[::-1])
     assert steps[0] < 0.2 * steps[4]
+
+
+@pytest.mark.parametrize("delta", [40.0, 1000.0, 1e-17])
+def test_a_delta_with_equal_temperatures_is_refused(delta):
+    with pytest.raises(ConfigurationError, match="delta must give distinct temperatures"):
+        ev.sigmoid_schedule(200, delta)
 
 
 @pytest.mark.parametrize(

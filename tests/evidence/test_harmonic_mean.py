@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.errors import EstimationError
 from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
 from evidentia.evidence.harmonic_mean import log_harmonic_mean
 from evidentia.posterior.rows import Window
@@ -101,3 +102,8 @@ def test_the_harmonic_mean_is_taken_on_its_own_scale():
 
 def test_an_error_that_is_not_known_is_not_zero():
     assert np.isnan(log_harmonic_mean(np.array([-3.0, -5.0, -9.0]), ess=float("nan"))[1])
+
+
+def test_a_draw_that_the_likelihood_excludes_is_an_error():
+    with pytest.raises(EstimationError, match="-inf at 1 of 3 draws from the posterior"):
+        log_harmonic_mean(np.array([-3.0, -np.inf, -9.0]))

@@ -41,7 +41,7 @@ def test_particles_of_a_sample_do_not_check_a_redraw_for_all_rows(rows):
         def only_mode(self, model, state, rows):
             return None
 
-    with pytest.raises(UnfinishedError, match="that of 150 random rows out of 10,000.*Bring more rows"):
+    with pytest.raises(UnfinishedError, match="that of 150 random rows out of 10,000.*give them as arrays"):
         list(OnThePath(num_particles=16).run(model, elsewhere, jax.random.key(0)))
     assert len(asked) > 0 and elsewhere not in asked
 

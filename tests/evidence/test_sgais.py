@@ -1,6 +1,7 @@
 """SGAIS: the published algorithm's error, the default's accuracy, configuration and errors."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -241,6 +242,16 @@ def test_what_the_paper_varies_can_be_varied(change):
     assert -45 < evidence.log_evidence - model.exact_log_evidence(data) < 0
 
 
+class ThreeMethods:
+    prepare = function = adapt = ev.gradients.FullBatch.prepare
+
+
+@dataclass
+class NotFrozen(ThreeMethods):
+    is_exact: ClassVar[bool] = False
+    needs_centre: ClassVar[bool] = False
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -248,6 +259,8 @@ def test_what_the_paper_varies_can_be_varied(change):
         ({"chunk_size": 0}, r"chunk_size must be an integer of at least 1; got 0\."),
         ({"chunk_growth": -0.1}, r"chunk_growth must not be negative; got -0\.1\."),
         ({"gradient": ev.gradients.MiniBatch}, r"gradient must be an estimator such as .*; got <class"),
+        ({"gradient": ThreeMethods()}, r"gradient must be .*, which lacks is_exact, needs_centre\."),
+        ({"gradient": NotFrozen()}, "gradient must be hashable, such as a frozen data class; got NotFrozen"),
         (
             {"kernel": ev.kernels.MALA(), "stochastic_gradient": False},
             r"kernel must be a move along gradient",

@@ -158,6 +158,20 @@ def test_a_kernel_of_ones_own_cannot_be_kept_in_a_checkpoint(tmp_path, kernel):
     assert not (tmp_path / "checkpoint").exists()
 
 
+@pytest.mark.parametrize(
+    "kernel", [ev.kernels.Slice(), ev.kernels.DifferentialEvolution(), ev.kernels.Unscaled(ev.kernels.HMC())]
+)
+def test_every_kernel_of_the_package_can_be_kept_in_a_checkpoint(tmp_path, kernel):
+    new_online(method=ev.SGAIS(exact_kernel=kernel)).save(tmp_path)
+    assert ev.Online.load(tmp_path, MODEL).method.exact_kernel == kernel
+
+
+def test_a_kernel_of_ones_own_within_another_cannot(tmp_path):
+    online = new_online(method=ev.SGAIS(exact_kernel=ev.kernels.Unscaled(HMC())))
+    with pytest.raises(ev.CheckpointError, match="kernel must be a class of evidentia"):
+        online.save(tmp_path)
+
+
 def test_what_has_seen_nothing_can_be_saved_too(tmp_path):
     new_online().save(tmp_path)
     assert ev.Online.load(tmp_path, MODEL).num_observations == 0

@@ -10,7 +10,7 @@ from evidentia.evidence.path.population import Population
 from evidentia.online import past as pasts
 from evidentia.online import reservoir as reservoirs
 from evidentia.posterior.modes import newton
-from evidentia.posterior.rows import Window, without_missing
+from evidentia.posterior.rows import Window, without_remainder
 from evidentia.posterior.target import gradient_sum, log_target, posterior
 
 NUM_ROWS, CAPACITY = 6000, 1000
@@ -46,7 +46,7 @@ def test_while_every_row_is_kept_the_window_is_all_rows(stream):
     bound, data, _, positions = stream
     past = followed(bound, data, positions, stop=CAPACITY)
     assert past.sums is None and past.standard_error == 0.0
-    assert past.window.missing is None and past.window.num_observations == CAPACITY
+    assert past.window.remainder is None and past.window.num_observations == CAPACITY
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
     assert np.abs(errors).max() < 0.05
     deviations, offset = past.window.log_likelihoods(bound, positions)
     np.testing.assert_allclose(deviations + offset - exact, errors, atol=2e-3)
-    sample = without_missing(past.window)
+    sample = without_remainder(past.window)
     alone = sample.exact_log_likelihoods(bound, positions) * NUM_ROWS / CAPACITY - exact
     assert np.abs(alone).max() > 10
 

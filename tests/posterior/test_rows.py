@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evidentia.model.model import Model
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.folding import BLOCK_SIZE, fold_rows
+from evidentia.posterior.row_sums import BLOCK_SIZE, sum_rows
 from evidentia.posterior.rows import Window
 
 CAPACITY = 3 * BLOCK_SIZE + 17
@@ -21,7 +21,7 @@ def visits(rows):
     def count(carry, block, weights):
         return carry.at[block].add(weights.astype(jnp.int32))
 
-    return fold_rows(count, jnp.zeros(CAPACITY, jnp.int32), rows)
+    return sum_rows(count, jnp.zeros(CAPACITY, jnp.int32), rows)
 
 
 @settings(max_examples=30, deadline=None)

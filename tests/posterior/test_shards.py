@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from evidentia.data.sharded import Sharded
-from evidentia.posterior.folding import fold_rows
+from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.rows import Window
 from evidentia.posterior.shards import Shards
 from evidentia.posterior.spreading import spread_window
@@ -55,6 +55,6 @@ def test_one_shard_is_a_plain_window():
 
     for part in (rows, rows.part(3, 20)):
         plain = Window(jnp.arange(40), part.start, part.stop)
-        assert jax.jit(fold_rows, static_argnums=0)(add, 1.0, part) == fold_rows(add, 1.0, plain)
+        assert jax.jit(sum_rows, static_argnums=0)(add, 1.0, part) == sum_rows(add, 1.0, plain)
     np.testing.assert_array_equal(rows.sample(4).arrays, [0, 12, 24, 36])
     np.testing.assert_array_equal(rows.blocks(2, 3)[1].arrays[3:], [34, 35, 36])

@@ -48,7 +48,7 @@ def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " tem
 
     Raises:
         ConfigurationError: `num_steps` is not an integer of at least 1, or `delta` is not
-            positive.
+            positive, or so large or small that rounding makes temperatures equal.
 
     Example:
         >>> sigmoid_schedule(4).round(3)
@@ -58,8 +58,13 @@ def sigmoid_schedule(num_steps: int, delta: float = 4.0) -> Float[ndarray, " tem
     """
     check_positive("delta", delta)
     values = expit(delta * (2 * linear_schedule(num_steps) - 1))
-    schedule = (values - values[0]) / (values[-1] - values[0])
+    with np.errstate(invalid="ignore"):  # all are equal
+        schedule = (values - values[0]) / (values[-1] - values[0])
     schedule[-1] = 1.0
+    if not np.all(np.diff(schedule) > 0):
+        raise ConfigurationError(
+            f"delta must give distinct temperatures, as values between 0.001 and 30 do; got {delta!r}."
+        )
     return schedule
 
 

@@ -15,6 +15,7 @@ from evidentia.errors import ConfigurationError, check_count
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.coverage import covers
+from evidentia.evidence.path.diagnostics import heavy_weights
 from evidentia.evidence.path.importance import MIN_ESS, WeightedDraws, weighted_draws
 from evidentia.evidence.path.learning import MOST_PARAMETERS, fitted, together
 from evidentia.evidence.path.population import host_generator
@@ -82,12 +83,13 @@ class AMIS:
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each round, and one with the estimate.
 
-        Raises EstimationError if the log-likelihood is -inf at all draws from the prior, and
-        ConfigurationError for too many parameters.
+        Raises EstimationError if the log-likelihood is NaN or +inf at a draw, or -inf at all draws
+        from the prior, and ConfigurationError for too many parameters.
         """
         if model.num_parameters > MOST_PARAMETERS:
             raise ConfigurationError(
-                f"AMIS is for at most {MOST_PARAMETERS} parameters; the model has {model.num_parameters}."
+                f"AMIS() takes at most {MOST_PARAMETERS} parameters; the model has {model.num_parameters}. Without gradients "
+                "there is method=NestedSampling(kernel=kernels.ConstrainedSlice())."
             )
         generator, best, tried = host_generator(key), None, None
         for found in _rounds(model, rows, key, generator):
@@ -142,10 +144,8 @@ class Round(NamedTuple):
 
     @property
     def share_done(self) -> float:
-        """Estimated share of the work: temperatures grow by about the same factor each time."""
-        if self.temperature == 1.0 or self.first == 0.0:
-            return 0.9 * self.temperature
-        return 0.9 * (1.0 - math.log(self.temperature) / math.log(self.first))
+        """Estimated share of the work, of which a tenth is the draws at the end."""
+        return 0.9 * weights.share_of_path(self.first, self.temperature)
 
 
 def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Generator) -> Iterator[Round]:
@@ -213,7 +213,7 @@ def _next_proposal(
 def _tried(model: BoundModel, rows: Rows, positions: Float[np.ndarray, "draws parameters"]) -> Tried:
     on_device = jnp.asarray(positions, jnp.float32)
     deviations, offset = rows.log_likelihoods(model, on_device)
-    check_defined(deviations, rows.span)
+    check_defined(deviations, rows.span, "draws")
     return Tried(positions, model.log_priors(on_device), deviations + offset, np.zeros(len(positions)))
 
 
@@ -252,10 +252,7 @@ def _diagnose(
     shape = weights.pareto_shape(draws.log_weights)
     signs = {}
     if shape > weights.MAX_PARETO_SHAPE:
-        signs["heavy weights"] = (
-            f"the largest importance weights have a Pareto shape of {shape:.2f}: the proposal has lighter tails than the "
-            f"posterior, and the log evidence may be too low by more than the standard error suggests. {REMEDY}"
-        )
+        signs["heavy weights"] = heavy_weights(shape, REMEDY)
     if ess < MIN_ESS * count or not is_covered:
         signs["poor proposal"] = (
             f"the draws at the end are worth {ess:.0f} independent ones, of {count} wanted"

@@ -15,6 +15,7 @@ from evidentia.evidence.bridge.given import given_draws, merged, unconstrained
 from evidentia.evidence.bridge.halves import bridge_halves, check_enough, combined
 from evidentia.evidence.bridge.warp import Chains, Target
 from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
+from evidentia.evidence.draws.exact import exact_draws
 from evidentia.evidence.draws.independent import batch_size
 from evidentia.evidence.method import Estimate, Snapshot
 from evidentia.evidence.path.checks import check_defined
@@ -120,10 +121,8 @@ class BridgeSampling:
     def _new_draws(self, model: BoundModel, rows: Window, key: Array) -> Generator[Snapshot, None, Chains]:
         """Posterior draws, exact ones or by NUTS."""
         if model.sample_posterior is not None:
-            data = jax.tree.map(lambda leaf: np.asarray(leaf[rows.start : rows.stop]), rows.arrays)
             count = -(-self.num_particles // NUM_CHAINS) * NUM_CHAINS
-            params = model.sample_posterior(data, count, int(jax.random.bits(key)))
-            positions = jax.vmap(model.unconstrain)(jax.tree.map(jnp.asarray, dict(params)))
+            positions = exact_draws(model, rows, count, key)
             return np.asarray(positions, np.float64).reshape(NUM_CHAINS, -1, model.num_parameters)
         chains = np.empty((NUM_CHAINS, 0, model.num_parameters))
         for new in chain_draws(model, rows, self.num_particles, key):

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.errors import check_count
+from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
+from evidentia.evidence.draws.exact import exact_draws
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.checks import defined_log_likelihoods
@@ -72,11 +72,8 @@ class HarmonicMean:
         return self._independent(model, rows, key) if is_exact else self._chains(model, rows, key)
 
     def _independent(self, model, rows, key) -> Iterator[Snapshot]:
-        data = jax.tree.map(lambda leaf: np.asarray(leaf[rows.start : rows.stop]), rows.arrays)
-
         def weigh(key, size):
-            params = model.sample_posterior(data, size, int(jax.random.bits(key)))
-            positions = jax.vmap(model.unconstrain)(jax.tree.map(jnp.asarray, dict(params)))
+            positions = exact_draws(model, rows, size, key)
             return positions, defined_log_likelihoods(model, positions, rows, "draws")
 
         for draws in in_batches(weigh, self.num_particles, rows, key):
@@ -105,11 +102,19 @@ def log_harmonic_mean(
         log_likelihoods: log-likelihoods of the draws.
         ess: effective number of draws for the mean of 1/L; by default, the number of draws.
 
+    Raises:
+        EstimationError: a log-likelihood is -inf.
+
     Example:
         >>> log_harmonic_mean(np.array([-3.0, -3.0]))
         (-3.0, 0.0)
     """
     count = len(log_likelihoods)
+    if bad := int(np.sum(log_likelihoods == -np.inf)):
+        raise EstimationError(
+            f"the log-likelihood is -inf at {bad} of {count} draws from the posterior, which are then no such draws. Check "
+            "sample_posterior, or the likelihood for underflow."
+        )
     variance = (
         weights.relative_variance(-log_likelihoods) * count / (count if ess is None else ess)
     )  # NaN if ess is NaN

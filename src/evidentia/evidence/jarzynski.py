@@ -108,7 +108,7 @@ class Jarzynski:
                 num_steps=self.num_steps,
                 positions=population.positions,
                 log_weights=population.log_weights,
-                share_done=1.0 if done == 1.0 else 1.0 - math.log(done) / math.log(first),
+                share_done=weights.share_of_path(first, done),
                 diagnose=partial(diagnose_path, tuple(infos), math.nan, "a smaller step_size"),
             )
 

@@ -35,10 +35,10 @@ class Laplace:
 
         Ẑ = Σₖ p(D | θ̂ₖ) p(θ̂ₖ) (2π)^(d/2) |Aₖ|^(-1/2),
 
-    times K! for K interchangeable components. Its error is about 1/n for n rows if the posterior
-    approaches a Gaussian, and unknown otherwise; its standard error is NaN. Importance sampling
-    uses a proposal q of Student t's with the same modes and precisions, and is exact within its
-    standard error,
+    times K! 2^f for K interchangeable components and f flips of signs. Its error is about 1/n for
+    n rows if the posterior approaches a Gaussian, and unknown otherwise; its standard error is
+    NaN. Importance sampling uses a proposal q of Student t's with the same modes and precisions,
+    and is exact within its standard error,
 
         θᵢ ~ q,        Ẑ = (1/M) Σ p(D | θᵢ) p(θᵢ) / q(θᵢ).
 

@@ -157,7 +157,7 @@ def _for_all(
     if found is None:
         raise UnfinishedError(
             f"the log evidence is that of {state.num_observations:,} random rows out of {rows.num_observations:,}: importance "
-            "sampling from Student t's at the posterior modes is not good enough. Bring more rows to one machine."
+            "sampling from Student t's at the posterior modes is not good enough. If one machine can hold all rows, give them as arrays."
         )
     return found
 

@@ -11,11 +11,13 @@ snapshot if interrupted, and builds the result. Methods that process rows in chu
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Float
 
+from evidentia.errors import ConfigurationError
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
@@ -66,7 +68,7 @@ class Snapshot(NamedTuple):
     Attributes:
         estimate: the estimate for the first `num_observations` rows; while that is zero, the
             estimate of the path so far, or None.
-        positions, log_weights: the particles.
+        positions, log_weights: the particles, unconstrained, and their weights, not normalised.
         num_steps: annealing steps or iterations of this step alone.
         share_done: fraction of the run done, from 0 to 1; None if the number of rows determines
             it.
@@ -84,7 +86,7 @@ class Snapshot(NamedTuple):
 
 @runtime_checkable
 class Method(Protocol):
-    """The interface of the `method` argument of `estimate`."""
+    """The interface of the `method` argument of `estimate`, a frozen data class."""
 
     @property
     def num_particles(self) -> int:
@@ -94,3 +96,9 @@ class Method(Protocol):
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield snapshots on the way to the log evidence of `rows`; the last one is final."""
         ...
+
+
+def check_method(field: str, method: Any, example: str) -> None:
+    """Raise ConfigurationError unless `method` is the configuration of one."""
+    if isinstance(method, type) or not isinstance(method, Method) or not is_dataclass(method):
+        raise ConfigurationError(f"{field} must be a configuration such as {example}; got {method!r}.")

@@ -52,7 +52,7 @@ class OnlineNestedSampling(ChunkedMethod):
 
     Attributes:
         num_particles: number of live points M per chunk, at least 8.
-        chunk_size: minimum number of rows in a chunk.
+        chunk_size: rows in a chunk, if no round number of rows (100, 200, 500, …) comes first.
         chunk_growth: rows in a chunk as a fraction of the rows seen, if that exceeds `chunk_size`.
         kernel: the source of new points: `kernels.ReflectingSGHMC`, or one without gradients, such
             as `kernels.ConstrainedWalk`, which uses all earlier rows.

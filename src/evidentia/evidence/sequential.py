@@ -13,7 +13,7 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError, EstimationError, check_count
 from evidentia.evidence.ais import AIS
 from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState
-from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot, check_method
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
@@ -94,12 +94,8 @@ class Sequential(ChunkedMethod):
                 f"exact_kernel must not weight the particles, which carry no weights here; got {self.exact_kernel!r}. "
                 "Use kernels.MALA() or kernels.HMC()."
             )
-        if self.initial is not None and (
-            isinstance(self.initial, type) or not isinstance(self.initial, Method)
-        ):
-            raise ConfigurationError(
-                f"initial must be a configuration such as NestedSampling(); got {self.initial!r}."
-            )
+        if self.initial is not None:
+            check_method("initial", self.initial, "NestedSampling()")
 
     @classmethod
     def published(cls, initial: Method | None = None) -> "Sequential":

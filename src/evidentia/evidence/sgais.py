@@ -54,7 +54,7 @@ class SGAIS(RedrawingMethod):
 
     Attributes:
         num_particles: number of particles M. The variance of the log evidence falls as 1/M.
-        chunk_size: minimum number of rows in a chunk.
+        chunk_size: rows in a chunk, if no round number of rows (100, 200, 500, …) comes first.
         chunk_growth: rows in a chunk as a fraction of the rows seen, if that exceeds `chunk_size`.
         target_ess: effective sample size, as a fraction of the particles, at which they are
             resampled and moved.
@@ -205,9 +205,7 @@ class SGAIS(RedrawingMethod):
 
     def is_redraw_due(self, state: PathState) -> bool:
         """Whether a round number of rows has been reached since the last attempt to redraw."""
-        # Start at 100 rows: a stream may stay below one chunk for long, and the particles of a
-        # mixture can miss a mode there.
-        return state.num_observations >= next_round_number(state.tried_at, smallest=100)
+        return state.num_observations >= next_round_number(state.tried_at)
 
     def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
         """Redraw the particles from an approximation to the posterior; None if it is poor."""

@@ -1,17 +1,13 @@
 """Where chunks end: at round numbers of rows, so that trajectories can be compared there."""
 
+# A stream may stay below one chunk for long, and the particles of a mixture can miss a mode there.
+SMALLEST = 100
 
-def next_round_number(num_rows: int, smallest: int = 100) -> int:
-    """The first round number above `num_rows`: 100 (or `smallest`), 200, 500, 1000, …
 
-    Trajectories can be compared there.
-    """
+def next_round_number(num_rows: int) -> int:
+    """The first round number above `num_rows`: 100 (`SMALLEST`), 200, 500, 1000, …"""
     power = 10 ** max(0, len(str(num_rows)) - 1)
-    return next(
-        mark
-        for mark in (smallest, power, 2 * power, 5 * power, 10 * power)
-        if mark > num_rows and mark >= smallest
-    )
+    return next(mark for mark in (SMALLEST, 2 * power, 5 * power, 10 * power) if mark > num_rows)
 
 
 def next_stop(start: int, size: int, total: int, *, round_above: int | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_hashable
 from evidentia.kernels.scale import Scale
 
 Positions = Float[Array, "particles parameters"]
@@ -111,9 +111,4 @@ def check_kernel(field: str, kernel: Any, *needs: str) -> None:
     if isinstance(kernel, type) or not callable(getattr(kernel, "move", None)) or given not in needs:
         which = f", which needs {'a gradient' if given == 'gradient' else 'a log density'}" if given else ""
         raise ConfigurationError(f"{field} must be {wanted}; got {kernel!r}{which}.")
-    try:
-        hash(kernel)
-    except TypeError:
-        raise ConfigurationError(
-            f"{field} must be hashable, such as a frozen data class; got {kernel!r}."
-        ) from None
+    check_hashable(field, kernel)

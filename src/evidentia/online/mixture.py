@@ -21,15 +21,15 @@ def log_mixture(
     rows: Any,
 ) -> Float[np.ndarray, " rows"]:
     """log Σ Wᵢ p(row | θᵢ) of each row, W the normalised weights; in nats, float64."""
-    share, length = weights.normalise(log_weights), min(BLOCK, round_up(num_rows(rows)))
+    log_shares, length = weights.normalise(log_weights), min(BLOCK, round_up(num_rows(rows)))
     found = []
     for first in range(0, num_rows(rows), length):
         block = jax.tree.map(lambda leaf: with_rows(leaf[first : first + length], length), rows)  # noqa: B023
-        found.append(_log_mixture(model, positions, share, block))
+        found.append(_log_mixture(model, positions, log_shares, block))
     return np.concatenate(found).astype(np.float64)[: num_rows(rows)]
 
 
 @partial(jax.jit, static_argnames="model")
-def _log_mixture(model, positions: Array, log_weights: Array, block: Any):
+def _log_mixture(model, positions: Array, log_shares: Array, block: Any):
     values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
-    return jax.nn.logsumexp(values + log_weights[:, None], axis=0)
+    return jax.nn.logsumexp(values + log_shares[:, None], axis=0)

@@ -22,15 +22,9 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online import state as states
-from evidentia.online.fingerprint import (
-    RECORDS,
-    bind_as_saved,
-    check_storable,
-    checked,
-    fingerprint,
-    known_of,
-)
+from evidentia.online.fingerprint import bind_as_saved, fingerprint, known_of
 from evidentia.online.mixture import log_mixture
+from evidentia.online.packed import RECORDS, check_storable, checked
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.result import Evidence, make_evidence
 
@@ -90,7 +84,9 @@ class Online:
         Raises:
             DataError: the batch is empty, has values that are not finite numbers, or differs from
                 the first batch in columns or types.
-            EstimationError: the log-likelihood is NaN at a particle, or -inf at all particles.
+            EstimationError: the log-likelihood is NaN or +inf at a particle, or -inf at all.
+            ModelError: the model cannot be bound to the first batch.
+            ConfigurationError: the reservoir exceeds the memory.
 
         After an error the state is as it was before the batch.
         """

@@ -33,9 +33,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.reservoir import Reservoir
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.folding import fold_rows
 from evidentia.posterior.modes import newton
-from evidentia.posterior.rows import Window, without_missing
+from evidentia.posterior.row_sums import sum_rows
+from evidentia.posterior.rows import Window, without_remainder
 
 # The centre moves at this squared distance per parameter of the posterior mean from it.
 MOVED = 4.0
@@ -141,10 +141,10 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
 def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> Sums:
     # The mean of a banana-shaped posterior is off the ridge, where an expansion is of little use.
     mode = newton(model, past.window, mean)
-    return about(model, past, mean if mode is None else mode.centre, mean)
+    return sums_about(model, past, mean if mode is None else mode.centre, mean)
 
 
-def about(
+def sums_about(
     model: BoundModel,
     past: StreamPast,
     centre: Float[np.ndarray, " parameters"],
@@ -158,11 +158,11 @@ def about(
     window, sums, num_observations = past.window, past.sums, past.reservoir.num_observations
     # Positions are float32: differences from a float32 centre lose no precision.
     centre = np.asarray(np.asarray(centre, np.float32), np.float64)
-    plain = without_missing(window)
+    plain = without_remainder(window)
     kept = plain.expand(model, centre)
-    if sums is None or window.missing is None:
+    if sums is None or window.remainder is None:
         return Sums(kept, kept, mean, num_observations)
-    whole = window.missing.about(centre).plus(kept, window.weight)
+    whole = window.remainder.about(centre).plus(kept, window.weight)
     left_out = 1 - window.size / num_observations
     spread = _remainder_variance(model, sums.whole.centre, centre, plain)
     error = num_observations * math.sqrt(left_out * spread / window.size)
@@ -209,4 +209,4 @@ def _remainder_moments(
         return moments[0] + remainder.sum(), moments[1] + (remainder**2).sum()
 
     zero = jnp.zeros((), old.dtype)
-    return fold_rows(add, (zero, zero), window)
+    return sum_rows(add, (zero, zero), window)

@@ -38,8 +38,9 @@ def symmetrised(
 ) -> Float[np.ndarray, " draws"]:
     """Log of the average of a density over all copies of each position.
 
-    Above `most` copies only the nearest are added, those one swap or flip away: a lower bound,
-    which is close if the others are far from the density.
+    Above `most` copies only the nearest are added, those at most one swap and one flip away (all
+    orders of few components count as one swap): a lower bound, which is close if the others are
+    far from the density.
     """
     if not model.symmetry:
         return log_density(np.asarray(positions, np.float64))

@@ -25,7 +25,7 @@ class LocalGaussian(NamedTuple):
         centre: the mode, unless moved to the mean (`means`) or learnt (`learning`).
         precision: at a mode the negative Hessian of the log-posterior.
         log_mass: log of the integral of likelihood times prior in the approximation at the mode,
-            in nats.
+            in nats; zero for a Gaussian that was fitted to draws.
         expansion: that of the log-likelihood of all rows about the mode, if known.
     """
 

@@ -1,7 +1,8 @@
 """Estimators of the gradient of the log-posterior: full batch, mini-batch, control variate.
 
 A move leaves the tempered posterior of the data seen so far invariant (`target`). An estimator is
-a small frozen configuration with three methods:
+a small frozen configuration with three methods, and whether it `is_exact` and `needs_centre`, an
+expansion of the past about one:
 
     prepare     on the host, before a move: updates its memory with the past (`Prepared`);
     function    inside a compiled move: returns the function (key, positions) -> gradients;
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, check_count, check_hashable
 from evidentia.kernels.kernel import Gradient
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
@@ -94,6 +95,9 @@ class MiniBatch(_WithoutMemory):
     reservoir alone. The estimator is unbiased, with a variance of (n²/B) Var ∇ℓ that exceeds the
     injected noise when n is large.
 
+    Attributes:
+        batch_size: rows of a mini-batch, B.
+
     Raises:
         ConfigurationError: `batch_size` is not a positive integer.
 
@@ -159,14 +163,17 @@ class ControlVariate:
     mean. It is updated when the number of rows has doubled, and when the noise has grown because
     the posterior moved away.
 
-    Up to `exact_rows` rows the exact gradient is as cheap and is used instead. `batch_size` is the
-    initial size of the mini-batch. It grows, up to the exact gradient, if the measured noise about
-    a new centre is more than a tenth of the gradient's own variance, and shrinks again if the
-    noise is far below that. The exact gradient has no noise to measure, and gives way to a
-    mini-batch when the number of rows has doubled.
+    The mini-batch grows, up to the exact gradient, if the measured noise about a new centre is
+    more than a tenth of the gradient's own variance, and shrinks again if the noise is far below
+    that. The exact gradient has no noise to measure, and gives way to a mini-batch when the number
+    of rows has doubled.
+
+    Attributes:
+        batch_size: rows of a mini-batch at first.
+        exact_rows: rows up to which the exact gradient is as cheap, and is used instead.
 
     Raises:
-        ConfigurationError: `batch_size` is not a positive integer.
+        ConfigurationError: `batch_size` is not a positive integer, or `exact_rows` a negative one.
 
     Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (first
     order); Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical Association
@@ -187,7 +194,7 @@ class ControlVariate:
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre: Centre
     ) -> Prepared:
         """Update the expansion; use the exact gradient where it is cheaper than a mini-batch."""
-        if target.temperature == 1.0 and target.window.missing is None:
+        if target.temperature == 1.0 and target.window.remainder is None:
             target = posterior(target.window)  # a chunk at full weight is part of the past
         past = target.past
         if past.size == 0 or past.size + target.chunk.size <= self.exact_rows:
@@ -209,7 +216,7 @@ class ControlVariate:
 
         if memory is None:
             return recentred(self.batch_size)
-        if past.missing is not None:
+        if past.remainder is not None:
             # The rows of such a window change, so its expansion is computed for every move.
             if not _is_exact_cheaper(memory, past):
                 return recentred(memory.batch_size)
@@ -274,11 +281,14 @@ class ControlVariate:
 
 def check_gradient(gradient: Any) -> None:
     """Raise ConfigurationError unless `gradient` is the configuration of an estimator."""
-    methods = "prepare", "function", "adapt"
-    if isinstance(gradient, type) or not all(callable(getattr(gradient, name, None)) for name in methods):
+    needs = "prepare", "function", "adapt", "is_exact", "needs_centre"
+    lacking = [name for name in needs if not hasattr(gradient, name)]
+    if isinstance(gradient, type) or lacking:
+        lacks = f", which lacks {', '.join(lacking)}" if lacking and len(lacking) < len(needs) else ""
         raise ConfigurationError(
-            f"gradient must be an estimator such as gradients.ControlVariate(); got {gradient!r}."
+            f"gradient must be an estimator such as gradients.ControlVariate(); got {gradient!r}{lacks}."
         )
+    check_hashable("gradient", gradient)
 
 
 def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:

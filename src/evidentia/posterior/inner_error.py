@@ -68,10 +68,10 @@ def inner_error(
     found = _differences(model, jnp.asarray(positions)[chosen], batch)
     *others, by_draw = (np.asarray(one, np.float64) for one in found)
     count, total = some.stop - some.start, rows.num_observations
-    shift, variance = _of(by_draw, count, total)
+    shift, variance = _shift_and_variance(by_draw, count, total)
     better = None
     if variance**0.5 >= LARGE and others:
-        left = _of(by_draw - others[0], count, total)  # of the same rule with more nodes
+        left = _shift_and_variance(by_draw - others[0], count, total)  # of the same rule with more nodes
         better = CHECKS[function.level][0 if left[1] ** 0.5 < LARGE / 2 else 1]
     return InnerError(shift, variance, function.level, better)
 
@@ -84,7 +84,9 @@ def with_rule(model: BoundModel, level: int) -> BoundModel:
     return replace(model, densities=densities, identity=f"{model.identity} rule {level}")
 
 
-def _of(by_draw: Float[np.ndarray, "draws rows"], count: int, total: int) -> tuple[float, float]:
+def _shift_and_variance(
+    by_draw: Float[np.ndarray, "draws rows"], count: int, total: int
+) -> tuple[float, float]:
     """The shift of all rows, and its variance, from differences of some rows at some draws."""
     sums = by_draw.mean(axis=1) * total
     unseen = 0.0 if count == total else float(np.mean(by_draw.var(axis=1))) * total**2 / count

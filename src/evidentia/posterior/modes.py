@@ -73,7 +73,8 @@ def few_of(model: BoundModel, rows: Rows) -> Window:
     few, count = rows.sample(FEW_ROWS), getattr(model.densities.pointwise, "num_rows", None)
     if count is None:
         return few
-    return few.sample(max(FEW_PACKS, FEW_ROWS * few.size // count(few.arrays)))
+    held = jax.tree.map(lambda leaf: np.asarray(leaf[few.start : few.stop]), few.arrays)  # without padding
+    return few.sample(max(FEW_PACKS, FEW_ROWS * few.size // count(held)))
 
 
 def modes_above(

@@ -4,8 +4,8 @@ All higher layers rely on the protocol `Rows`: the number of rows, a small local
 log-likelihoods at positions, and derivatives at one position. `Window` implements it for arrays on
 the device. A window can represent more rows than it holds, such as the past of a stream.
 
-The arrays of a window may be spread over devices (`shards`). Sums over its rows are folds
-(`folding.py`).
+The arrays of a window may be spread over devices (`shards`). Its rows are summed block by block
+(`row_sums.py`).
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from evidentia.compilation import compiled, in_float64
 from evidentia.errors import ModelError
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.folding import fold_rows, over_positions, weighted_sum
+from evidentia.posterior.row_sums import over_positions, sum_rows, weighted_sum
 from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
 MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
 NUM_BLOCKS, NUM_IN_BLOCK = 32, 512  # rows that show rounding errors
-MANY = 100_000  # rows from which that is faster than float64
+MANY = 100_000  # rows from which correcting by some of them is faster than float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 
 Positions = Float[Array, "particles parameters"]
@@ -94,8 +94,8 @@ class Rows(Protocol):
 class Window:
     """The observations `start <= row < stop` of `arrays`, a pytree with a shared leading axis.
 
-    With `missing`, the R rows represent n: each counts `weight` = n/R times, and `missing` expands
-    the remainder,
+    With a `remainder`, the R rows represent n: each counts `weight` = n/R times, and `remainder`
+    expands what is left,
 
         Σ_{i ≤ n} ℓ_i(θ) = (n/R) Σ_{i in window} ℓ_i(θ) + Q(θ).
 
@@ -114,7 +114,7 @@ class Window:
     start: int
     stop: int
     weight: float = 1.0
-    missing: Expansion | None = None
+    remainder: Expansion | None = None
     shards: Shards | None = None
     first_row: int | None = None
     head: "Window | None" = None
@@ -231,21 +231,21 @@ class Window:
         with in_float64():
             parts = _expand(model, np.asarray(centre, np.float64), self, hessian)
             plain = Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
-        return plain if self.missing is None else plain.plus(self.missing.about(plain.centre))
+        return plain if self.remainder is None else plain.plus(self.remainder.about(plain.centre))
 
 
 def _parts(window: Window) -> tuple[tuple[Any, ...], None]:
     arrays, bounds = window.arrays, (window.start, window.stop)
-    return (arrays, *bounds, window.weight, window.missing, window.shards), None
+    return (arrays, *bounds, window.weight, window.remainder, window.shards), None
 
 
 # `first_row` is for messages only: it can exceed 32 bits, and programs do not need it; nor `head`.
 jax.tree_util.register_pytree_node(Window, _parts, lambda _, parts: Window(*parts))
 
 
-def without_missing(window: Window) -> Window:
+def without_remainder(window: Window) -> Window:
     """The window with each of its rows counted once."""
-    return replace(window, weight=1.0, missing=None)
+    return replace(window, weight=1.0, remainder=None)
 
 
 def _compared(deviations: LogLikelihoods, exact: LogLikelihoods) -> tuple[float, float]:
@@ -274,9 +274,9 @@ def _deviations(model: BoundModel, positions: Positions, window: Window) -> Arra
         return sums, jnp.where(jnp.isfinite(sums), (sums - deviations) - increments, 0.0)
 
     zeros = jnp.zeros_like(positions[:, 0])
-    deviations, _ = fold_rows(add, (zeros, zeros), window)
+    deviations, _ = sum_rows(add, (zeros, zeros), window)
     # Constants do not matter here: the offset absorbs them.
-    return deviations if window.missing is None else deviations + window.missing.rise(positions)
+    return deviations if window.remainder is None else deviations + window.remainder.rise(positions)
 
 
 @compiled(static_argnames="model")
@@ -284,9 +284,9 @@ def _exact_sums(model, positions, window):
     def add(sums, block, weights):
         return sums + over_positions(lambda one: weighted_sum(model, one, block, weights), positions, block)
 
-    sums = fold_rows(add, jnp.zeros_like(positions[:, 0]), window)
-    missing = window.missing
-    return sums if missing is None else sums + missing.value + missing.rise(positions)
+    sums = sum_rows(add, jnp.zeros_like(positions[:, 0]), window)
+    remainder = window.remainder
+    return sums if remainder is None else sums + remainder.value + remainder.rise(positions)
 
 
 @compiled(static_argnames=("model", "hessian"))
@@ -306,7 +306,7 @@ def _expand(model, centre, window, hessian):
 
     size = centre.shape[0]
     zeros = (jnp.zeros(shape, centre.dtype) for shape in ((), size, (size, size)))
-    return fold_rows(add, tuple(zeros), window)
+    return sum_rows(add, tuple(zeros), window)
 
 
 def _jacobian(function, *arguments):

@@ -65,7 +65,7 @@ class Shards:
         active = jnp.maximum(len(self.levels) - ended, 1)
         return level + beyond // active, beyond % active
 
-    def fold(
+    def sum(
         self,
         function: Callable[[Carry, Any, Number, Int[Array, ""], Int[Array, ""]], Carry],
         initial: Carry,

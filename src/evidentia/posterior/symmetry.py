@@ -146,7 +146,7 @@ def within(
     A kernel with one scale per component moves the folded particles. It leaves the posterior
     invariant, but the posterior of folded particles only if they stay where they are folded to:
     folding after a move changes the scales between the move and its reverse, which breaks
-    detailed balance. With a few overlapping components this cost 0.3 nats.
+    detailed balance. With a few overlapping components the error is 0.3 nats.
     """
     masks = _unit_masks(model)
     places = jnp.arange(num_components(model))

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from evidentia.compilation import compiled, in_float64
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.folding import RowWeights, fold_rows, over_positions, weighted_sum
+from evidentia.posterior.row_sums import RowWeights, over_positions, sum_rows, weighted_sum
 from evidentia.posterior.rows import Positions, Window
 
 
@@ -72,14 +72,14 @@ def prior_gradient(model: BoundModel, positions: Positions) -> Positions:
 def gradient_sum(
     model: BoundModel, positions: Positions, window: Window, row_weights: RowWeights | None = None
 ) -> Positions:
-    """Gradient of the log-likelihood of all rows at every particle; weights as in `fold_rows`."""
+    """Gradient of the log-likelihood of all rows at every particle; weights as in `sum_rows`."""
 
     def add(carry, block, weights):
         gradient = jax.grad(lambda one: weighted_sum(model, one, block, weights))
         return carry + over_positions(gradient, positions, block)
 
-    gradients = fold_rows(add, jnp.zeros_like(positions), window, row_weights)
-    return gradients if window.missing is None else gradients + window.missing.slope(positions)
+    gradients = sum_rows(add, jnp.zeros_like(positions), window, row_weights)
+    return gradients if window.remainder is None else gradients + window.remainder.slope(positions)
 
 
 def log_target(
@@ -89,25 +89,25 @@ def log_target(
 
     One pass over the rows gives value and gradient; JAX cannot differentiate its dynamic length.
     """
-    missing = target.window.missing
+    remainder = target.window.remainder
 
     def over_rows(function, start, position):
         def add(total, block, weights):
             return jax.tree.map(jnp.add, total, function(model, position, block, weights))
 
-        return fold_rows(add, start(position), target.window, target.row_weights)
+        return sum_rows(add, start(position), target.window, target.row_weights)
 
     @jax.custom_vjp
     def log_density(position):
         value = over_rows(weighted_sum, model.log_prior, position)
-        return value if missing is None else value + missing.value + missing.rise(position)
+        return value if remainder is None else value + remainder.value + remainder.rise(position)
 
     def value_and_gradient(position):
         of_block = jax.value_and_grad(weighted_sum, argnums=1)
         value, gradient = over_rows(of_block, jax.value_and_grad(model.log_prior), position)
-        if missing is not None:
-            value = value + missing.value + missing.rise(position)
-            gradient = gradient + missing.slope(position)
+        if remainder is not None:
+            value = value + remainder.value + remainder.rise(position)
+            gradient = gradient + remainder.slope(position)
         return value, gradient
 
     log_density.defvjp(value_and_gradient, lambda gradient, cotangent: (cotangent * gradient,))

@@ -33,7 +33,7 @@ class Levels(NamedTuple):
     places: Int[np.ndarray, " groups"]
 
 
-class Bound(NamedTuple):
+class Units(NamedTuple):
     """A model bound to data.
 
     Attributes:
@@ -53,7 +53,7 @@ class Bound(NamedTuple):
     levels: Levels | None = None
 
 
-def bound_to(model: Model, data: Any) -> Bound:
+def bound_to(model: Model, data: Any) -> Units:
     """A model bound to data in memory.
 
     Raises:
@@ -76,10 +76,10 @@ def bound_to(model: Model, data: Any) -> Bound:
             raise DependentRowsError(
                 f"{error} All data as one observation cannot be used either: {other}"
             ) from None
-    return Bound(bound, arrays, arrays, _num_rows(model, arrays) or num_rows(arrays))
+    return Units(bound, arrays, arrays, _num_rows(model, arrays) or num_rows(arrays))
 
 
-def _bound_groups(model: Model, arrays: Any, column: str) -> Bound:
+def _bound_groups(model: Model, arrays: Any, column: str) -> Units:
     labels = arrays.get(column) if isinstance(arrays, dict) else None
     if labels is None:
         known = ", ".join(arrays) if isinstance(arrays, dict) else type(arrays).__name__
@@ -94,15 +94,15 @@ def _bound_groups(model: Model, arrays: Any, column: str) -> Bound:
     places[codes] = packs.group_of_row
     packed = {**packs.arrays(arrays), LEADS: packs.leads}
     levels = Levels(names.tolist(), places)
-    return Bound(model.bind_groups(packed), packed, arrays, len(labels), levels=levels)
+    return Units(model.bind_groups(packed), packed, arrays, len(labels), levels=levels)
 
 
-def _bound_whole(model: Model, data: Any, reason: str) -> Bound:
+def _bound_whole(model: Model, data: Any, reason: str) -> Units:
     arrays, rows = as_one_row(data)
     bound = model.bind_whole(arrays)
     data = jax.tree.map(lambda array: array[0] if array.ndim > 1 else array, arrays)
     _check(model, data)
-    return Bound(bound, arrays, data, _num_rows(model, arrays) or rows, reason)
+    return Units(bound, arrays, data, _num_rows(model, arrays) or rows, reason)
 
 
 def _num_rows(model: Model, arrays: Any) -> int | None:

@@ -20,12 +20,12 @@ from evidentia.monitor.change import ChangeState
 from evidentia.monitor.e_detector import EDetectorState
 from evidentia.online.fingerprint import (
     NUM_BINDING_ROWS,
-    RECORDS,
     Fingerprint,
     Known,
     bind_as_saved,
     fingerprint,
 )
+from evidentia.online.packed import RECORDS
 from evidentia.streams.draws import Draws, Prior
 from evidentia.streams.state import Shared, StreamState, shared
 from evidentia.streams.stream import Stream

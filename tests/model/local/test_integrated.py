@@ -11,9 +11,12 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
+from evidentia.data.arrays import on_device
 from evidentia.errors import ModelError
 from evidentia.model.local import Integrated
 from evidentia.model.local.mode import cholesky, solve_transposed
+from evidentia.posterior.modes import FEW_ROWS, few_of
+from evidentia.posterior.rows import Window
 
 EFFECTS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12], np.float32)
 ERRORS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18], np.float32)
@@ -254,3 +257,11 @@ def test_a_run_stopped_in_its_repetition_keeps_the_first_result():
         found = ev.estimate(ev.Model.from_numpyro(folded), {"y": y}, method=few, progress=stop)
     assert not found.completed and found.num_observations == 50 > seen[-1]
     assert "coarse inner integrals" in found.signs
+
+
+@pytest.mark.parametrize("count", [8, 1500])
+def test_rows_for_a_search_are_counted_without_padding(count):
+    data = {"y": np.resize(EFFECTS, count), "sigma": np.resize(ERRORS, count)}
+    arrays = on_device(data)
+    few = few_of(ev.Model.from_numpyro(schools).bind(data), Window(arrays, 0, count))
+    assert len(arrays["y"]) >= count and few.size == min(count, FEW_ROWS)

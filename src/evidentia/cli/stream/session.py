@@ -18,8 +18,8 @@ from evidentia.monitor.average import ModelAverage
 from evidentia.monitor.change import ChangeDetector, ChangeReport, ChangeState
 from evidentia.monitor.e_detector import Change, EDetectorState
 from evidentia.monitor.protocols import all_or_none
-from evidentia.online import fingerprint
 from evidentia.online.online import Online, OnlineUpdate
+from evidentia.online.packed import RECORDS as OF_ONLINE
 from evidentia.result import Evidence, jsonable
 
 
@@ -75,7 +75,7 @@ class SessionUpdate(NamedTuple):
 
 
 # The classes that a session's checkpoint may contain.
-RECORDS: dict[str, type] = fingerprint.RECORDS | {
+RECORDS: dict[str, type] = OF_ONLINE | {
     record.__name__: record for record in (Alarm, Change, ChangeState, EDetectorState)
 }
 

@@ -38,8 +38,8 @@ from evidentia.evidence.path.checks import check_possible, defined_log_likelihoo
 from evidentia.kernels import ConstrainedKernel, Points, Region, posterior_scale
 from evidentia.kernels.region import check_constrained_kernel
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.folding import fold_rows
 from evidentia.posterior.gradients import Prepared
+from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import gradient_sum, log_target
 
@@ -252,7 +252,7 @@ def _region(model, estimator, target, expansion, rows, offset) -> Region:
             centred: Array = values - offset
             return sums + jnp.sum(jnp.where(weights > 0, centred, 0.0), axis=1)
 
-        return fold_rows(add, jnp.zeros_like(positions[:, 0]), rows)
+        return sum_rows(add, jnp.zeros_like(positions[:, 0]), rows)
 
     exact, gradient = log_target(model, target), estimator.function(model, target, expansion)
 

@@ -100,8 +100,8 @@ def _sketch(model: BoundModel, rows: Window, few: Window, mode: LocalGaussian) -
     """Few of the rows in place of all, with what they lack, expanded about a mode of all."""
     assert mode.expansion is not None  # Newton's method has found it
     weight = rows.num_observations / few.size
-    missing = mode.expansion.plus(few.expand(model, mode.centre), -weight)
-    return replace(few, weight=weight, missing=missing)
+    remainder = mode.expansion.plus(few.expand(model, mode.centre), -weight)
+    return replace(few, weight=weight, remainder=remainder)
 
 
 def _lacks(

@@ -87,11 +87,8 @@ class Tempered(NamedTuple):
 
     @property
     def share_done(self) -> float:
-        """Estimated share of the work; steps of equal ESS grow about as the temperature does."""
-        first, last = self.temperatures[0], self.temperatures[-1]
-        if last == 1.0 or first == 0.0:  # zero where the log-likelihoods differ by more than floats can
-            return last
-        return 1.0 - math.log(last) / math.log(first)
+        """Estimated share of the work."""
+        return weights.share_of_path(self.temperatures[0], self.temperatures[-1])
 
 
 def temper(

@@ -47,15 +47,20 @@ def diagnose_path(
     return Diagnosis(measured, signs_of_path(measured, ess_remedy))
 
 
+def heavy_weights(shape: float, remedy: str) -> str:
+    """The sentence on importance weights with a large Pareto shape."""
+    return (
+        f"the largest importance weights have a Pareto shape of {shape:.2f}: the proposal has lighter tails than the "
+        f"posterior, and the log evidence may be too low by more than the standard error suggests. {remedy}"
+    )
+
+
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
     """Signs in the weights of redrawn particles: sentences with advice, by short name."""
     found = {}
     if measured["pareto_shape"] > MAX_PARETO_SHAPE:
-        found["heavy weights"] = (
-            f"the largest importance weights have a Pareto shape of {measured['pareto_shape']:.2f}: the proposal has lighter "
-            "tails than the posterior, and the log evidence may be too low by more than the standard error suggests. Use more "
-            "particles, or compare with refresh=False."
-        )
+        remedy = "Use more particles, or compare with refresh=False."
+        found["heavy weights"] = heavy_weights(measured["pareto_shape"], remedy)
     if measured["unchecked"]:
         found["irregular posterior"] = (
             "the posterior is not Gaussian about its modes, and no particles have shown that the proposal covers it at this "

@@ -1,8 +1,8 @@
-"""Folds: sums over the rows of a window, block by block, at many particles.
+"""Sums over the rows of a window, block by block, at many particles.
 
 The loop over blocks is inside one compiled program: windows of any length share a program, and no
 array of size particles × rows is ever held. If the arrays of a window are spread over devices,
-each device folds its own rows.
+each device sums over its own rows.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ Carry = TypeVar("Carry")
 RowWeights = Callable[[Int[Array, " block"]], Float[Array, " block"]]
 
 
-def fold_rows(
+def sum_rows(
     function: Callable[[Carry, Observations, Float[Array, " block"]], Carry],
     initial: Carry,
     window: Any,
     row_weights: RowWeights | None = None,
 ) -> Carry:
-    """Fold `function(carry, block, weights)` over the rows of a window, block by block.
+    """The carry after `function(carry, block, weights)` of each block of a window's rows.
 
     `weights` holds the weight of each row of the block, zero for rows outside: that of the window,
     or `row_weights` of the rows' indices in the arrays. The carry is a sum over rows: if the
@@ -35,16 +35,16 @@ def fold_rows(
     """
     shards, weights = window.shards, row_weights or (lambda _: window.weight)
     if shards is None:
-        return _fold_arrays(function, initial, window.arrays, window.start, window.stop, weights)
+        return _sum_arrays(function, initial, window.arrays, window.start, window.stop, weights)
 
     def on_shard(carry, arrays, rank, first, last):
         local_weights = weights if row_weights is None else (lambda row: weights(shards.number(row, rank)))
-        return _fold_arrays(function, carry, arrays, first, last, local_weights)
+        return _sum_arrays(function, carry, arrays, first, last, local_weights)
 
-    return shards.fold(on_shard, initial, window.arrays, window.start, window.stop)
+    return shards.sum(on_shard, initial, window.arrays, window.start, window.stop)
 
 
-def _fold_arrays(function, initial, arrays, start, stop, row_weights):
+def _sum_arrays(function, initial, arrays, start, stop, row_weights):
     capacity, size = _capacity(arrays), block_size(arrays)
 
     def body(index, carry):
@@ -59,7 +59,7 @@ def _fold_arrays(function, initial, arrays, start, stop, row_weights):
 
 
 def block_size(arrays: Observations) -> int:
-    """Rows per block of `fold_rows`."""
+    """Rows per block of `sum_rows`."""
     return min(BLOCK_SIZE, _capacity(arrays))
 
 
