@@ -167,3 +167,15 @@ def test_plot_has_a_line_with_units():
     assert axes.get_ylabel() == "change of log evidence (nats)"
     assert len(axes.lines) == 1
     plt.close("all")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")  # 64 particles are few
+def test_parameters_without_a_width_are_left_out_and_named_ones_count_once():
+    regression = ev.Regression("y ~ x + z", prior="normal", priors={"x": dist.Uniform(-3, 3)})
+    x, z = np.random.default_rng(0).normal(size=(2, len(Y)))
+    evidence = ev.estimate(regression, {"y": Y, "x": x, "z": z}, method=ev.SGAIS(num_particles=64))
+    found = ev.prior_sensitivity(evidence, factors=(2,))
+    assert found.parameters == ("effects",)
+    twice = ev.prior_sensitivity(evidence, factors=(2,), parameters=["effects", "effects"])
+    assert list(twice.log_evidence) == list(found.log_evidence)

@@ -239,6 +239,8 @@ def plot_comparison(
             f"a picture of a comparison needs at least two models; got {len(evidences)}."
         )
     comparison = compare(evidences, prior_probabilities)
+    if flat := [name for name, one in evidences.items() if not isinstance(one, Evidence)]:
+        raise ConfigurationError(f"a picture needs an Evidence, with its trajectory, for {flat[0]!r}.")
     trajectories = {name: evidences[name].trajectory for name in comparison.names}
     return draw_comparison(trajectories, comparison.prior_probability, axes)
 

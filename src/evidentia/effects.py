@@ -122,6 +122,8 @@ def plot_effects(effects: DataFrame, name: str | None = None, ax: Axes | None = 
     from evidentia.display.effects_plot import draw_effects
 
     names = [column for column in effects.columns if f"{column} (sd)" in effects.columns]
+    if not names:
+        raise ConfigurationError("effects must be of group_effects, with a column (sd) for each effect.")
     if name is not None and name not in names:
         raise ConfigurationError(f"name must be one of {', '.join(names)}; got {name!r}.")
     return draw_effects(effects, names[0] if name is None else name, ax)

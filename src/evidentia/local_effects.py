@@ -61,7 +61,7 @@ def groups_of_model(model: Model, evidence: Evidence, data: Any) -> Groups:
         )
     if set(evidence.posterior) != set(found.model.parameter_shapes):
         raise ConfigurationError(f"evidence must be of {model!r}; got that of {evidence.model_name!r}.")
-    check_same_data(evidence, fingerprints(sums_by_name(found.data)))
+    check_data_of(evidence, fingerprints(sums_by_name(found.data)))
     function = by_its_rule(function, evidence)
     draws = chosen_draws(evidence.posterior, evidence)
     if found.levels is None:
@@ -73,7 +73,7 @@ def groups_of_model(model: Model, evidence: Evidence, data: Any) -> Groups:
     )
 
 
-def check_same_data(evidence: Evidence, own: Mapping[str, str]) -> None:
+def check_data_of(evidence: Evidence, own: Mapping[str, str]) -> None:
     """Raise ConfigurationError if a result is known to be of other data."""
     if odd := [name for name, known in evidence.fingerprints.items() if own.get(name, known) != known]:
         raise ConfigurationError(

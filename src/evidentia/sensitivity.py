@@ -124,7 +124,7 @@ def prior_sensitivity(
     wanted = _checked(factors)
     if isinstance(parameters, str):
         raise ConfigurationError(f"parameters must be a list of names; got {parameters!r}.")
-    chosen = widths.parameters if parameters is None else tuple(parameters)
+    chosen = widths.parameters if parameters is None else tuple(dict.fromkeys(parameters))
     if not chosen:
         raise ConfigurationError(
             f"{evidence.model_name}: no prior has a width of its own, so there is nothing to change. Estimate the model with "

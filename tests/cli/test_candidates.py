@@ -8,7 +8,8 @@ import pytest
 import evidentia as ev
 from evidentia.cli import candidates as module
 from evidentia.cli import main, run
-from evidentia.cli.candidates import Candidate, candidates
+from evidentia.cli.candidates import candidates
+from evidentia.cli.run import Candidate
 
 
 def test_candidates_are_what_they_say():

@@ -1,12 +1,15 @@
 """`evidentia regress` on files, from formulas to results."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import evidentia as ev
+from evidentia.cli.regress import _comparable
+from tests.evidence_factory import make_evidence
 from tests.regression.attitude import ATTITUDE
 
 
@@ -155,3 +158,10 @@ def test_what_varies_by_group_stays_without_the_terms(run, tmp_path):
 def test_a_formula_given_twice_is_one(run, table):
     code, out, err = run("regress", table, "rating ~ complaints", "rating ~ complaints", "--quiet")
     assert code == 0 and "rating ~ 1" in out, err
+
+
+def test_formulas_that_were_stopped_are_left_out_of_the_comparison(capsys):
+    whole, part = make_evidence(-10.0), replace(make_evidence(-3.0), completed=False)
+    assert _comparable({"y ~ a": whole, "y ~ b": part}) == {"y ~ a": whole}
+    assert "y ~ b was stopped before all rows, and is left out." in " ".join(capsys.readouterr().err.split())
+    assert _comparable({"y ~ b": part}) == {"y ~ b": part}

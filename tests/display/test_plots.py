@@ -2,9 +2,11 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+import evidentia as ev
 from evidentia.comparison import plot_comparison
 from evidentia.errors import ConfigurationError
 from tests.evidence_factory import make_evidence
@@ -94,3 +96,11 @@ def test_an_unknown_parameter_is_refused():
         ConfigurationError, match="names must be among intercept, weights, covariance; got slope"
     ):
         make_evidence().plot_posterior(names=["slope"])
+
+
+def test_a_picture_needs_trajectories():
+    flat = {name: one.to_dict() for name, one in FEW.items()}
+    with pytest.raises(ev.ConfigurationError, match="a picture needs an Evidence"):
+        plot_comparison(flat)
+    with pytest.raises(ev.ConfigurationError, match="effects must be of group_effects"):
+        ev.plot_effects(pd.DataFrame({"x": [1.0]}))

@@ -191,3 +191,17 @@ def test_nan_is_an_error():
 def test_impossible_configurations_are_refused(fields, message):
     with pytest.raises(ev.ConfigurationError, match=message):
         ev.NestedSampling(**fields)
+
+
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
+def test_live_points_without_likelihood_do_not_end_a_run():
+    """A uniform with its end in a fifth of the prior, and hardly a point there at first."""
+    y = np.random.default_rng(0).uniform(0, 9.5, 5).astype(np.float32)
+    y[0] = 9.4
+    model = ev.Model(
+        {"end": dist.Uniform(0, 10)}, lambda params, y: dist.Uniform(0, params["end"]).log_prob(y)
+    )
+    kernel = ev.kernels.ConstrainedWalk(num_steps=20)
+    method = ev.NestedSampling(num_particles=8, kernel=kernel, ending="last_term")
+    found = [ev.estimate(model, y, method=method, seed=seed).log_evidence for seed in range(3)]
+    assert np.all(np.isfinite(found)), found

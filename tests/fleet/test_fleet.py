@@ -7,6 +7,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 
 import evidentia as ev
@@ -266,7 +267,9 @@ def unpicklable() -> ev.Model:
         ({"models": {}}, ev.ModelError, "map at least one name to a model; got an empty mapping"),
         ({"models": {1: LINEAR}}, ev.ModelError, "names in models must be strings; got 1"),
         ({"models": {"a": 3}}, ev.ModelError, r"models\['a'\] must be an evidentia.Model .* got int"),
+        ({"models": [LINEAR]}, ev.ModelError, "models must be .*, or map names to them; got list"),
         ({"datasets": 3}, ev.DataError, "datasets must be a mapping .* got int"),
+        ({"datasets": pd.DataFrame({"y": [1.0]})}, ev.DataError, "datasets must be .* got DataFrame"),
         ({"datasets": {1: 2}}, ev.DataError, "names in datasets must be strings; got 1"),
         ({"method": ev.SGAIS}, ev.ConfigurationError, "method must be a configuration"),
         ({"seed": -1}, ev.ConfigurationError, "seed must be an integer"),

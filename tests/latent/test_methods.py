@@ -172,3 +172,11 @@ def test_mini_batches_of_the_joint_are_right_on_average(kind, num_particles):
     settled = np.array([np.mean(fit.trajectory.theta[200:]) for fit in found])
     assert abs(settled.mean() - rows.mean()) < 4 * settled.std(ddof=1) / np.sqrt(5), settled
     assert settled.std() < 0.05
+
+
+def test_bounds_are_numbers_of_any_kind_or_like_theta():
+    by_number = PGD(bounds=(-1.0, 0.25)).fit(MODEL, THETA0, data=Y, num_steps=5)
+    by_array = PGD(bounds=(np.float32(-1.0), np.array(0.25))).fit(MODEL, THETA0, data=Y, num_steps=5)
+    assert by_number.theta == by_array.theta
+    with pytest.raises(ev.ConfigurationError, match="bounds must hold numbers, or pytrees like theta0"):
+        PGD(bounds=({"other": 0.0}, 1.0)).fit(MODEL, THETA0, data=Y, num_steps=5)

@@ -268,3 +268,12 @@ def test_models_must_have_seen_the_same_rows():
 def test_functions_that_do_not_fit(functions, message):
     with pytest.raises(ev.ConfigurationError, match=message):
         linear_pair().predict(functions)
+
+
+def test_arguments_with_defaults_are_not_asked_for():
+    averaged, shift = linear_pair(), 1.0
+    found = averaged.predict(lambda params, by=shift: params["w"][..., :1] + by, num_draws=8)
+    plain = averaged.predict(lambda params: params["w"][..., :1] + shift, num_draws=8)
+    np.testing.assert_array_equal(found.draws, plain.draws)
+    with pytest.raises(ev.ConfigurationError, match="seed must be an integer"):
+        averaged.predict(lambda params: params["w"][..., :1], seed=-1)

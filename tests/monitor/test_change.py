@@ -261,3 +261,8 @@ def test_arguments_out_of_range():
         ev.ChangeDetector(3)
     with pytest.raises(ev.ConfigurationError, match="false_alarm_rate is a number of alarms per batch"):
         ev.ChangeDetector(Bernoulli(), false_alarm_rate=2)
+
+
+def test_a_seed_out_of_range_is_named():
+    with pytest.raises(ev.ConfigurationError, match="seed must be an integer"):
+        ev.ChangeDetector(Gaussian(), seed=-1)

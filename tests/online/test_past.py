@@ -77,7 +77,7 @@ def test_the_standard_error_is_that_of_the_log_likelihood(stream):
     for seed in range(12):
         place = np.asarray(positions[0], np.float64)
         past = followed(bound, data, positions, seed=seed)
-        past = past._replace(sums=pasts.about(bound, past, place, place))
+        past = past._replace(sums=pasts.sums_about(bound, past, place, place))
         error = past.window.exact_log_likelihoods(bound, positions[:1])[0] - exact
         ratios.append((error / past.standard_error) ** 2)
     assert 1 / 3 < np.mean(ratios) < 3, ratios
@@ -109,7 +109,7 @@ def test_another_centre_leaves_the_log_likelihood_the_same_function(stream):
     bound, data, _, positions = stream
     past = followed(bound, data, positions)
     place = np.asarray(positions[3], np.float64)
-    moved = past._replace(sums=pasts.about(bound, past, place, place))
+    moved = past._replace(sums=pasts.sums_about(bound, past, place, place))
     before, after = (each.window.exact_log_likelihoods(bound, positions) for each in (past, moved))
     np.testing.assert_allclose(after, before, atol=1e-6)
     assert moved.standard_error > past.standard_error

@@ -210,7 +210,7 @@ def test_about_a_sample_too_the_exact_gradient_is_given_up_when_the_rows_have_do
     nothing = Expansion(*(np.zeros_like(part) for part in target.past.expand(bound, centre)))
 
     def prepared(memory, seen):
-        window = replace(target.window, weight=seen / NUM_ROWS, missing=nothing)
+        window = replace(target.window, weight=seen / NUM_ROWS, remainder=nothing)
         return config.prepare(bound, memory, target._replace(window=window), centre)
 
     memory = prepared(None, 10_000).memory

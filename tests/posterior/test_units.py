@@ -217,3 +217,9 @@ def test_a_likelihood_without_forward_mode_says_so(series):
     with pytest.raises(ModelError, match="derivatives in reverse mode only .* diffrax"):
         ev.estimate(model, series[0])
     assert ev.estimate(model, series[0], method=ev.SMC(num_particles=64)).completed
+
+
+def test_all_data_as_one_must_not_be_empty():
+    model = ev.Model({"m": dist.Normal(0, 1)}, lambda params, data: params["m"], pointwise=False)
+    with pytest.raises(DataError, match="at least one observation; got 0"):
+        bound_to(model, {"y": np.zeros(0)})

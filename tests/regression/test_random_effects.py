@@ -266,6 +266,10 @@ def test_group_effects_need_a_result_of_the_same_regression():
     other = ev.estimate(ev.Regression("y ~ x", family="poisson"), table, method=ev.SGAIS(num_particles=32))
     with pytest.raises(ConfigurationError, match="evidence must be of .* got that of 'y ~ x'"):
         ev.group_effects(varying, other, table)
+    dispersed = ev.Regression("y ~ (1 | g)", family="negative-binomial")
+    found = ev.estimate(varying, table, method=ev.SGAIS(num_particles=32))
+    with pytest.raises(ConfigurationError, match="it has the parameters of another model"):
+        ev.group_effects(dispersed, found, table)
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,15 @@ def test_a_formula_that_cannot_be_read_is_explained(formula, message):
         ({"prior_scale": -1}, "prior_scale must be positive"),
         ({"prior": "unit-information", "prior_scale": 2.0}, "has no prior_scale"),
         ({"family": "binomial"}, "need each other"),
+        (
+            {"formula": "y ~ x + (1 | k)", "prior": "unit-information"},
+            "need another family .* prior='normal'",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_used_are_named(arguments, message):
     with pytest.raises(ConfigurationError, match=message):
-        ev.Regression("y ~ x", **arguments)
+        ev.Regression(**{"formula": "y ~ x", **arguments})
 
 
 @pytest.mark.parametrize(
@@ -127,16 +131,38 @@ def test_arguments_that_cannot_be_used_are_named(arguments, message):
         ("k ~ x", {}, "the response k must hold numbers for the family gaussian; it has 'a', 'b', 'c'"),
         ("one ~ x", {"family": "student-t"}, "the response one is 1 in all 10 rows"),
         ("k ~ x", {"family": "poisson"}, "the response k must hold numbers for this family; it has 'a'"),
-        ("half ~ x", {"family": "poisson"}, "must hold counts.*row 1 has 0.5"),
-        ("y ~ x", {"family": "gamma"}, "must hold positive numbers for this family; row 0 has 0"),
+        (
+            "half ~ x",
+            {"family": "poisson"},
+            "must hold counts.*5 of the 10 rows used do not: the first, row 1 of these, has 0.5",
+        ),
+        (
+            "y ~ x",
+            {"family": "gamma"},
+            "must hold positive numbers for this family; 1 of the 10 rows.*row 0 of these, has 0",
+        ),
         ("y ~ x", {"family": "beta"}, "must hold numbers between 0 and 1"),
         ("k ~ x", {"family": "bernoulli"}, "must have two values for this family; it has 3: 'a', 'b', 'c'"),
         ("k ~ x", {"family": "ordinal"}, "has categories without an order"),
         ("one ~ x", {"family": "categorical"}, "must have 2 to 1,000 categories; it has 1"),
-        ("y | x ~ z", {"family": "binomial"}, "must hold whole numbers of at least 1"),
+        ("y | x ~ z", {"family": "binomial"}, "the trials of y must hold whole numbers of at least 1"),
         ("x | many ~ z", {"family": "binomial"}, "must hold whole numbers from 0 to the number of trials"),
         ("y ~ digits", {}, "holds text that looks like numbers, such as '7'"),
         ("y ~ when", {}, "holds dates or durations"),
+        ("y ~ day", {}, "'day' holds dates or durations"),
+        ("y ~ g + x", {}, "column 'g', which is also the name of a parameter"),
+        ("y ~ scale + x", {"prior": "normal"}, "column 'scale', which is also the name of a parameter"),
+        ("x ~ Intercept", {"family": "poisson"}, "column 'Intercept', which is also"),
+        (
+            "k ~ x",
+            {"family": "bernoulli", "priors": {"probabilities": dist.Dirichlet(np.ones(3))}},
+            "must have two values|not a parameter",
+        ),
+        (
+            "level ~ x",
+            {"family": "ordinal", "priors": {"probabilities": dist.Dirichlet(np.ones(2))}},
+            r"priors\['probabilities'\] must be a distribution of 3 probabilities",
+        ),
         ("y ~ endless", {}, "is infinite in 1 rows"),
         ("y ~ x", {"prior": "normal", "priors": {"q": dist.Normal()}}, "names 'q', which is not a parameter"),
         ("y ~ x", {"prior": "normal", "priors": {"x": 3.0}}, "must be a NumPyro distribution of one number"),
@@ -151,6 +177,9 @@ def test_a_table_that_cannot_be_used_is_explained(formula, arguments, message):
         "many": np.r_[np.full(9, 9), 1],
         "digits": ["7"] * 10,
         "when": pd.date_range("2026-01-01", periods=10),
+        "day": pd.date_range("2026-01-01", periods=10).date,
+        **dict.fromkeys(("g", "scale", "Intercept"), TABLE["z"]),
+        "level": np.arange(10) % 3,
         "endless": np.r_[np.inf, np.arange(9)],
     }
     with pytest.raises((DataError, ConfigurationError), match=message):

@@ -203,6 +203,17 @@ def test_an_impossible_row_is_an_error_of_its_stream():
     assert fleet["a"].update(np.array([2])).num_observations == 4
 
 
+def test_a_single_stream_checks_its_batches_as_the_fleet_does():
+    fleet = ev.OnlineFleet(ev.models.softmax_regression(num_features=1, num_classes=2))
+    x = np.ones((3, 1), np.float32)
+    fleet.update({"a": {"x": x, "y": np.array([0, 1, 1])}})
+    with pytest.raises(ev.DataError, match="y"):
+        fleet["a"].update({"x": x, "y": np.array([0, 1, 9])})
+    assert fleet["a"].num_observations == 3
+    with pytest.raises(ev.ConfigurationError, match="seed must be an integer"):
+        fleet["a"].restarted(seed=-1)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -1,30 +1,11 @@
 """The data and the candidate models of `evidentia demo`."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from evidentia.estimation import Question
+from evidentia.cli.run import Candidate
 from evidentia.model import built_in as models
-from evidentia.model.model import Model
 
 NUM_FEATURES, NUM_CLASSES, NUM_MISSING, NUM_NOISE = 10, 4, 2, 5
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A model and its data.
-
-    Attributes:
-        name: description for the table of results.
-        model: a model, or a regression by formula.
-        data: what the model takes.
-    """
-
-    name: str
-    model: Model | Question
-    data: Any
 
 
 def candidates(num_observations: int = 1_000_000, seed: int = 0) -> list[Candidate]:

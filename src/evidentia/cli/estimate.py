@@ -116,11 +116,10 @@ def command(
     amis for a few thousand; sgais-published, prior-sampling or harmonic-mean
     for comparison.
     """
-    from evidentia.cli.candidates import Candidate
     from evidentia.cli.columns import split_features
     from evidentia.cli.models import check_names, model_for
     from evidentia.cli.results import Results, make_folder
-    from evidentia.cli.run import estimate_each, keep_compiled_programs
+    from evidentia.cli.run import Candidate, estimate_each, keep_compiled_programs
     from evidentia.cli.table import check_streamable, is_read_once, open_table, read_table
 
     check_seed(seed, "--seed")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from evidentia.cli.results import Results
     from evidentia.regression import Regression
+    from evidentia.result import Evidence
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -95,9 +96,8 @@ def command(
     FAMILY is gaussian, student-t, bernoulli, binomial ("successes | trials ~ x"),
     poisson, negative-binomial, gamma, beta, categorical or ordinal.
     """
-    from evidentia.cli.candidates import Candidate
     from evidentia.cli.results import Results, make_folder
-    from evidentia.cli.run import estimate_each, keep_compiled_programs
+    from evidentia.cli.run import Candidate, estimate_each, keep_compiled_programs
     from evidentia.data.tables import read_columns
     from evidentia.regression import Regression
     from evidentia.regression.formula import parse
@@ -117,6 +117,7 @@ def command(
         data = as_table(read_columns(table, variables, encoding), variables, missing)
     candidates = [Candidate(formula, one, data) for formula, one in regressions.items()]
     evidences, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
+    evidences = _comparable(evidences)
     if evidences:
         constant = next(iter(evidences.values())).constant
         response = parse(next(iter(regressions))).response_variables
@@ -142,12 +143,21 @@ def command(
     output.end(evidence.verdict for evidence in evidences.values())
 
 
+def _comparable(evidences: dict[str, Evidence]) -> dict[str, Evidence]:
+    """The results for all rows if there are any, with a note on one that was stopped before."""
+    whole = {formula: one for formula, one in evidences.items() if one.completed}
+    left_out = [formula for formula in evidences if formula not in whole]
+    if not whole or not left_out:
+        return evidences
+    output.show_note(f"{', '.join(left_out)} was stopped before all rows, and is left out.")
+    return whole
+
+
 def _with_sections(
     results: Results, regressions: Mapping[str, Regression], data: DataFrame, *, seed: int, quiet: bool
 ) -> tuple[Results, BaseException | None]:
     """The results with what a regression's report has besides, and what stopped the work on it."""
-    from evidentia.cli.candidates import Candidate
-    from evidentia.cli.run import estimate_each
+    from evidentia.cli.run import Candidate, estimate_each
     from evidentia.regression.formula import parse
     from evidentia.report.regression import regression_sections, term_factors
 
@@ -157,7 +167,8 @@ def _with_sections(
     missing = [formula for formula in formulas.values() if formula not in results.evidences]
     candidates = [Candidate(formula, replace(best, formula=formula), data) for formula in missing]
     found, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
-    found = {**results.evidences, **found}
+    whole = {formula: one for formula, one in found.items() if one.completed}
+    found = {**results.evidences, **whole}
     without = {term: found[formula] for term, formula in formulas.items() if formula in found}
     with output.warnings_as_notes():
         sections = regression_sections(regressions, results.evidences, comparison, without, data)

@@ -3,18 +3,35 @@
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 from rich.console import Console
 
 from evidentia.cli import output
-from evidentia.cli.candidates import Candidate
 from evidentia.compilation import use_compilation_cache
 from evidentia.display.progress import Listener, plain_lines, progress_bar
 from evidentia.errors import ConfigurationError, EvidentiaError
-from evidentia.estimation import estimate
+from evidentia.estimation import Question, estimate
 from evidentia.evidence.method import Method
+from evidentia.model.model import Model
 from evidentia.result import Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model and its data.
+
+    Attributes:
+        name: description for the table of results.
+        model: a model, or a regression by formula.
+        data: what the model takes.
+    """
+
+    name: str
+    model: Model | Question
+    data: Any
 
 
 def estimate_each(

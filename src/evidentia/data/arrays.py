@@ -71,6 +71,8 @@ def as_one_row(data: Any) -> tuple[Any, int]:
     if not named:
         raise DataError("data is empty: it must hold at least one array.")
     lengths = {array.shape[1] for array in named.values() if array.ndim > 1}
+    if lengths == {0}:
+        raise DataError("data must have at least one observation; got 0.")
     return arrays, lengths.pop() if len(lengths) == 1 else 1
 
 
@@ -142,6 +144,21 @@ def check_alike(arrays: Any, template: Any, name: str) -> None:
         raise DataError(
             f"{name} holds {given}; the first batch held {needed}. Give every batch the same names, shapes and dtypes."
         )
+
+
+def checked_batch(
+    batch: Any, name: str, check_data: Callable[[Any], None] | None, template: Any | None
+) -> Any:
+    """The arrays of a batch that a model can use, like those of the first batch, if there was one.
+
+    Raises DataError.
+    """
+    arrays = as_arrays(batch, name=name)
+    if check_data is not None:
+        check_data(arrays)
+    if template is not None:
+        check_alike(arrays, template, name)
+    return arrays
 
 
 def described(arrays: Any) -> str:

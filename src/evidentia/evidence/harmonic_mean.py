@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.errors import EstimationError, check_count
-from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
+from evidentia.evidence.draws.chains import MAX_RHAT, NUM_CHAINS, chain_draws
 from evidentia.evidence.draws.exact import exact_draws
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
@@ -18,7 +18,6 @@ from evidentia.evidence.path.checks import defined_log_likelihoods
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
-MAX_RHAT = 1.05  # of the chains' log-likelihoods
 UNUSABLE = (
     "the harmonic mean depends on draws of low likelihood that almost never occur: its variance is infinite for most "
     "models, the log evidence is typically far too high, and the standard error cannot be trusted for any number of draws. "

@@ -109,5 +109,5 @@ class NestedSampling:
 
     def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]) -> Diagnosis:
         share = f"{100 * stage.share_done:.0f}% of the way in log prior mass"
-        stuck_at = share if stage.is_stuck else ""
+        stuck_at = share if stage.is_stuck and self.ending == "live_points" else ""
         return diagnose(self.kernel, iterations, stage.integral.information, stuck_at)

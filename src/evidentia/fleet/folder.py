@@ -121,7 +121,16 @@ class FleetFolder:
         """Compare settings with those of the manifest; write a new one if there are more."""
         manifest = self.path / MANIFEST
         try:
-            found = json.loads(content(manifest))["settings"] if exists(manifest) else {}
+            written = (
+                json.loads(content(manifest)) if exists(manifest) else {"format": FORMAT, "settings": {}}
+            )
+            if written["format"] != FORMAT:
+                raise CheckpointError(
+                    f"{manifest} has format {written['format']}, and this version reads format {FORMAT}."
+                )
+            found = written["settings"]
+        except OSError as error:
+            raise CheckpointError(f"{manifest} cannot be read: {error}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{manifest} is damaged: {error}") from error
         for name, value in self._settings.items():

@@ -6,7 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -240,7 +240,7 @@ def _outcomes(future: Future[Any], job: _Job) -> list[dict[str, Outcome]]:
     """The outcomes of a job by data set; the error for all its tasks, if the job itself failed."""
     try:
         return future.result()
-    except (Exception, CancelledError) as error:
+    except Exception as error:
         return [dict.fromkeys(job.models, jobs.kept(error)) for _ in job.datasets]
 
 
@@ -278,9 +278,9 @@ def run_batch(shipped: Models | bytes, datasets: list[Dataset], seed: int) -> li
 
 def run_alone(
     shipped: Models | bytes, dataset: Dataset, reasons: dict[str, str], method: Method | None, seed: int
-) -> dict[str, Outcome]:
+) -> list[dict[str, Outcome]]:
     """`jobs.run_alone` with models that may be pickled, in the form of a batch of one."""
-    return [jobs.run_alone(_unpacked(shipped), dataset, reasons, method, seed)]  # type: ignore[return-value]
+    return [jobs.run_alone(_unpacked(shipped), dataset, reasons, method, seed)]
 
 
 def _unpacked(shipped: Models | bytes) -> Models:

@@ -95,6 +95,10 @@ def estimate_many(
 
 
 def _checked_models(models: Any) -> Models:
+    if not isinstance(models, Mapping | Model | Question):
+        raise ModelError(
+            f"models must be an evidentia.Model or a Regression, or map names to them; got {type(models).__name__}."
+        )
     named = models if isinstance(models, Mapping) else {getattr(models, "name", "model"): models}
     if not named:
         raise ModelError("models must be a model, or map at least one name to a model; got an empty mapping.")
@@ -114,7 +118,7 @@ def _items(datasets: Any) -> tuple[Iterator[tuple[str | int, Any]], int | None]:
         if unnamed := [name for name in datasets if not isinstance(name, str)]:
             raise DataError(f"the names in datasets must be strings; got {unnamed[0]!r}.")
         return ((name, datasets[name]) for name in datasets), len(datasets)
-    if isinstance(datasets, str) or not hasattr(datasets, "__iter__"):
+    if isinstance(datasets, str) or hasattr(datasets, "columns") or not hasattr(datasets, "__iter__"):
         raise DataError(
             "datasets must be a mapping of names to data, or an iterable of data sets; got "
             f"{type(datasets).__name__}."

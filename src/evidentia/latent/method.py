@@ -39,7 +39,9 @@ class ParticleMethod:
         num_particles: particles N.
         step_size: of the particles' Langevin steps, h.
         optimizer: any optax transformation for θ; `optax.sgd(step_size)` if not given.
-        bounds: (lower, upper), pytrees like θ or numbers: θ is clipped to them after each step.
+        bounds: (lower, upper), pytrees like θ or numbers, to which θ is clipped after each step,
+            on its unconstrained scale: those of a positive parameter of a NumPyro function are
+            bounds of its logarithm.
         normalise_gradient: divide the gradient of θ by its norm, over all of θ.
         tolerance: stop early if the mean of θ over the last twentieth of the steps differs from
             that over the twentieth before by less than this share of 1 + |θ|, in each number. None
@@ -94,8 +96,8 @@ class ParticleMethod:
             latent_model: the joint log density.
             theta0: the initial θ.
             particles0: the initial particles, a pytree of arrays (particles, …), whose number
-                overrides `num_particles`. By default draws from the model's prior, or, for a
-                method with weights, from the posterior given θ₀.
+                overrides `num_particles`; `SOUL` uses the first. By default draws from the
+                model's prior, or, for a method with weights, from the posterior given θ₀.
             log_evidence0: log Z(θ₀) in nats, if known; only a method with weights can follow it
                 to other θ.
             data: passed to the model's functions: a pytree of arrays with observations on the
@@ -124,7 +126,7 @@ class ParticleMethod:
         if log_evidence0 is not None:
             start = start._replace(log_evidence=float(log_evidence0))
         state = initial_state(self, problem, key_init, theta0, start.positions)
-        check_start(state.at)
+        check_start(state.at, "log_joint")
         with reporter(progress, latent_model.name) as report:
 
             def show(blocks: list[Block]) -> None:
@@ -227,5 +229,9 @@ def unknown() -> StepTaken:
 
 
 def _like(theta: Any, bound: Any) -> Any:
-    is_number = isinstance(bound, int | float)
-    return jax.tree.map(lambda leaf: jnp.full_like(leaf, bound), theta) if is_number else bound
+    """A bound of each number of θ. Raises ConfigurationError if it has another structure."""
+    if isinstance(bound, int | float | np.generic | np.ndarray | jax.Array) and np.ndim(bound) == 0:
+        return jax.tree.map(lambda leaf: jnp.full_like(leaf, float(bound)), theta)
+    if jax.tree.structure(bound) != jax.tree.structure(theta):
+        raise ConfigurationError(f"bounds must hold numbers, or pytrees like theta0; got {bound!r}.")
+    return bound

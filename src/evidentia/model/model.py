@@ -14,6 +14,7 @@ from evidentia.errors import ModelError
 from evidentia.model import likelihoods, statements
 from evidentia.model.binding import Kind, bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
+from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.outside import outside_likelihood
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
 from evidentia.model.pymc import translated
@@ -138,6 +139,10 @@ class Model:
         default = getattr(function, "__name__", type(function).__name__)
         data = None
         if likelihoods.holds_its_data(function):
+            if groups is not None:
+                raise ModelError(
+                    f"groups={groups!r} names a column of the data, but the function takes none. Make them its arguments."
+                )
             function, pointwise, data = partial(likelihoods.without_data, function), False, {"no_data": 0}
         log_likelihood = (
             likelihoods.pointwise(function) if pointwise is not False else likelihoods.joint(function)
@@ -290,7 +295,9 @@ class Model:
         Raises:
             ModelError: as `bind`.
         """
-        return self._cached(packs, "groups")
+        assert self.groups is not None
+        counts = int(packs[self.groups].max()), int(packs[GROUP_OF_STRIP].max())  # densities depend on them
+        return self._cached(packs, "groups", counts)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"
@@ -314,9 +321,9 @@ class Model:
         is_distribution = isinstance(self.prior, dist.Distribution)  # also callable
         return callable(self.prior) and not is_distribution
 
-    def _cached(self, batch: Observations, kind: Kind) -> BoundModel:
+    def _cached(self, batch: Observations, kind: Kind, counts: tuple[int, ...] = ()) -> BoundModel:
         leaves, structure = jax.tree.flatten(batch)
-        key = kind, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
+        key = kind, counts, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
         if key not in self._bound:
             self._bound[key] = bound(self, batch, kind)
         return self._bound[key]

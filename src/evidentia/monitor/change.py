@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, EstimationError
+from evidentia.errors import ConfigurationError, EstimationError, check_seed
 from evidentia.monitor.e_detector import Change, EDetector, EDetectorState
 from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
 
@@ -123,6 +123,7 @@ class ChangeDetector:
         seed: int = 0,
     ):
         check_on_change(on_change)
+        check_seed(seed)
         if not callable(getattr(online, "update", None)) or not callable(getattr(online, "restarted", None)):
             raise ConfigurationError(
                 f"online must be an evidentia.Online (with update and restarted); got {type(online).__name__}."

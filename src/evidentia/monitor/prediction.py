@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, check_count, check_seed
 from evidentia.monitor.protocols import OnlineLike
 
 Function = Callable[..., Any]
@@ -45,6 +45,7 @@ def predict(
             results of different shapes.
     """
     check_count("num_draws", num_draws, 1)
+    check_seed(seed)
     by_name, draws_itself = _checked(functions, list(onlines))
     shares = probabilities / probabilities.sum()
     generator = np.random.default_rng(seed)
@@ -81,13 +82,20 @@ def _checked(functions: Any, names: list[str]) -> tuple[Mapping[str, Function], 
         raise ConfigurationError(
             f"functions must be one function, or one for each of {', '.join(sorted(names))}; got {given}."
         )
-    counts = {name: len(inspect.signature(function).parameters) for name, function in functions.items()}
+    counts = {name: _num_required(function) for name, function in functions.items()}
     if len(set(counts.values())) > 1 or not set(counts.values()) <= {1, 2}:
         listed = ", ".join(f"{count} for {name!r}" for name, count in counts.items())
         raise ConfigurationError(
             f"functions must all take (params), or all (key, params); got numbers of arguments: {listed}."
         )
     return functions, 2 in counts.values()
+
+
+def _num_required(function: Function) -> int:
+    """How many arguments must be given by position."""
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = inspect.signature(function).parameters.values()
+    return sum(one.kind in by_position and one.default is one.empty for one in parameters)
 
 
 def _check_shapes(draws: Mapping[str, ndarray]) -> None:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from evidentia import weights
 from evidentia.checkpoint.folder import CheckpointFolder, read
-from evidentia.data.arrays import as_arrays, check_alike
+from evidentia.data.arrays import checked_batch
 from evidentia.errors import (
     CheckpointError,
     ConfigurationError,
@@ -247,10 +247,5 @@ class Online:
         return self._bound, self._state
 
     def _checked(self, batch: Any) -> Any:
-        """Convert a batch to arrays like those of the first one."""
-        arrays = as_arrays(batch, name="batch")
-        if self.model.check_data is not None:
-            self.model.check_data(arrays)
-        if self._state is not None:
-            check_alike(arrays, self._state.past.reservoir.arrays, "batch")
-        return arrays
+        first = None if self._state is None else self._state.past.reservoir.arrays
+        return checked_batch(batch, "batch", self.model.check_data, first)

@@ -54,7 +54,7 @@ class ModelWidths:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The parameters that are widened if no others are named."""
-        return self.with_width if self.chosen is None else self.chosen
+        return tuple(name for name in self.with_width if self.chosen is None or name in self.chosen)
 
     def change(self, factor: float, parameters: tuple[str, ...]) -> Change:
         """Reweight the draws; run the model anew if the weights are too uneven.

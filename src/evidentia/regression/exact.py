@@ -64,6 +64,7 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
     Raises:
         DataError: the response is not numeric, or constant.
     """
+    frame.check_names("scale", "g")
     sums = sums_of(frame)
     chosen = np.arange(len(frame.names))
     fit = g_prior.least_squares(sums, chosen)
@@ -104,7 +105,7 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
         seconds=seconds,
         diagnostics={"r_squared": 1 - fit.unexplained},
         response=frame.formula.response,
-        constant=f"{shared}",
+        constant=shared,
         widths=GPriorWidths(sums, fit, scale),
     )
 

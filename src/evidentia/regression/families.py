@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln, log_ndtr
+from scipy.special import expit, ndtr
 
 from evidentia.errors import ConfigurationError
 
+MEANS = {"identity": np.asarray, "logit": expit, "probit": ndtr, "log": np.exp}  # of predictors, by link
 CATEGORIES = "binary", "category", "ordered"  # kinds of response that are not numbers
 HALF_LOG_2PI = 0.9189385332046727
 SERIES_FROM = 8.0  # Stirling's series has an error below 1e-8 above

@@ -71,6 +71,13 @@ class Frame(NamedTuple):
         used = moments if self.formula.has_intercept else moments.about_zero
         return used.correlations[:count, :count]
 
+    def check_names(self, *parameters: str) -> None:
+        """Raise DataError if a column of the terms is called as one of the parameters."""
+        if taken := [name for name in self.names if name in ("Intercept", *parameters)]:
+            raise DataError(
+                f"the formula has a column {taken[0]!r}, which is also the name of a parameter of the model. Rename the column."
+            )
+
     def offset(self, table: DataFrame) -> Float[ndarray, " rows"] | None:
         """The sum of the offsets for the rows of a table; None without any."""
         return _sum_of(self.offsets, table)

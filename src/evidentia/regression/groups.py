@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from evidentia.local_effects import (
     Groups,
     blocks_of,
     by_its_rule,
-    check_same_data,
+    check_data_of,
     chosen_draws,
     mean_and_deviation,
 )
@@ -49,9 +49,14 @@ def groups_of_regression(
     rows = rows_of(table, parsed.variables, regression.missing)
     rows = rows.in_memory() if isinstance(rows, Streamed) else rows
     frame = frame_of(parsed, rows)
-    check_same_data(evidence, frame.fingerprints)
+    check_data_of(evidence, frame.fingerprints)
     asked = regression.prepared(frame, rows, evidence.method)
     assert asked.varying is not None
+    assert isinstance(asked.model.prior, Mapping)
+    if asked.model.prior.keys() != evidence.widths.draws.keys():
+        raise ConfigurationError(
+            f"evidence must be of {regression!r}; it has the parameters of another model."
+        )
     factors = {one.name: one for one in asked.varying.factors}
     if factor is not None and factor not in factors:
         raise ConfigurationError(f"factor must be one of {', '.join(factors)}; got {factor!r}.")

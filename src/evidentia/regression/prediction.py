@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import expit, ndtr, softmax
+from scipy.special import expit, softmax
 
-from evidentia.regression.design import evaluate, learn
-from evidentia.regression.families import CATEGORIES, Family, family
+from evidentia.regression.design import evaluate, learn, learn_expression
+from evidentia.regression.families import CATEGORIES, MEANS, Family, family
 from evidentia.regression.formula import INTERCEPT, Formula, parse
 from evidentia.regression.regression import Regression
 from evidentia.regression.response import respond
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20_000
 NUM_DRAWS = 64
-MEANS = {"identity": np.asarray, "logit": expit, "probit": ndtr, "log": np.exp}
 
 
 class Fitted(NamedTuple):
@@ -82,7 +81,8 @@ def _predictor(
     if INTERCEPT in evidence.posterior:
         predictor = predictor + values(INTERCEPT)
     for one in formula.offsets:
-        predictor = predictor + evaluate(f"I({one})", few, formula).to_numpy(np.float64)[:, None, None]
+        offset = learn_expression(f"I({one})", table, formula).values(few)
+        predictor = predictor + offset.to_numpy(np.float64)[:, None, None]
     return predictor, draws
 
 

@@ -45,12 +45,18 @@ def priors_of(
         ConfigurationError: a replaced prior for a name that does not exist, or not of one number;
             the unit-information prior for a family without one.
     """
+    frame.check_names("effects", "cutpoints", *family.extra)
     names, deviations = frame.names, frame.deviations
     sizes = (len(response.levels) - 1,) if family.kind == "category" else ()
     has_location = frame.formula.has_intercept and family.kind != "ordered"  # whose cutpoints stand for it
     known = [*(["Intercept"] if has_location else []), *names, *family.extra]
     for name, given in replaced.items():
         check_replaced(name, given, known, is_vector=bool(sizes))
+        if name == "probabilities" and given.event_shape != (len(response.levels),):
+            raise ConfigurationError(
+                f"priors['probabilities'] must be a distribution of {len(response.levels)} probabilities, one for each category, "
+                f"such as a dist.Dirichlet; got {given!r}."
+            )
     priors: dict[str, dist.Distribution] = {}
     if has_location:
         default = dist.Normal(0.0, WIDTH).expand(sizes).to_event(len(sizes))

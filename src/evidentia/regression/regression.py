@@ -62,9 +62,9 @@ class Regression:
         prior: of the effects. `"jzs"`, the default for gaussian: a Cauchy on standardised effects,
             flat on the intercept and Jeffreys on the variance, both shared by all models of the
             response; its evidence is exact up to the constant of these two. `"unit-information"`:
-            as much information as one row has. `"normal"`, the default for the others: normal with
-            deviation `prior_scale` for one standard deviation of a column (and of the response,
-            for gaussian and student-t).
+            as much information as one row has. `"normal"`, the default for the others, and for
+            gaussian with `priors` or effects that vary: normal with deviation `prior_scale` for
+            one standard deviation of a column (and of the response, for gaussian and student-t).
         prior_scale: √2/4 for `"jzs"`, 2.5 for `"normal"` if not given.
         priors: NumPyro distributions that replace priors by the name of a parameter, such as
             `{"carat": dist.Normal(1.7, 0.1)}`, in the units of the table. That of `Intercept` is
@@ -109,7 +109,8 @@ class Regression:
             raise ConfigurationError(
                 f"a formula of the family categorical must have terms and no offset; got {self.formula!r}."
             )
-        if parsed.varying and (self.family == "categorical" or self.prior == "jzs"):
+        is_exact_prior = self.family == "gaussian" and self.prior in ("jzs", "unit-information")
+        if parsed.varying and (self.family == "categorical" or is_exact_prior):
             raise ConfigurationError(
                 f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal'."
             )

@@ -82,7 +82,7 @@ def _real(y: ndarray, offset: ndarray, name: str) -> Response:
 
 
 def _positive(y: ndarray, offset: ndarray, name: str) -> Response:
-    _check(y > 0, y, name, "positive numbers")
+    _check(y > 0, y, f"the response {name}", "positive numbers")
     scale = float(y.mean() / np.mean(np.exp(offset)))
     log_y = np.log(y / scale).astype(np.float32)
     location = float(np.log(scale))
@@ -90,12 +90,17 @@ def _positive(y: ndarray, offset: ndarray, name: str) -> Response:
 
 
 def _share(y: ndarray, name: str) -> Response:
-    _check((y > 0) & (y < 1), y, name, "numbers between 0 and 1, without these two")
+    _check((y > 0) & (y < 1), y, f"the response {name}", "numbers between 0 and 1, without these two")
     return Response({"log_y": np.log(y).astype(np.float32), "log_1y": np.log1p(-y).astype(np.float32)})
 
 
 def _count(y: ndarray, offset: ndarray, name: str) -> Response:
-    _check((y >= 0) & (y % 1 == 0) & (y < 2**24), y, name, "counts: whole numbers from 0 to 16,777,215")
+    _check(
+        (y >= 0) & (y % 1 == 0) & (y < 2**24),
+        y,
+        f"the response {name}",
+        "counts: whole numbers from 0 to 16,777,215",
+    )
     constant = y * np.log(np.maximum(y, 1)) - y - gammaln(y + 1)
     mean = max(float(y.mean()), 0.5 / len(y))
     location = float(np.log(mean / np.mean(np.exp(offset))))
@@ -109,8 +114,13 @@ def _successes(y: ndarray, trials: ndarray | None, name: str) -> Response:
     if trials.dtype.kind not in "fiub":
         raise DataError(f"the trials of {name} must be whole numbers; got {trials[0]!r}.")
     n = trials.astype(np.float64)
-    _check((n >= 1) & (n % 1 == 0) & (n < 2**24), n, f"of trials (of {name})", "whole numbers of at least 1")
-    _check((y >= 0) & (y % 1 == 0) & (y <= n), y, name, "whole numbers from 0 to the number of trials")
+    _check((n >= 1) & (n % 1 == 0) & (n < 2**24), n, f"the trials of {name}", "whole numbers of at least 1")
+    _check(
+        (y >= 0) & (y % 1 == 0) & (y <= n),
+        y,
+        f"the response {name}",
+        "whole numbers from 0 to the number of trials",
+    )
     constant = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
     mean = (y.sum() + 0.5) / (n.sum() + 1)
     arrays = _float32(y=y, trials=n, constant=constant)
@@ -162,10 +172,10 @@ def _listed(levels: tuple[Any, ...]) -> str:
     return ", ".join(map(repr, levels[:5])) + (", …" if len(levels) > 5 else "")
 
 
-def _check(valid: ndarray, y: ndarray, name: str, needed: str) -> None:
+def _check(valid: ndarray, y: ndarray, what: str, needed: str) -> None:
     if not valid.all():
         first = int((~valid).argmax())
         raise DataError(
-            f"the response {name} must hold {needed} for this family; row {first} has {y[first]:g}, as have or are "
-            f"like it {(~valid).sum():,} of {len(y):,} rows."
+            f"{what} must hold {needed} for this family; {(~valid).sum():,} of the {len(y):,} rows used do not: the first, "
+            f"row {first} of these, has {y[first]:g}."
         )

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from evidentia.data.source import check_missing
 from evidentia.data.sources import CsvSource, ParquetSource
 from evidentia.errors import ConfigurationError, DataError, check_memory, warn
 from evidentia.regression.pieces import Levels, absent_from, completed, whole_numbers, with_types
 from evidentia.regression.sample import Sample
-from evidentia.regression.table import as_table, check_column, check_missing
+from evidentia.regression.table import as_table, check_column
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -10,12 +10,13 @@ from numpy import ndarray
 
 from evidentia.data.files import near_columns
 from evidentia.data.fingerprint import as_text, sum_of_hashes
-from evidentia.errors import ConfigurationError, DataError, warn
+from evidentia.data.source import check_missing
+from evidentia.errors import DataError, warn
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-MISSING = "drop", "error"
+TIMES = "date", "datetime", "time", "timedelta"  # of objects, as pandas names them
 
 
 def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
@@ -64,12 +65,6 @@ def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
     return table
 
 
-def check_missing(missing: Any) -> None:
-    """Raise ConfigurationError unless `missing` is "drop" or "error"."""
-    if missing not in MISSING:
-        raise ConfigurationError(f"missing must be 'drop' or 'error'; got {missing!r}.")
-
-
 def fingerprint(table: DataFrame) -> str:
     """Of the rows in any order; categories count by their place."""
     return as_text(hash_of(table))
@@ -108,7 +103,8 @@ def check_column(name: str, column: Any) -> None:
     """Raise DataError for dates, durations and infinite numbers."""
     from pandas.api import types
 
-    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
+    as_objects = types.is_object_dtype(column) and types.infer_dtype(column) in TIMES
+    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column) or as_objects:
         raise DataError(
             f"column {name!r} holds dates or durations. Make numbers of them first, such as days since a start."
         )
@@ -116,7 +112,8 @@ def check_column(name: str, column: Any) -> None:
         infinite = np.isinf(column.to_numpy(np.float64))
         if infinite.any():
             raise DataError(
-                f"column {name!r} is infinite in {infinite.sum():,} rows (the first is row {column.index[infinite.argmax()]})."
+                f"column {name!r} is infinite in {infinite.sum():,} rows (the first is row {column.index[infinite.argmax()]} of "
+                "those used)."
             )
 
 

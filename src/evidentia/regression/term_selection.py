@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from scipy.special import expit, ndtr
 
 from evidentia.display import text
 from evidentia.errors import ConfigurationError
-from evidentia.regression.design import evaluate
-from evidentia.regression.families import Family
+from evidentia.regression.families import MEANS, Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.table import as_table
 
 SHOWN = 10
-MEANS = {"identity": lambda eta: eta, "logit": expit, "probit": ndtr, "log": np.exp}
 BLOCK = 2**22  # numbers of rows times draws
 
 
@@ -96,9 +93,8 @@ class TermSelection:
         needed = [name for name in formula.variables if name not in formula.response_variables]
         given = as_table(table, needed, "error")
         columns = self._frame.design.columns(given)
-        offset = np.zeros(len(given))
-        for one in formula.offsets:
-            offset += evaluate(f"I({one})", given, formula).to_numpy(np.float64)
+        offset = self._frame.offset(given)
+        offset = np.zeros(len(given)) if offset is None else offset
         mean = MEANS[self._family.link]
         predicted = np.zeros(len(given))
         for rows in np.array_split(np.arange(len(given)), -(-len(given) * len(self._draws) // BLOCK)):
@@ -113,13 +109,11 @@ class TermSelection:
         return text.html_table(*self._cells())
 
     def _formulas(self, count: int) -> list[str]:
-        left, own = self._frame.formula.text.split("~")[0].strip(), self._frame.formula
-        offsets = tuple(f"offset({one})" for one in own.offsets)
         chosen = [
             tuple(term for term, is_in in zip(self.terms, row, strict=True) if is_in)
             for row in self.included[:count]
         ]
-        return [f"{left} ~ {own.right_hand_side((*terms, *offsets))}" for terms in chosen]
+        return list(map(self._frame.formula.with_terms, chosen))
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         header = ("model", "log Bayes factor", "probability")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from evidentia.display import text
-from evidentia.evidence.harmonic_mean import MAX_RHAT
+from evidentia.evidence.draws.chains import MAX_RHAT
 from evidentia.evidence.nested.run import MAX_STUCK
 from evidentia.evidence.path import diagnostics as path
 from evidentia.result import Evidence
@@ -82,15 +82,17 @@ KINDS = {
         "Error from the first chunk", "of the squared standard error", percent
     ),
     "variance_share_later_chunks": Kind("Error from later chunks", "of the squared standard error", percent),
-    "ess": Kind("Effective draws", "draws that the importance weights leave"),
+    "ess": Kind("Effective draws", "independent draws that these are worth"),
     "num_modes": Kind("Modes", "modes of the posterior found"),
     "information": Kind("Information", "nats that the posterior gained over the prior"),
     "num_iterations": Kind("Iterations"),
     "acceptance": Kind("Acceptance", "of the proposed steps", percent),
     "stuck_moves": Kind(
-        "Stuck moves", f"moves that ended where they began; above {percent(MAX_STUCK)} ends the run", percent
+        "Stuck moves",
+        f"moves that ended where they began; above {percent(MAX_STUCK)} the region is too small",
+        percent,
     ),
-    "rhat": Kind("R-hat", f"of the log-likelihood over chains; above {MAX_RHAT:g} they disagree"),
+    "rhat": Kind("R-hat", f"over chains; above {MAX_RHAT:g} they disagree"),
     "num_dropped": Kind("Rows left out", "because of missing values"),
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.packing import as_damaged, check_fields
-from evidentia.data.arrays import as_arrays, check_alike
+from evidentia.data.arrays import checked_batch
 from evidentia.errors import CheckpointError, DataError, EvidentiaError, ModelError, check_seed
 from evidentia.evidence.method import Estimate
 from evidentia.fleet.jobs import kept, seed_of
@@ -77,14 +77,11 @@ class Intake:
         return Stream(self.common, seed_of(self.seed, name))
 
     def _checked(self, batch: Any, argument: str) -> Any:
-        arrays = as_arrays(batch, name=argument)
-        if self.model.check_data is not None:
-            self.model.check_data(arrays)
+        example = None if self.common is None else self.common.example
+        arrays = checked_batch(batch, argument, self.model.check_data, example)
         if self.common is None:
-            bound = self.model.bind(arrays)
             example = jax.tree.map(lambda leaf: np.array(leaf[:NUM_BINDING_ROWS]), arrays)
-            self.common = shared(bound, example, self.seed)
-        check_alike(arrays, self.common.example, argument)
+            self.common = shared(self.model, self.model.bind(arrays), example, self.seed)
         return arrays
 
 
@@ -145,4 +142,4 @@ def load(folder: str | Path, kind: str, model: Model) -> tuple[Saved, Shared | N
             return content, None
         known = Known(content.prior.first, content.example)
         bound = bind_as_saved(content.fingerprint, model, known)
-        return content, Shared(bound, content.example, content.prior)
+        return content, Shared(bound, model.check_data, content.example, content.prior)

@@ -7,7 +7,7 @@ and one that has become long, goes on as an `Online` of its own.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ from evidentia.errors import EvidentiaError, quietly
 from evidentia.evidence.method import Estimate
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
+from evidentia.model.model import Model
 from evidentia.online import state as online
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.streams.draws import (
@@ -50,9 +51,10 @@ ITS_SHAPE = "no proposal fits its posterior"
 
 
 class Shared(NamedTuple):
-    """What all streams share: the model, the rows it was bound to, and draws from its prior."""
+    """What all streams share: the model, its check of data, rows, and draws from its prior."""
 
     model: BoundModel
+    check_data: Callable[[Any], None] | None
     example: Any
     prior: Prior
 
@@ -103,11 +105,12 @@ class Step(NamedTuple):
 Outcome = tuple[StreamState, OnlineUpdate] | EvidentiaError
 
 
-def shared(model: BoundModel, example: Any, seed: int) -> Shared:
-    """What streams of a model share, given some rows, NumPy."""
-    draws = model.sample_prior(jax.random.key(seed), NUM_PRIOR_DRAWS)
+def shared(model: Model, bound: BoundModel, example: Any, seed: int) -> Shared:
+    """What streams of a model share, given some rows to which it is bound, NumPy."""
+    draws = bound.sample_prior(jax.random.key(seed), NUM_PRIOR_DRAWS)
     prior = Prior(np.asarray(draws, np.float64), np.zeros(NUM_DRAWS))
-    return Shared(model, example, prior._replace(log_densities=log_priors(model, prior.first[None])[0]))
+    prior = prior._replace(log_densities=log_priors(bound, prior.first[None])[0])
+    return Shared(bound, model.check_data, example, prior)
 
 
 def take_in_batches(common: Shared, streams: Sequence[StreamState], batches: Sequence[Any]) -> list[Outcome]:

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.data.arrays import as_arrays, check_alike
-from evidentia.errors import ConfigurationError, EvidentiaError
+from evidentia.data.arrays import checked_batch
+from evidentia.errors import ConfigurationError, EvidentiaError, check_seed
 from evidentia.fleet.record import FleetEvidence, known_diagnostics, summarised
 from evidentia.online import state as online
 from evidentia.online.mixture import log_mixture
@@ -115,6 +115,8 @@ class Stream:
 
     def restarted(self, seed: int | None = None) -> Stream:
         """A new stream of the same model, before any batch, which belongs to no fleet."""
+        if seed is not None:
+            check_seed(seed)
         return Stream(self._common, self.state.seed if seed is None else seed)
 
     def restore(self, state: StreamState) -> None:
@@ -125,9 +127,7 @@ class Stream:
         return f"Stream({self._common.model.name!r}, {self.num_observations:,} observations)"
 
     def _checked(self, batch: Any) -> Any:
-        arrays = as_arrays(batch, name="batch")
-        check_alike(arrays, self._common.example, "batch")
-        return arrays
+        return checked_batch(batch, "batch", self._common.check_data, self._common.example)
 
     def _weighted(self) -> tuple[Float[ndarray, "draws parameters"], Float[ndarray, " draws"]]:
         if self.state.draws is not None:

@@ -498,3 +498,15 @@ def test_files_without_rows(stream, write, columns):
     code, found, err = stream(path, *LINEAR, "--missing", "drop")
     assert code == 2
     assert "has no rows to process; 3 with missing values were dropped" in err
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("s3://bucket/run", "a folder of this machine is needed, not a URL"),
+        ("", "the name of a folder is empty"),
+    ],
+)
+def test_a_checkpoint_must_be_a_folder_of_this_machine(stream, write, folder, message):
+    code, found, err = stream(write(rows=20), *LINEAR, "--checkpoint", folder)
+    assert code == 2 and found is None and message in " ".join(err.replace("│", " ").split())

@@ -246,3 +246,11 @@ def test_a_pipe_is_refused_at_once(tmp_path):
     for paths in (tmp_path / "pipe.csv", str(tmp_path / "*.csv")):
         with pytest.raises(DataError, match=r"pipe\.csv is a named pipe, .*evidentia stream -\)"):
             read_csv(paths)
+
+
+@pytest.mark.parametrize("types", [float, "int", ["a"]])
+def test_types_must_be_by_column(tmp_path, types):
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n1\n")
+    with pytest.raises(ConfigurationError, match="types must map names of columns to int or float"):
+        read_csv(path, types=types)

@@ -308,3 +308,36 @@ def in_rows(x, y):
     mu = numpyro.sample("mu", dist.Normal(0, 1))
     pair = numpyro.sample("pair", dist.Normal(0, 1).expand([len(y), 2]).to_event(1))
     numpyro.sample("y", dist.Normal(mu + pair.sum(1), 0.5), obs=y)
+
+
+def four(county, x, y):
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    with numpyro.plate("counties", 4):
+        alpha = numpyro.sample("alpha", dist.Normal(0, tau))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(alpha[county] + x, 0.5), obs=y)
+
+
+def test_a_model_is_bound_anew_for_data_with_other_groups_in_a_pack():
+    """Packs of the same shape may hold other numbers of groups, which the program depends on."""
+    model, params = ev.Model.from_numpyro(four, groups="county"), {"tau": jnp.float32(0.7)}
+    for sizes in ([128, 96, 32, 128], [128, 64, 32, 32]):
+        county = np.repeat(np.arange(4), sizes)
+        x = np.random.default_rng(0).normal(size=len(county)).astype(np.float32)
+        y = np.random.default_rng(1).normal(size=len(county)).astype(np.float32)
+        data = {"county": county, "x": x, "y": y}
+        found = bound_to(model, data)
+        values = jax.jit(found.model.densities.pointwise)(params, found.arrays)
+        covariance = 0.7**2 * (county[:, None] == county[None]) + 0.25 * np.eye(len(county))
+        expected = multivariate_normal.logpdf(y, x, covariance)
+        assert float(np.sum(np.asarray(values, np.float64))) == pytest.approx(expected, abs=0.02)
+
+
+def test_groups_need_data_as_arguments():
+    def holds_its_data():
+        four(COUNTY, X, Y)
+
+    with pytest.raises(
+        ModelError, match="groups='county' names a column of the data, but the function takes"
+    ):
+        ev.Model.from_numpyro(holds_its_data, groups="county")

@@ -328,3 +328,18 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     rest = ev.estimate(peak(), checkpoint=tmp_path)
     assert rest.log_evidence == whole.log_evidence
     assert rest.diagnostics["num_evaluations"] <= whole.diagnostics["num_evaluations"] - 2000
+
+
+def test_a_function_that_changes_its_argument_changes_nothing_else():
+    def changing(params):
+        params["x"] -= 1.0
+        return float(-0.5 * params["x"] ** 2)
+
+    def plain(params):
+        return float(-0.5 * (params["x"] - 1.0) ** 2)
+
+    prior = {"x": dist.Normal(0.0, 1.0)}
+    found, expected = (
+        ev.estimate(ev.Model.from_callable(function, prior=prior), seed=1) for function in (changing, plain)
+    )
+    assert found.log_evidence == expected.log_evidence

@@ -52,7 +52,12 @@ def command(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines of a CSV file.")] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", "-c", metavar="DIR", help="Resume from this folder, and save to it."),
+        typer.Option(
+            *("--checkpoint", "-c"),
+            metavar="DIR",
+            parser=options.folder_named,
+            help="Resume from this folder, and save to it.",
+        ),
     ] = None,
     checkpoint_every: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time between checkpoints; 0: after each batch.")

@@ -135,7 +135,10 @@ def _stream(
             "features": features,
             "observations": as_text(session.observations),
         }
-        problem = _finish(plan, session, data, completed, resumed_from) or problem
+        unwritten = _finish(plan, session, data, completed, resumed_from)
+        if problem is not None and unwritten is not None:
+            output.show_note(str(unwritten))
+        problem = problem or unwritten
     elif completed:
         left_out = f"; {session.num_dropped:,} with missing values were dropped" * bool(session.num_dropped)
         problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to process{left_out}.")

@@ -125,7 +125,9 @@ def select(
     arrays = _arrays(columns(list(first)) if callable(columns) else columns, first)
     selection = Selection(arrays, frozenset())
     names = selection.names
-    types = (types(list(first)) if callable(types) else types) or {}
+    if callable(types) and not isinstance(types, type):
+        types = types(list(first))
+    types = types or {}
     check_types(types, first)
     integers = set(names)
     for where, schema in tables:
@@ -163,6 +165,10 @@ def check_unique(where: Any, names: Sequence[str], known: Sequence[str]) -> None
 
 def check_types(types: Any, known: Sequence[str]) -> None:
     """Raise ConfigurationError unless `types` maps column names to int or float."""
+    if not isinstance(types, Mapping):
+        raise ConfigurationError(
+            f"types must map names of columns to int or float, such as {{'price': float}}; got {types!r}."
+        )
     for name, kind in types.items():
         if kind not in (int, float):
             raise ConfigurationError(f"types[{name!r}] must be int or float; got {kind!r}.")

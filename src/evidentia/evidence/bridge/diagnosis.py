@@ -13,9 +13,9 @@ from jaxtyping import Float
 from evidentia import weights
 from evidentia.evidence.bridge.halves import Half, combined, importance_sampling
 from evidentia.evidence.bridge.iteration import effective_draws
+from evidentia.evidence.draws.chains import MAX_RHAT
 from evidentia.evidence.method import Diagnosis
 
-MAX_RHAT = 1.05  # of a coordinate
 FEW_EFFECTIVE = (
     100.0  # draws of the coordinate that mixes worst; short chains seem to be worth more than they are
 )

@@ -31,6 +31,7 @@ from evidentia.posterior.target import log_target, posterior
 
 NUM_CHAINS = 4
 NUM_WARM_UP = 500  # tuning steps of each chain, which are discarded
+MAX_RHAT = 1.05  # above which chains disagree
 NUM_PARTS = 10  # parts in which the draws are returned
 
 Chains = Float[np.ndarray, "chains draws parameters"]

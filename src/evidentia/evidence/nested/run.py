@@ -171,7 +171,7 @@ def shrink(
             log_width, log_left = -np.inf, float(removed.log_weights[-1])
         alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_width))
         total = found.add(alive)
-        log_left -= found.log_evidence
+        log_left = log_left - found.log_evidence if found.log_evidence > -np.inf else np.inf
         to_go = max(0.0, log_left - math.log(settings.remaining))
         # Once the likelihood levels off, the live points' possible share shrinks with the mass.
         share_done = log_mass / (log_mass - to_go)

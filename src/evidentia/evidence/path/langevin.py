@@ -96,7 +96,7 @@ def sample_path(
     positions, example = flat_particles("particles", particles)
     arguments = jax.random.key(seed), positions, example, step_size, ess_threshold
     start, (end, log_weights), taken = _follow(potential, num_steps, *arguments)
-    check_start(start)
+    check_start(start, "potential")
     log_evidence = np.concatenate([[0.0], np.cumsum(np.asarray(taken.log_evidence, np.float64))])
     check_alive(log_evidence)
     ess = np.concatenate([[1.0], np.asarray(taken.ess, np.float64)])
@@ -143,13 +143,13 @@ def flat_particles(name: str, particles: Any) -> tuple[Float[Array, "particles p
     return jax.vmap(lambda one: ravel_pytree(one)[0])(particles), example
 
 
-def check_start(at: LangevinState) -> None:
-    """Raise EstimationError unless log density and gradient are finite at all particles."""
+def check_start(at: LangevinState, function: str) -> None:
+    """Raise EstimationError unless what a function gave is finite at all particles."""
     bad = ~np.isfinite(np.asarray(at.log_density)) | ~np.isfinite(np.asarray(at.gradient)).all(axis=-1)
     if bad.any():
         raise EstimationError(
-            f"the potential or its gradient is not finite at {bad.sum()} of {len(bad)} particles at the start (the first is "
-            f"particle {bad.argmax()}). Start from particles of positive density, or check the potential."
+            f"{function} or its gradient is not finite at {bad.sum()} of {len(bad)} particles at the start (the first is "
+            f"particle {bad.argmax()}). Start from particles of positive density, or check {function}."
         )
 
 

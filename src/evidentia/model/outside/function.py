@@ -54,7 +54,7 @@ class Function:
         found, start = {}, 0
         for name, shape in self.layout:
             stop = start + math.prod(shape)
-            found[name] = points[..., start:stop].reshape(points.shape[:-1] + shape)
+            found[name] = points[..., start:stop].reshape(points.shape[:-1] + shape).copy()
             start = stop
         return found
 
