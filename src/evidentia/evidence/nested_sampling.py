@@ -108,6 +108,7 @@ class NestedSampling:
             )
 
     def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]) -> Diagnosis:
-        share = f"{100 * stage.share_done:.0f}% of the way in log prior mass"
-        stuck_at = share if stage.is_stuck and self.ending == "live_points" else ""
-        return diagnose(self.kernel, iterations, stage.integral.information, stuck_at)
+        is_stopped = self.ending == "live_points"
+        share = f"The run stopped {100 * stage.share_done:.0f}% of the way in log prior mass"
+        stuck = (share if is_stopped else "The run went on") if stage.is_stuck else ""
+        return diagnose(self.kernel, iterations, stage.integral.information, stuck)

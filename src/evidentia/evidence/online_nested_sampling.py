@@ -147,7 +147,7 @@ class OnlineNestedSampling(ChunkedMethod):
         """Diagnostics of a run over `rows`; the information is the sum over chunks."""
         stuck = [index for index, info in enumerate(infos) if info.is_stuck]
         last = infos[stuck[0]] if stuck else infos[-1]
-        where = f"early in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
+        where = f"The first such moves were in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
         return diagnose(self.kernel, last.steps, sum(info.information for info in infos), where)
 
     def _prepare(self, model: BoundModel, population: Population, past: Window, key: Array) -> Prepared:

@@ -184,16 +184,16 @@ def shrink(
 
 
 def diagnose(
-    kernel: ConstrainedKernel, iterations: Sequence[Iteration], information: float, stuck_at: str
+    kernel: ConstrainedKernel, iterations: Sequence[Iteration], information: float, stuck: str
 ) -> Diagnosis:
-    """Diagnostics of a run; `stuck_at` says where it stopped early, empty if it did not."""
+    """Diagnostics of a run; `stuck` says what became of it if its points no longer moved."""
     measured = {
         "information": information,
         "num_iterations": float(len(iterations)),
         "acceptance": _mean(iterations, "acceptance"),
         "stuck_moves": _mean(iterations, "stuck"),
     }
-    if not stuck_at:
+    if not stuck:
         return Diagnosis(measured)
     advice = (
         "Use kernels.ReflectingSGHMC() without a learning_rate, whose steps adapt to the region, or more live points "
@@ -203,8 +203,7 @@ def diagnose(
         advice = "Use more live points (num_particles), more steps (num_steps of the kernel), or SGAIS()."
     sentence = (
         f"{100 * measured['stuck_moves']:.0f}% of the last moves left their point in place: the region inside the contour "
-        f"is too small for {type(kernel).__name__}. The run stopped {stuck_at}; the log evidence is the estimate at that "
-        f"point and may be far too low. {advice}"
+        f"is too small for {type(kernel).__name__}. {stuck}, and the log evidence may be far too low. {advice}"
     )
     return Diagnosis(measured, {"region too small": sentence})
 
