@@ -77,7 +77,7 @@ def _measured(results: dict, source: str) -> str:
 
 {_summary(records)}
 All runs, with the time of the first call, which compiles, and the likelihood evaluations that the peers report. Each
-method had {results["limit"]:g} seconds for all its runs on a problem. The results are in
+method had {results["limit"]:g} seconds for all its runs on a problem, if not said otherwise above. The results are in
 `benchmarks/results/{source}`.
 
 {_table(DETAILS, details, left=2)}"""
