@@ -32,7 +32,7 @@ def test_shares_are_percentages_with_a_word_of_meaning():
 
 def test_limits_are_those_of_the_methods():
     facts = shown(stuck_moves=0.1, rhat=1.01)
-    assert facts["Stuck moves"][1].endswith(f"above {100 * MAX_STUCK:.0f}% ends the run")
+    assert facts["Stuck moves"][1].endswith(f"above {100 * MAX_STUCK:.0f}% the region is too small")
     assert facts["R-hat"][1].endswith(f"above {MAX_RHAT} they disagree")
 
 

@@ -114,7 +114,10 @@ class Stream:
         return update
 
     def restarted(self, seed: int | None = None) -> Stream:
-        """A new stream of the same model, before any batch, which belongs to no fleet."""
+        """A new stream of the same model, before any batch, which belongs to no fleet.
+
+        Raises ConfigurationError for a seed that is not an integer from 0.
+        """
         if seed is not None:
             check_seed(seed)
         return Stream(self._common, self.state.seed if seed is None else seed)
