@@ -19,9 +19,11 @@ from evidentia.evidence.path.proposal import at_modes
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import find_modes
+from evidentia.posterior.partition import log_shares
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import log_num_copies
 
+DRAWS_OF_MODE = 1024  # that show which copies of a mode overlap
 NEARLY_EVEN = 0.9  # ESS fraction above which a heavy tail adds little and its fit is noise
 
 
@@ -114,7 +116,7 @@ class Laplace:
         generator = host_generator(key)
         counts = generator.multinomial(self.num_particles, np.exp(weights.normalise(log_masses)))
         draws = [mode.draw(generator, count) for mode, count in zip(modes, counts, strict=True)]
-        log_evidence = weights.log_sum_exp(log_masses) + log_num_copies(model)
+        log_evidence = weights.log_sum_exp(log_masses + _log_distinct_copies(model, modes))
         return Snapshot(
             Estimate(log_evidence, math.nan, is_unbiased=False),
             num_observations=rows.size,
@@ -139,3 +141,16 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagn
         "low by more than the standard error suggests. Use SGAIS(), or reparametrize for a more Gaussian posterior."
     }  # fmt: skip
     return Diagnosis({"ess": ess, "pareto_shape": shape, "num_modes": num_modes}, signs)
+
+
+def _log_distinct_copies(
+    model: BoundModel, modes: tuple[LocalGaussian, ...]
+) -> Float[np.ndarray, " modes"] | float:
+    """log of the number of copies of each mode, of which those that overlap count once in all."""
+    if not model.symmetry:
+        return 0.0
+    found = []
+    for mode in modes:
+        draws = mode.draw(np.random.default_rng(0), DRAWS_OF_MODE)
+        found.append(log_num_copies(model) + weights.log_mean(log_shares(model, ((0.0, draws),), draws)))
+    return np.array(found)

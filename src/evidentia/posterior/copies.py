@@ -5,7 +5,8 @@ A proposal q₁ about one mode must count all copies of it,
     q(θ) = 1/(K! 2ᶠ) Σ_g q₁(gθ) |∂gθ/∂θ|,        |∂gθ/∂θ| = p(θ)/p(gθ),
 
 with K interchangeable components, f flips of signs, and the prior density p on the unconstrained
-scale, on which a permutation is not linear and has a Jacobian.
+scale, on which a permutation is not linear and has a Jacobian. Where the copies are too many for
+this sum, the posterior is divided among them instead (`partition`), which is exact, too.
 
 Source: Frühwirth-Schnatter (2004), Econometrics Journal 7, 143 (permutation importance sampling).
 """
@@ -14,33 +15,79 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from evidentia.errors import EstimationError
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.symmetry import Positions, in_blocks, log_num_copies, num_components, reorder
+from evidentia.posterior.partition import Draws, log_shares
+from evidentia.posterior.symmetry import (
+    Centre,
+    Positions,
+    in_blocks,
+    is_folded,
+    log_num_copies,
+    num_components,
+    reorder,
+)
 
-FULL_SUM = 1024  # copies up to which all are summed; above, those one swap or flip away
-FULL_ORDERS = 120  # orders that are all summed if flips make more copies; of more, those one swap away
+FULL_SUM = 1024  # copies up to which all are summed
 ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
 
 Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
 
 
-def symmetrised(
-    model: BoundModel,
-    log_density: Density,
-    positions: Positions,
-    most: int = FULL_SUM,
-) -> Float[np.ndarray, " draws"]:
-    """Log of the average of a density over all copies of each position.
+class Proposed(Protocol):
+    """A density with draws, of one copy of a posterior; `domain` is where that is, if known."""
 
-    Above `most` copies only the nearest are added, those at most one swap and one flip away (all
-    orders of few components count as one swap): a lower bound, which is close if the others are
-    far from the density.
+    @property
+    def domain(self) -> Centre | None:
+        """The centre to which the copies of the posterior were folded before the fit, if any."""
+        ...
+
+    def log_density(self, positions: Draws) -> Float[np.ndarray, " draws"]:
+        """Log density at positions."""
+        ...
+
+    def parts(self) -> tuple[tuple[float, Draws], ...]:
+        """Parts with the log of their shares and some draws of each, the same at each call."""
+        ...
+
+
+def symmetrised(model: BoundModel, proposed: Proposed, positions: Positions) -> Float[np.ndarray, " draws"]:
+    """Log density q̄ with which p(θ) p(D | θ) / q̄(θ) is the weight of a draw θ from `proposed`.
+
+    It is the mean of the density over all copies of θ. If these are more than `FULL_SUM`, it is
+    q(θ) / (K! 2ᶠ r(θ)), with the share r of the posterior at θ that this copy stands for: one or
+    zero if the density has a `domain`, to which each position has one copy. Either way the mean
+    weight is the evidence, if q covers the part of the posterior that falls to its draws.
+    """
+    if not model.symmetry:
+        return proposed.log_density(np.asarray(positions, np.float64))
+    if is_summed(model):
+        return mean_of_nearest(model, proposed.log_density, positions, FULL_SUM)
+    own = proposed.log_density(np.asarray(positions, np.float64)) - log_num_copies(model)
+    if proposed.domain is not None:
+        return np.where(is_folded(model, positions, proposed.domain), own, np.inf)
+    return own - log_shares(model, proposed.parts(), positions)
+
+
+def is_summed(model: BoundModel) -> bool:
+    """Whether the copies of a position are so few that a density is summed over all of them."""
+    return log_num_copies(model) <= math.log(FULL_SUM)
+
+
+def mean_of_nearest(
+    model: BoundModel, log_density: Density, positions: Positions, most: int
+) -> Float[np.ndarray, " draws"]:
+    """Log of the average of a density over all copies, of which only the nearest are added.
+
+    Above `most` copies these are the ones at most one swap and one flip away: a lower bound, for
+    fits, whose quality it changes, but not for weights.
     """
     if not model.symmetry:
         return log_density(np.asarray(positions, np.float64))
@@ -65,9 +112,17 @@ def copy_in_proportion(
     positions: Float[np.ndarray, "draws parameters"],
     generator: np.random.Generator,
 ) -> Float[np.ndarray, "draws parameters"]:
-    """One copy of each position, drawn with a probability in proportion to a density there."""
+    """One copy of each position, drawn with a probability in proportion to a density there.
+
+    Raises EstimationError if the copies are too many to be listed.
+    """
     if not model.symmetry:
         return positions
+    if not is_summed(model):
+        raise EstimationError(
+            f"bridge sampling lists all copies of a draw, at most {FULL_SUM:,}; the model's symmetries give each posterior "
+            f"mode {math.exp(log_num_copies(model)):,.0f}. Use SGAIS(), which needs no list."
+        )
     copies, terms = _at_copies(model, log_density, jnp.asarray(positions, jnp.float32), FULL_SUM)
     chosen = np.argmax(terms + generator.gumbel(size=terms.shape), axis=0)
     return copies[chosen, np.arange(len(positions))]
@@ -113,7 +168,7 @@ def _elements(model: BoundModel, most: int) -> tuple[np.ndarray, np.ndarray]:
     signs = np.ones((len(chosen), size))
     for row, flipped in zip(signs, chosen, strict=True):
         row[list(itertools.chain(*flipped))] = -1.0
-    return np.array(_orders(num_components(model), most if is_full else min(most, FULL_ORDERS))), signs
+    return np.array(_orders(num_components(model), most)), signs
 
 
 def _orders(count: int, most: int) -> list[tuple[int, ...]]:

@@ -97,10 +97,10 @@ def fold(
 def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions with components in order and unit flips, and the components' mean and variance."""
     positions = np.array(positions)  # a copy, which flips may change
-    components = in_blocks(partial(_components, model), positions).astype(np.float64)
+    components = in_blocks(partial(components_of, model), positions).astype(np.float64)
     if not model.symmetry.components:
         return positions, components[0], components[0]
-    masks = _unit_masks(model)
+    masks = unit_masks(model)
     orders = np.tile(np.arange(components.shape[1]), (len(components), 1))
     is_flipped = np.zeros((*orders.shape, len(masks)), bool)
     for sweep in range(MAX_SWEEPS):
@@ -114,7 +114,12 @@ def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray,
         if np.array_equal(found, orders) and np.array_equal(flips, is_flipped):
             break
         orders, is_flipped = found, flips
-    is_moved = np.any(orders != np.arange(components.shape[1]), axis=1)
+    return _rearranged(model, positions, orders, is_flipped), mean, variance
+
+
+def _rearranged(model: BoundModel, positions, orders, is_flipped) -> np.ndarray:
+    """Positions with components in some order, flipped in some units."""
+    is_moved = np.any(orders != np.arange(orders.shape[1]), axis=1)
     if is_moved.any():
         # Others are not touched: the constraint and its inverse cost digits.
         reordered = in_blocks(partial(reorder, model), positions, orders)
@@ -123,7 +128,31 @@ def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray,
         for unit, flip in enumerate(flips):
             signs = np.where(is_flipped[:, unit, number], np.float32(-1), np.float32(1))
             positions[:, list(flip)] *= signs[:, None]
-    return positions, mean, variance
+    return positions
+
+
+def fold_to(model: BoundModel, positions: Positions, centre: Centre) -> np.ndarray:
+    """Replace each position by its copy nearest to a given centre, as `fold` left it."""
+    positions = np.array(positions, np.float32)
+    if model.symmetry.components:
+        components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+        costs, is_nearer = _costs(components, centre.mean, centre.variance, unit_masks(model), np)
+        orders = _cheapest_orders(costs)
+        is_flipped = np.take_along_axis(is_nearer, orders[:, :, None, None], 2)[:, :, 0]
+        positions = _rearranged(model, positions, orders, is_flipped)
+    for flip in map(list, model.symmetry.flips):
+        positions[:, flip] *= np.where(positions[:, flip] @ centre.slope[flip] < 0, -1, 1)[:, None]
+    return positions
+
+
+def is_folded(model: BoundModel, positions: Positions, centre: Centre) -> Bool[np.ndarray, " particles"]:
+    """Whether positions are their own copies nearest to a centre."""
+    return in_blocks(lambda block: _inside(model, centre, block) == 0.0, positions)
+
+
+@partial(jax.jit, static_argnames="model")
+def _inside(model, centre, positions):
+    return jax.vmap(within(model, centre, lambda position: jnp.zeros(())))(positions)
 
 
 def _cheapest_orders(costs: Float[np.ndarray, "particles places components"]) -> np.ndarray:
@@ -148,7 +177,7 @@ def within(
     folding after a move changes the scales between the move and its reverse, which breaks
     detailed balance. With a few overlapping components the error is 0.3 nats.
     """
-    masks = _unit_masks(model)
+    masks = unit_masks(model)
     places = jnp.arange(num_components(model))
 
     def is_outside(position: Float[Array, " parameters"]) -> Bool[Array, ""]:
@@ -158,7 +187,7 @@ def within(
         outside = jnp.any(jnp.asarray(slopes) < 0) if slopes else jnp.asarray(False)
         if not model.symmetry.components:
             return outside
-        components = _components(model, position[None])
+        components = components_of(model, position[None])
         costs, is_nearer = _costs(components, centre.mean, centre.variance, masks, jnp)
         is_flipped = is_nearer[0][places, places].any()
         return outside | is_flipped | ~is_in_order(costs[0])
@@ -201,7 +230,7 @@ def _costs(components, mean, variance, masks, numpy):
 
 
 @partial(jax.jit, static_argnames="model")
-def _components(model: BoundModel, positions) -> Float[Array, "particles components coordinates"]:
+def components_of(model: BoundModel, positions) -> Float[Array, "particles components coordinates"]:
     """Interchangeable parameters, one row per component; positive ones as logarithms."""
     if not model.symmetry.components:
         return jnp.zeros((len(positions), 1, 0))
@@ -213,8 +242,8 @@ def _components(model: BoundModel, positions) -> Float[Array, "particles compone
     return jnp.concatenate(columns, axis=-1)
 
 
-def _unit_masks(model: BoundModel) -> Bool[np.ndarray, "flips coordinates"]:
-    """Which of the coordinates of `_components` change sign in each unit flip."""
+def unit_masks(model: BoundModel) -> Bool[np.ndarray, "flips coordinates"]:
+    """Which of the coordinates of `components_of` change sign in each unit flip."""
     columns = []
     for name, axis in model.symmetry.components:
         site = model.densities.sites[name]

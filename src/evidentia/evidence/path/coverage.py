@@ -136,7 +136,7 @@ def unreached(
     far = jnp.asarray(chosen, jnp.float32)
     ratios, offset = log_ratio(model, rows, proposal, far)
     ratios = ratios + offset - draws.offset
-    densities = (symmetrised(model, each.log_density, far) for each in (proposal, earlier))
+    densities = (symmetrised(model, each, far) for each in (proposal, earlier))
     share = missed_share(draws.log_weights, ratios + np.subtract(*densities), ratios)
     return Unreached(chosen[ratios > np.max(draws.log_weights)], share * float(np.mean(is_far)))
 

@@ -171,6 +171,6 @@ def log_prior_ratio(
     model: BoundModel, proposal: Proposal, positions: Float[Array, "particles parameters"]
 ) -> Float[np.ndarray, " particles"]:
     """log p(θ) / q(θ) at every position, where q includes the prior's share."""
-    log_ratios = model.log_priors(positions) - symmetrised(model, proposal.log_density, positions)
+    log_ratios = model.log_priors(positions) - symmetrised(model, proposal, positions)
     share = proposal.prior_share
     return -np.logaddexp(np.log1p(-share) - log_ratios, np.log(share)) if share else log_ratios

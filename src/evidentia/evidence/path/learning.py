@@ -22,7 +22,7 @@ from scipy.linalg import eigvalsh
 from evidentia import weights
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.copies import rows_of_density, symmetrised
+from evidentia.posterior.copies import is_summed, mean_of_nearest, rows_of_density
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import Positions, fold
@@ -42,6 +42,7 @@ WIDEST = 4.0  # variance of a mode in any direction, relative to that of the par
 NEAR_COPIES = 24  # copies of a draw up to which all count
 STARTS = 5  # of k-means, of which the best counts
 MOST_PARAMETERS = 100  # since the covariance of more is not known from so few draws
+DRAWS_OF_DOMAIN = 2048  # whose centre says which copy of the posterior a proposal is about
 NUM_STEPS = 10  # of expectation maximisation on particles
 
 
@@ -121,7 +122,16 @@ def learn(
         fits.append(improved(proposal, particles, most_components))
         proposal = together(fits[-1], start, KEPT)
         densities = np.logaddexp(densities, _with_start(_log_density(model, fits[-1], positions), of_start))
-    return proposal.as_known_as(start)
+    return _about_one_copy(model, proposal.as_known_as(start), generator)
+
+
+def _about_one_copy(model: BoundModel, proposal: Proposal, generator: np.random.Generator) -> Proposal:
+    """The proposal with the domain of its draws, if there are too many copies for a sum."""
+    if not model.symmetry or is_summed(model):
+        return proposal
+    draws = proposal.draw(generator, DRAWS_OF_DOMAIN)
+    _, centre = fold(model, draws, np.full(DRAWS_OF_DOMAIN, 1 / DRAWS_OF_DOMAIN))
+    return proposal._replace(domain=centre)
 
 
 def _with_start(
@@ -141,7 +151,7 @@ def _largest(proposal: Proposal, most: int) -> Proposal:
 
 def _log_density(model: BoundModel, proposal: Proposal, positions: Positions) -> Float[np.ndarray, " draws"]:
     # Copies that are not neighbours matter little for a fit, and there may be hundreds.
-    return symmetrised(model, proposal.log_density, positions, NEAR_COPIES)
+    return mean_of_nearest(model, proposal.log_density, positions, NEAR_COPIES)
 
 
 def improved(proposal: Proposal, particles: Particles, most_components: int = MOST_COMPONENTS) -> Proposal:

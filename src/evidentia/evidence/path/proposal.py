@@ -21,10 +21,11 @@ from evidentia.posterior.means import about_mean, is_apart
 from evidentia.posterior.modes import distinct, is_same, newton
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
-from evidentia.posterior.symmetry import fold
+from evidentia.posterior.symmetry import Centre, fold, fold_to
 
 NUM_STARTS = 64  # maximum number of particles from which to search for modes
 PATIENCE = 8  # starts in vain
+OF_PART = 1024  # draws that show how the components of a part differ
 UNSEARCHED = 0.001  # share of the particles, far from the modes found, that needs no search
 MAX_SEARCHED = 2_000_000  # maximum of rows times parameters times these particles
 
@@ -64,6 +65,12 @@ class Particles(NamedTuple):
         sums = values if self.families is None else np.bincount(self.families, values)
         return float(np.sum(sums**2))
 
+    def folded_to(self, model: BoundModel, domain: Centre | None) -> "Particles":
+        """The particles as copies nearest to a centre, if there is one."""
+        if domain is None:
+            return self
+        return self._replace(positions=fold_to(model, self.positions, domain).astype(np.float64))
+
     def _part(self, part: slice) -> "Particles":
         share, families = self.share[part], self.families
         share = share / max(share.sum(), np.finfo(float).tiny)
@@ -90,6 +97,8 @@ class Proposal(NamedTuple):
         prior_share: share of the draws for importance sampling that come from the prior, which is
             not one of the components.
         unseen: expected share of the posterior in modes that were not found (`coverage.unseen`).
+        domain: the centre to which draws were folded before it was learnt, if copies are too many
+            for a sum (`posterior.copies`).
     """
 
     components: tuple[LocalGaussian, ...]
@@ -97,6 +106,7 @@ class Proposal(NamedTuple):
     is_checked: bool = True
     prior_share: float = 0.0
     unseen: float = 0.0
+    domain: Centre | None = None
 
     @property
     def shares(self) -> Float[np.ndarray, " components"]:
@@ -127,6 +137,14 @@ class Proposal(NamedTuple):
     def log_density(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, " draws"]:
         """Log density at positions, in float64."""
         return np.logaddexp.reduce(self.log_terms(positions), axis=0)
+
+    def parts(self) -> tuple[tuple[float, Float[np.ndarray, "draws parameters"]], ...]:
+        """The log share and some draws of each mode, which is about a copy of its own."""
+        generator = np.random.default_rng(0)  # the same draws whenever a share is computed
+        return tuple(
+            (float(np.log(share)), draw_student_t(generator, mode, OF_PART))
+            for share, mode in zip(self.shares, self.components, strict=True)
+        )
 
     def log_likelihoods(
         self, model: BoundModel, rows: Rows, positions: Float[Array, "draws parameters"]

@@ -37,6 +37,7 @@ from evidentia.evidence.path.proposal import (
     weighted_particles,
 )
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import is_summed
 from evidentia.posterior.modes import modes_above, newton
 from evidentia.posterior.rows import Rows
 
@@ -116,8 +117,10 @@ def redraw_about(
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
         return None
-    learnt = _with_prior(learn(model, rows, with_modes(fit, proposal, half), generator, count), rows, count)
-    found = completed(model, rows, learnt, _learnt_draws(model, rows, learnt, generator, count), other)
+    learnt = learn(model, rows, with_modes(fit, proposal, half), generator, count)
+    learnt = _with_prior(model, learnt, rows, count)
+    draws = _learnt_draws(model, rows, learnt, generator, count)
+    found = completed(model, rows, learnt, draws, other.folded_to(model, learnt.domain))
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
 
 
@@ -129,8 +132,11 @@ def _completed_about_modes(
     particles: Particles,
     count: int,
 ) -> WeightedDraws:
-    """Draws, if uneven with particles where the proposal is thinner than at any draw."""
-    if is_regular(draws, count):
+    """Draws, if uneven with particles where the proposal is thinner than at any draw.
+
+    Particles are at the nearest copies, which are not those of draws if copies are not summed.
+    """
+    if is_regular(draws, count) or not is_summed(model):
         return draws
     found = completed(model, rows, proposal, draws, particles, np.max(draws.log_weights))
     return draws if found is None else found._replace(is_completed=True)
@@ -160,17 +166,18 @@ def _learnt_anew(
 def _learnt(
     model: BoundModel, rows: Rows, start: Proposal, generator: np.random.Generator, count: int
 ) -> Redrawn | None:
-    proposal = _with_prior(learn(model, rows, start, generator, count), rows, count)
+    proposal = _with_prior(model, learn(model, rows, start, generator, count), rows, count)
     draws = _learnt_draws(model, rows, proposal, generator, count)
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
 
 
-def _with_prior(learnt: Proposal, rows: Rows, count: int) -> Proposal:
+def _with_prior(model: BoundModel, learnt: Proposal, rows: Rows, count: int) -> Proposal:
     """A learnt proposal that draws from the prior, too, if rows are so few that this costs little.
 
-    The prior reaches small modes and far tails that neither the proposal nor particles show.
+    The prior reaches small modes and far tails that neither the proposal nor particles show. Of
+    copies that are not summed, its draws are at others than those of the proposal.
     """
-    is_cheap = rows.size * count * MANY_BATCHES <= CHEAP
+    is_cheap = rows.size * count * MANY_BATCHES <= CHEAP and is_summed(model)
     # Of `count` draws a whole number comes from the prior.
     return learnt._replace(prior_share=round(PRIOR_SHARE * count) / count if is_cheap else 0.0)
 

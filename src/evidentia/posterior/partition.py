@@ -1,0 +1,151 @@
+"""The share of a posterior that a copy of a position stands for, without a sum over K! 2ᶠ copies.
+
+Any positive function f of positions divides a symmetric posterior π among the copies gθ of θ,
+
+    r(θ) = f(θ) / Σ_g f(gθ),        Σ_g r(gθ) = 1,        ∫ π = K! 2ᶠ ∫ r(θ) π(θ) dθ,
+
+so draws θ of a density q have the weights K! 2ᶠ r(θ) π(θ) / q(θ), whatever f is. They are even if
+f is like q. Here f has a factor for each component, a Gaussian φ_k of its coordinates x_k with the
+mean and variance that it has in draws from q, and sums over orders are permanents,
+
+    Σ_σ Π_k φ_k(x_σ(k)),
+
+by a recursion over the components placed so far. It takes 2ᴷ K terms, and fewer if components
+have one Gaussian in common: those that the draws do not tell apart. With all in common, r = 1/K!.
+
+Source: Bellman (1962), Journal of the ACM 9, 61 (the recursion over subsets); Ryser (1963),
+Combinatorial Mathematics, chapter 2 (permanents); Stephens (2000), Journal of the Royal
+Statistical Society B 62, 795 (Gaussians of the components).
+"""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.symmetry import Positions, components_of, in_blocks, unit_masks
+
+MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
+MOST_TERMS = 4_000_000  # states times positions at a time
+APART = 4.0  # squared distance of two components, in their variances, above which they differ
+
+Draws = Float[np.ndarray, "draws parameters"]
+Components = Float[np.ndarray, "draws components coordinates"]
+
+
+class Gaussians(NamedTuple):
+    """Independent Gaussians of the coordinates of each component, and of all parameters.
+
+    `groups` has the number of the Gaussian of each component, `sizes` that of its components.
+    """
+
+    mean: Float[np.ndarray, "groups coordinates"]
+    variance: Float[np.ndarray, "groups coordinates"]
+    groups: tuple[int, ...]
+    sizes: tuple[int, ...]
+    of_parameters: tuple[Float[np.ndarray, " parameters"], Float[np.ndarray, " parameters"]]
+
+
+def log_shares(
+    model: BoundModel, parts: Sequence[tuple[float, Draws]], positions: Positions
+) -> Float[np.ndarray, " draws"]:
+    """log r at positions, for a density whose parts have these log shares and draws.
+
+    NaN if there are more components apart from each other than the recursion can list: then
+    Gaussians in common would share the posterior with copies that the density does not cover.
+    """
+    fits = [(log_share, _fitted(model, draws)) for log_share, draws in parts]
+    components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+    flat = np.asarray(positions, np.float64)
+    if any(fit is None for _, fit in fits):
+        return np.full(len(flat), np.nan)
+    here, everywhere = [], []
+    for log_share, fit in fits:
+        assert fit is not None
+        own, total = _of_copies(model, fit, components, flat)
+        here.append(log_share + own)
+        everywhere.append(log_share + total)
+    own, total = (np.logaddexp.reduce(each, axis=0) for each in (here, everywhere))
+    return own - np.maximum(total, own)  # rounding
+
+
+def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
+    """The Gaussians of draws, in common for components too many to differ; None if they do."""
+    components = in_blocks(partial(components_of, model), draws.astype(np.float32)).astype(np.float64)
+    mean, variance = components.mean(0), components.var(0) + 1e-12
+    groups = [[index] for index in range(len(mean))]
+    while math.prod(len(group) + 1 for group in groups) > MOST_STATES:
+        centres, spreads = _means(groups, mean), _means(groups, variance)
+        distances = np.sum((centres[:, None] - centres) ** 2 / (spreads[:, None] + spreads), axis=-1)
+        np.fill_diagonal(distances, np.inf)
+        first, second = sorted(np.unravel_index(np.argmin(distances), distances.shape))
+        if distances[first, second] > APART:
+            return None
+        groups[first] += groups.pop(second)
+    numbers = np.zeros(len(mean), int)
+    for number, group in enumerate(groups):
+        numbers[group] = number
+    of_parameters = draws.mean(0), draws.var(0) + 1e-12
+    sizes = tuple(len(group) for group in groups)
+    return Gaussians(_means(groups, mean), _means(groups, variance), tuple(numbers), sizes, of_parameters)
+
+
+def _means(groups: list[list[int]], values: np.ndarray) -> np.ndarray:
+    return np.array([values[group].mean(0) for group in groups])
+
+
+def _of_copies(
+    model: BoundModel, fit: Gaussians, components: Components, positions: Draws
+) -> tuple[np.ndarray, np.ndarray]:
+    """log f at each position, and log Σ_g f(gθ) over its copies."""
+    masks = unit_masks(model)
+    as_is = _log_normal(components[:, None], fit.mean[:, None], fit.variance[:, None])
+    flipped = _log_normal(components[:, None], -fit.mean[:, None], fit.variance[:, None])
+    fixed = as_is @ ~masks.any(0) if len(masks) else as_is.sum(-1)
+    kept = as_is.sum(-1)
+    either = fixed + np.sum(np.logaddexp(as_is @ masks.T, flipped @ masks.T), axis=-1) if len(masks) else kept
+    places = np.arange(kept.shape[2])
+    own = kept[:, list(fit.groups), places].sum(-1)
+    total = _log_permanent(either, fit.sizes)
+    for flip in map(list, model.symmetry.flips):
+        mean, variance = (each[flip] for each in fit.of_parameters)
+        here, there = (_log_normal(positions[:, flip], sign * mean, variance).sum(-1) for sign in (1.0, -1.0))
+        own, total = own + here, total + np.logaddexp(here, there)
+    return own, total
+
+
+def _log_normal(values: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return -0.5 * ((values - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+
+
+def _log_permanent(
+    log_terms: Float[np.ndarray, "draws groups components"], sizes: tuple[int, ...]
+) -> Float[np.ndarray, " draws"]:
+    """log Σ_σ Π_k exp(log_terms[group of k, σ(k)]), over all orders σ of the components."""
+    states = tuple(size + 1 for size in sizes)
+    block = max(1, MOST_TERMS // math.prod(states))
+    found = [_placed(log_terms[start : start + block], states) for start in range(0, len(log_terms), block)]
+    return np.concatenate(found) + sum(math.lgamma(states_of_group) for states_of_group in states)
+
+
+def _placed(log_terms: np.ndarray, states: tuple[int, ...]) -> np.ndarray:
+    """log of the sum over the ways to place the components in groups of these sizes."""
+    largest = log_terms.max(axis=1)
+    terms, log_scale = np.exp(log_terms - largest[:, None]), largest.sum(axis=1)
+    totals = np.zeros((len(log_terms), *states))
+    totals[(slice(None), *(0 for _ in states))] = 1.0
+    for component in range(log_terms.shape[2]):
+        grown = np.zeros_like(totals)
+        for group in range(len(states)):
+            fuller, emptier = ([slice(None)] * totals.ndim for _ in range(2))
+            fuller[group + 1], emptier[group + 1] = slice(1, None), slice(None, -1)
+            term = terms[:, group, component].reshape(-1, *(1 for _ in states))
+            grown[tuple(fuller)] += totals[tuple(emptier)] * term
+        scale = np.maximum(grown.reshape(len(grown), -1).max(axis=1), np.finfo(float).tiny)
+        totals, log_scale = grown / scale.reshape(-1, *(1 for _ in states)), log_scale + np.log(scale)
+    with np.errstate(divide="ignore"):
+        return log_scale + np.log(totals[(slice(None), *(-1 for _ in states))])
