@@ -13,6 +13,7 @@ import jax
 from evidentia.cluster.rows import PartitionedRows
 from evidentia.display.progress import Update
 from evidentia.errors import check_memory
+from evidentia.evidence.draws.of_prior import signs_of_edge
 from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.inner_error import InnerError, inner_error, with_rule
@@ -99,6 +100,9 @@ class ArrayRun:
             self._history[-1] = replace(
                 self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
             )
+        if isinstance(self._rows, Window):
+            edge = signs_of_edge(self._bound, self._rows, last.log_evidence, self._seed)
+            diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge})
         found = make_evidence(
             self._bound,
             self._method,

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count
+from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.coverage import covers
@@ -154,10 +155,11 @@ def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Gene
     The efficiency of a proposal at λ = 1 is the effective number of its draws, as a fraction.
     """
     count = max(MIN_DRAWS, DRAWS_PER_PARAMETER * model.num_parameters)
-    positions = np.asarray(model.sample_prior(key, 2 * count), np.float64)
+    drawn = draws_inside(model, key, 2 * count)
+    positions = np.asarray(drawn.positions, np.float64)
     tried = _tried(model, rows, positions)
     check_possible(tried.log_likelihoods, rows.span, "draws")
-    tried = tried._replace(log_densities=tried.log_priors + math.log(2 * count))
+    tried = tried._replace(log_densities=tried.log_priors - drawn.log_share + math.log(2 * count))
     wide, proposals = _about_all(positions), []
     best, last, efficiencies = wide, tried, []
     temperature, first, kept, in_vain = 0.0, 0.0, KEPT_ESS, 0

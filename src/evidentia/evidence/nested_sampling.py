@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage
 from evidentia.evidence.nested.run import Ending, Iteration, NestedSettings, Stage, diagnose, shrink
@@ -90,15 +91,19 @@ class NestedSampling:
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot every few iterations; its estimate includes the live points."""
         key_prior, key_shrink = jax.random.split(key)
-        positions = model.sample_prior(key_prior, self.num_particles)
+        drawn = draws_inside(model, key_prior, self.num_particles)
         prior = Prepared(FullBatch(), None, posterior(rows.part(0, 0)))
         removed, iterations = [], []
-        for stage in shrink(self.settings, model, prior, rows, positions, key_shrink):
+        for stage in shrink(self.settings, model, prior, rows, drawn.positions, key_shrink):
             removed.append(stage.removed)
             iterations.extend(stage.iterations)
             points = [*removed, stage.live]
             yield Snapshot(
-                Estimate(stage.integral.log_evidence, stage.variance, is_unbiased=False),
+                Estimate(
+                    stage.integral.log_evidence + drawn.log_share,
+                    stage.variance + drawn.variance,
+                    is_unbiased=False,
+                ),
                 num_observations=rows.size,
                 num_steps=len(stage.iterations),
                 positions=jnp.asarray(np.concatenate([part.positions for part in points])),

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from evidentia.compilation import compiled, in_float64
 from evidentia.model.outside import Evaluations
-from evidentia.model.program import Densities, Observations, Params, Position
+from evidentia.model.program import LARGEST_LOG, Densities, Observations, Params, Position
 from evidentia.model.symmetry import Symmetry
 
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
@@ -74,6 +74,10 @@ class BoundModel:
         drawn = max(LEAST_DRAWS, 2 ** (num_particles - 1).bit_length())
         draws = self._sample_prior(key, drawn)
         return draws if drawn == num_particles else jnp.asarray(np.asarray(draws)[:num_particles])
+
+    def is_at_edge(self, positions: Float[Array, "draws parameters"] | np.ndarray) -> np.ndarray:
+        """Whether draws from the prior were rounded to the edge of a support."""
+        return (np.abs(np.asarray(positions)) == LARGEST_LOG).any(axis=1)
 
     def draw_prior(self, key: Array, count: int) -> Float[Array, "draws parameters"]:
         """As `sample_prior`, with exactly `count` draws, for use inside a compiled program."""

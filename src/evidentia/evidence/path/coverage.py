@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.evidence.path.importance import WeightedDraws, log_ratio
+from evidentia.evidence.path.importance import MANY_BATCHES, MIN_ESS, WeightedDraws, is_free, log_ratio
 from evidentia.evidence.path.proposal import Particles, Proposal, is_near
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import symmetrised
@@ -21,6 +21,7 @@ from evidentia.posterior.rows import Rows
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
+HEAVIEST = 8  # positions from which to search for modes
 FEW_FAR = 32  # draws for fewer rows, far from the modes for more, that are weighed
 
 
@@ -92,6 +93,34 @@ def completed(
         variance=draws.variance + variance - weights.relative_variance(together),
         is_completed=True,
     )
+
+
+def exceeding(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    draws: WeightedDraws,
+    generator: np.random.Generator,
+    count: int,
+) -> Float[ndarray, "positions parameters"]:
+    """Positions where the posterior exceeds the proposal most, if by more than it should.
+
+    They are the heaviest draws, if the weights of these are uneven, and those of further positions
+    with heavier weights: draws moved towards the centre of their component by a random factor, if
+    their likelihood costs next to nothing. In many dimensions no draw is near a centre, and what
+    is there has no effect on particles either.
+    """
+    found = []
+    if weights.ess(draws.log_weights) < MIN_ESS * len(draws.log_weights):
+        found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
+    if is_free(model, rows, count):
+        within = jnp.asarray(proposal.draw_within(generator, MANY_BATCHES * count), jnp.float32)
+        ratios, offset = log_ratio(model, rows, proposal, within)
+        ratios = np.where(np.isnan(ratios), -np.inf, ratios) + offset - draws.offset
+        order = np.argsort(-ratios)[:HEAVIEST]
+        is_heavier = ratios[order] > np.max(draws.log_weights)
+        found.append(np.asarray(within, np.float64)[order[is_heavier]])
+    return np.concatenate(found) if found else np.empty((0, model.num_parameters))
 
 
 def unseen(proposal: Proposal, particles: Particles) -> float:

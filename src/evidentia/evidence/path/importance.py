@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
+from evidentia.evidence.path.normalisation import check_density
 from evidentia.evidence.path.population import Population, in_mixed_halves, split_key, with_families
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.interruption import check
@@ -34,6 +35,7 @@ REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at le
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MANY_BATCHES = 32  # of one draw per particle
 CHEAP = 40_000_000  # likelihoods of a row that draws may take in any case
+FREE = 4_000_000  # the same, up to which there are always many draws
 ACCURATE = 0.01  # nats of standard error, for which there are more draws while they are cheap
 
 
@@ -86,12 +88,13 @@ def weighted_draws(
     Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
     weights, in tails that it covers thinly, are rare. There are at least `min_batches`, unless the
     first ones show that no number of batches will do. A number that depends on the weights makes
-    the mean of heavy ones slightly low.
+    the mean of heavy ones slightly low. The proposal is checked first (`normalisation`).
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
     Source: Ionides (2008), Journal of Computational and Graphical Statistics 17, 295.
     """
+    check_density(proposal)
     wanted = (WANTED if proposal.is_learnt else MIN_ESS) * count
     max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
     found = _batch(model, rows, proposal, generator, count)
@@ -121,15 +124,27 @@ def accurate_draws(
     """The draws, or as many new ones as a standard error of `ACCURATE` takes, if these are cheap.
 
     They are new, since a number of draws that depends on their own weights would bias the mean.
-    They may show that the proposal is poor (`is_enough`). Rows and the density of the proposal
-    count as what a draw costs (`rows_of_density`).
+    They may show that the proposal is poor (`is_enough`): where they cost next to nothing, there
+    are always many, so that a narrow mode beside a wide one is met. Rows and the density of the
+    proposal count as what a draw costs (`rows_of_density`).
     """
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
-    most = CHEAP // (max(rows.size, rows_of_density(model)) * count)
-    num_batches = min(math.ceil(missing * len(draws.log_weights) / count), MANY_BATCHES, most)
+    wanted = math.ceil(missing * len(draws.log_weights) / count)
+    wanted = MANY_BATCHES if is_free(model, rows, count) else wanted
+    num_batches = min(wanted, MANY_BATCHES, CHEAP // _cost(model, rows, count))
     if num_batches * count <= len(draws.log_weights):
         return draws
     return weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
+
+
+def is_free(model: BoundModel, rows: Rows, count: int) -> bool:
+    """Whether the most batches of draws cost next to nothing."""
+    return model.evaluations is None and _cost(model, rows, count) * MANY_BATCHES <= FREE
+
+
+def _cost(model: BoundModel, rows: Rows, count: int) -> int:
+    """What a batch of draws costs, in likelihoods of a row."""
+    return max(rows.size, rows_of_density(model)) * count
 
 
 def _batch(

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia import weights
+from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Estimate
 from evidentia.model.bound import BoundModel
 
@@ -40,9 +41,13 @@ class Population(NamedTuple):
 
 
 def from_prior(model: BoundModel, key: Array, count: int) -> Population:
-    """Particles drawn from the prior, with equal weights and a log evidence of zero."""
+    """Particles drawn from the prior, with equal weights and a log evidence of about zero.
+
+    It is the log of the share of the prior that float32 has (`draws.of_prior`).
+    """
     key, key_prior = split_key(key)
-    return Population(key, model.sample_prior(key_prior, count), np.zeros(count))
+    drawn = draws_inside(model, key_prior, count)
+    return Population(key, drawn.positions, np.zeros(count), drawn.log_share, drawn.variance)
 
 
 def reweighted(population: Population, increments: Float[np.ndarray, " particles"]) -> Population:

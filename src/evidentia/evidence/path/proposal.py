@@ -134,6 +134,17 @@ class Proposal(NamedTuple):
         ]
         return jnp.asarray(np.concatenate(draws), jnp.float32)
 
+    def draw_within(
+        self, generator: np.random.Generator, count: int
+    ) -> Float[np.ndarray, "draws parameters"]:
+        """Draws moved towards the centres of their components, by factors uniform in (0, 1)."""
+        counts = generator.multinomial(count, self.shares)
+        moved = []
+        for mode, size in zip(self.components, counts, strict=True):
+            draws = draw_student_t(generator, mode, size)
+            moved.append(mode.centre + generator.random((size, 1)) * (draws - mode.centre))
+        return np.concatenate(moved)
+
     def log_density(self, positions: Float[np.ndarray, "draws parameters"]) -> Float[np.ndarray, " draws"]:
         """Log density at positions, in float64."""
         return np.logaddexp.reduce(self.log_terms(positions), axis=0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.evidence.path.coverage import MISSED, completed, covers, unreached, unseen
+from evidentia.evidence.path.coverage import MISSED, completed, covers, exceeding, unreached, unseen
 from evidentia.evidence.path.importance import (
     CHEAP,
     MANY_BATCHES,
@@ -109,7 +109,7 @@ def redraw_about(
         draws = weighted_draws(model, rows, proposal, generator, count, max_batches)
         if not is_enough(draws, count):
             continue
-        draws = accurate_draws(model, rows, proposal, generator, count, draws)
+        proposal, draws = _accurate(model, rows, proposal, draws, generator, count)
         if is_enough(draws, count) and covers(model, rows, proposal, draws, particles):
             draws = _completed_about_modes(model, rows, proposal, draws, particles, count)
             return Redrawn(draws, proposal._replace(unseen=unseen(proposal, particles)))
@@ -122,6 +122,31 @@ def redraw_about(
     draws = _learnt_draws(model, rows, learnt, generator, count)
     found = completed(model, rows, learnt, draws, other.folded_to(model, learnt.domain))
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
+
+
+def _accurate(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    draws: WeightedDraws,
+    generator: np.random.Generator,
+    count: int,
+) -> tuple[Proposal, WeightedDraws]:
+    """More draws while they are cheap, and the modes where the posterior exceeds the proposal.
+
+    Neither moves nor temperatures lead to a narrow mode beside a wide one (a first-order
+    transition). Some of many draws from the wide one lie in it, or some of those further inside.
+    """
+    draws = accurate_draws(model, rows, proposal, generator, count, draws)
+    for _ in range(MOST_SEARCHES):
+        starts = exceeding(model, rows, proposal, draws, generator, count)
+        found = [newton(model, rows, start) for start in starts]
+        richer = about(model, rows, [*proposal.components, *found], generator) if found else None
+        if richer is None or len(richer.components) <= len(proposal.components):
+            break
+        proposal, draws = richer, weighted_draws(model, rows, richer, generator, count, 1)
+        draws = accurate_draws(model, rows, proposal, generator, count, draws)
+    return proposal, draws
 
 
 def _completed_about_modes(
@@ -266,6 +291,6 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     draws = weighted_draws(model, rows, proposal, generator, count, 1)
     if not is_regular(draws, count) or not covers(model, rows, proposal, draws, particles):
         return None
-    draws = accurate_draws(model, rows, proposal, generator, count, draws)
+    proposal, draws = _accurate(model, rows, proposal, draws, generator, count)
     proposal = proposal._replace(unseen=unseen(proposal, particles))
     return Redrawn(draws, proposal) if is_enough(draws, count) else None
