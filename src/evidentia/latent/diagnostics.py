@@ -1,0 +1,136 @@
+"""Signs that a fit of a latent-variable model is wrong: its steps, its weights, its log evidence.
+
+Each sign has a name, a threshold and a sentence that says what to do. The last check of a log
+evidence is a second estimate at the last θ, by importance sampling about the mode of the latent
+variables, which shares neither the path nor the particles.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+from evidentia import weights
+from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.path.diagnostics import MIN_ESS
+from evidentia.latent.importance import MIN_EFFECTIVE, about_the_mode
+from evidentia.latent.problem import Problem
+from evidentia.latent.result import LatentTrajectory
+from evidentia.latent.start import Start
+from evidentia.weights import MAX_PARETO_SHAPE
+
+MAX_SHARE = 0.5  # of the stable curvature without weights: then the variance of x is twice too large
+MIN_FAMILIES = 8.0  # effective number; with fewer the standard error is itself unknown
+LARGEST = 1000  # latent variables with a second estimate, which needs a matrix of their squared number
+MAX_DISTANCE = 3.0  # of the two estimates, in joint standard errors,
+LEAST_DISTANCE = 0.1  # and in nats
+MAX_RISE = 1.0  # nats in the last quarter of the steps
+
+
+def of_steps(shares: Sequence[float], has_weights: bool) -> Diagnosis:
+    """Whether the steps are stable, from their curvature's shares of the largest stable one."""
+    known = [share for share in shares if not math.isnan(share)]
+    largest = max(known, default=math.nan)
+    found = {}
+    if len(known) < len(shares):
+        found["curvature unknown"] = (
+            "the curvature of log_joint in the latent variables is not finite at some particles, so it is not known whether "
+            "the steps are stable. Take a smaller step_size, or check log_joint."
+        )
+    if largest >= 1:
+        found["unstable steps"] = (
+            f"the curvature of log_joint at the particles is {largest:.2g} times the largest at which steps of this size are stable: the "
+            f"particles diverge. Divide step_size by {2 * largest:.2g} or more, or rescale the latent variables."
+        )
+    elif largest > MAX_SHARE and not has_weights:
+        found["long steps"] = (
+            f"the curvature of log_joint at the particles is {largest:.2g} of the largest at which steps of this size are stable: the variance "
+            f"of the particles is up to {1 / (1 - largest):.2g} times that of the posterior. Take a smaller step_size."
+        )
+    return Diagnosis({"step_share": largest}, found)
+
+
+def of_weights(path: LatentTrajectory, start: Start, count: int) -> Diagnosis:
+    """Whether the log evidence rests on enough particles and has stopped rising."""
+    variance = path.standard_error[-1] ** 2 - start.variance
+    quarter = -(-(len(path) - 1) // 4)
+    measured = {
+        "smallest_ess": float(path.ess.min()),
+        "num_families": 1 / (variance + 1 / count),
+        "pareto_shape": start.pareto_shape,
+        "rise": float(path.log_evidence_gain[-1] - path.log_evidence_gain[-1 - quarter]),
+    }
+    return Diagnosis(measured, _signs_of_weights(measured, path.standard_error[-1]))
+
+
+def _signs_of_weights(measured: Mapping[str, float], standard_error: float) -> dict[str, str]:
+    found = {}
+    if measured["smallest_ess"] < MIN_ESS:
+        found["ESS collapsed"] = (
+            f"the effective sample size fell to {100 * measured['smallest_ess']:.0f}% of the particles: the log evidence rests on a few of them. Use "
+            "more particles, a smaller step_size, an optimizer with a smaller learning rate, or target_ess=0.9."
+        )
+    if not measured["num_families"] >= MIN_FAMILIES:
+        found["few families"] = (
+            f"the particles descend from an effective number of {measured['num_families']:.1f} initial ones: neither the log evidence nor its "
+            "standard error is known. Use more particles, a smaller step_size, or an optimizer with a smaller learning rate."
+        )
+    if measured["pareto_shape"] > MAX_PARETO_SHAPE:
+        found["heavy weights"] = (
+            f"the importance weights at theta0 have a Pareto shape of {measured['pareto_shape']:.2f}: log Z(theta0) may be too low by more than its "
+            "standard error. Give particles0, draws of the posterior given theta0, and log_evidence0."
+        )
+    if measured["rise"] > max(MAX_RISE, MAX_DISTANCE * standard_error):
+        found["not converged"] = (
+            f"the log evidence rose by {measured['rise']:.1f} nats in the last quarter of the steps: theta is not yet at the maximum. Use more "
+            "steps, or an optimizer with a larger learning rate."
+        )
+    return found
+
+
+def second_estimate(problem: Problem, theta: Any, near: Array, key: Array) -> tuple[float, float]:
+    """Log Z(θ) in nats and its variance, by importance sampling about the mode; NaN if that fails."""
+    if near.shape[0] > LARGEST:
+        return math.nan, math.nan
+    sample = about_the_mode(problem, theta, near, key)
+    if (
+        sample is None
+        or weights.ess(sample.log_weights) < MIN_EFFECTIVE
+        or weights.pareto_shape(sample.log_weights) > MAX_PARETO_SHAPE
+    ):
+        return math.nan, math.nan
+    return sample.log_evidence()
+
+
+def of_second_estimate(
+    problem: Problem, thetas: tuple[Any, Any], near: tuple[Array, Array], path: LatentTrajectory, key: Array
+) -> Diagnosis:
+    """Whether the log evidence agrees with a second estimate.
+
+    `thetas` and `near` are the first and last θ and a particle of each. If log Z(θ₀) is unknown,
+    the gains are compared.
+    """
+    keys = jax.random.split(key)
+    second, variance = second_estimate(problem, thetas[1], near[1], keys[1])
+    first = path.log_evidence[-1]
+    if math.isnan(first):
+        begin, more = second_estimate(problem, thetas[0], near[0], keys[0])
+        first, second, variance = path.log_evidence_gain[-1], second - begin, variance + more
+    error = math.hypot(path.standard_error[-1], math.sqrt(variance))
+    measured = {"second_estimate": second, "second_standard_error": math.sqrt(variance)}
+    if math.isnan(second):
+        sentence = (
+            "the log evidence cannot be compared with importance sampling about the mode of the latent variables, which fails: "
+            "there are too many, or their posterior is not like a Gaussian. Compare with other numbers of particles and step sizes."
+        )
+        return Diagnosis(measured, {"unchecked": sentence})
+    if not abs(first - second) <= max(LEAST_DISTANCE, MAX_DISTANCE * error):
+        sentence = (
+            f"importance sampling about the mode of the latent variables gives {second:,.2f} ± {math.sqrt(variance):.2g} nats, and the particles "
+            f"{first:,.2f} ± {path.standard_error[-1]:.2g}: theta follows the noise of too few particles, or these did not start in the posterior, or "
+            "it has other modes. Use more particles, or a smaller step_size."
+        )
+        return Diagnosis(measured, {"second estimate differs": sentence})
+    return Diagnosis(measured)
