@@ -91,7 +91,7 @@ def _signs_of_weights(measured: Mapping[str, float], standard_error: float) -> d
 
 
 def second_estimate(problem: Problem, theta: Any, near: Array, key: Array) -> tuple[float, float]:
-    """Log Z(θ) in nats and its variance, by importance sampling about the mode; NaN if that fails."""
+    """Log Z(θ) in nats and its variance, by importance sampling; NaN if that fails."""
     if near.shape[0] > LARGEST:
         return math.nan, math.nan
     sample = about_the_mode(problem, theta, near, key)

@@ -17,7 +17,7 @@ from evidentia.latent.problem import Positions, Problem
 
 
 class JALAEMState(NamedTuple):
-    """θ, the particles with their weights, gradients and initial ancestors, and their next step size."""
+    """θ, the particles with weights, gradients and initial ancestors, and their next step size."""
 
     theta: Any
     optimizer_state: Any

@@ -78,8 +78,8 @@ class MomentumPGD(ParticleMethod):
     def stable_curvature(self, state: MomentumState) -> float:
         """The largest curvature in x at which steps do not diverge, 2 (1 + e^{-γh}) / h².
 
-        On a Gaussian with curvature L, xᵢ is an autoregression of order two, whose roots are inside
-        the unit circle below it.
+        On a Gaussian with curvature L, xᵢ is an autoregression of order two, whose roots are
+        inside the unit circle below it.
         """
         return 2 * (1 + math.exp(-self.friction * self.step_size)) / self.step_size**2
 

@@ -51,8 +51,8 @@ class LatentFit:
         seconds: wall-clock time, compilation included.
         num_steps: steps made; fewer than asked for if θ converged or the run was interrupted.
         completed: False after Ctrl-C or an error.
-        diagnostics: numbers from the checks, by name (`latent.diagnostics`); NaN where a check does
-            not apply.
+        diagnostics: numbers from the checks, by name (`latent.diagnostics`); NaN where a check
+            does not apply.
         signs: signs that the particles, θ or the log evidence is wrong: one sentence each, by a
             short name. `fit` issues them as DiagnosticWarnings.
     """
