@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
     data: Any
     theta0: Any
     exact: Callable[[Any], float]
-    more: dict[str, Any] = {}
+    more: tuple[tuple[str, Any], ...] = ()
 
 
 class Family(NamedTuple):
@@ -212,7 +212,10 @@ def polynomials(order, rows, num_particles=50):
         start = np.linalg.solve(a, powers.T @ y / noise)
         start = start + generator.standard_normal((num_particles, order + 1)) @ root.T
         data = {"powers": powers.astype(np.float32), "y": y.astype(np.float32)}
-        known = {"particles0": start.astype(np.float32), "log_evidence0": float(exact(theta0.astype(float)))}
+        known = (
+            ("particles0", start.astype(np.float32)),
+            ("log_evidence0", float(exact(theta0.astype(float)))),
+        )
         return Drawn(data, theta0, exact, known)
 
     return LatentModel(log_joint, name=f"polynomial of order {order}"), draw
@@ -244,14 +247,14 @@ def families() -> list[Family]:
         Family(*regression(100, 20), methods(0.002, 0.01)),
         Family(*factors(40, 5), methods(0.02, 0.01)),
         Family(*squares(3), methods(0.01, 0.02)),
-        *[Family(*polynomials(order, 100), shared) for order in range(3, 9)],
+        *[Family(*polynomials(order, 500), shared) for order in range(3, 9)],
     ]
 
 
 def one_fit(family: Family, name: str, seed: list[int]) -> dict[str, Any]:
     """The record of one fit."""
     drawn = family.draw(np.random.default_rng(seed))
-    settings = {"num_steps": family.num_steps, "seed": seed[-1]} | drawn.more
+    settings = {"num_steps": family.num_steps, "seed": seed[-1]} | dict(drawn.more)
     record = {"family": family.model.name, "method": name, "seed": seed}
     try:
         fit = family.methods[name].fit(family.model, drawn.theta0, data=drawn.data, **settings)

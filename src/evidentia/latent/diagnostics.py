@@ -10,19 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.evidence.method import Diagnosis
 from evidentia.evidence.path.diagnostics import MIN_ESS
-from evidentia.latent.importance import MIN_EFFECTIVE, about_the_mode
+from evidentia.latent.importance import MIN_EFFECTIVE, NUM_SEARCHES, Sample, about_the_mode
 from evidentia.latent.problem import Problem
 from evidentia.latent.result import LatentTrajectory
-from evidentia.latent.start import Start
+from evidentia.latent.start import Start, from_prior
 from evidentia.weights import MAX_PARETO_SHAPE
 
 MAX_SHARE = 0.5  # of the stable curvature without weights: then the variance of x is twice too large
-MIN_FAMILIES = 8.0  # effective number; with fewer the standard error is itself unknown
+MIN_FAMILIES = 2.0  # effective number; with fewer the standard error is close to its bound, one
 LARGEST = 1000  # latent variables with a second estimate, which needs a matrix of their squared number
 MAX_DISTANCE = 3.0  # of the two estimates, in joint standard errors,
 LEAST_DISTANCE = 0.1  # and in nats
@@ -60,6 +61,7 @@ def of_weights(path: LatentTrajectory, start: Start, count: int) -> Diagnosis:
         "smallest_ess": float(path.ess.min()),
         "num_families": 1 / (variance + 1 / count),
         "pareto_shape": start.pareto_shape,
+        "num_modes": float(start.num_modes),
         "rise": float(path.log_evidence_gain[-1] - path.log_evidence_gain[-1 - quarter]),
     }
     return Diagnosis(measured, _signs_of_weights(measured, path.standard_error[-1]))
@@ -82,6 +84,8 @@ def _signs_of_weights(measured: Mapping[str, float], standard_error: float) -> d
             f"the importance weights at theta0 have a Pareto shape of {measured['pareto_shape']:.2f}: log Z(theta0) may be too low by more than its "
             "standard error. Give particles0, draws of the posterior given theta0, and log_evidence0."
         )
+    if measured["num_modes"] > 1:
+        found["several modes"] = several_modes(int(measured["num_modes"]))
     if measured["rise"] > max(MAX_RISE, MAX_DISTANCE * standard_error):
         found["not converged"] = (
             f"the log evidence rose by {measured['rise']:.1f} nats in the last quarter of the steps: theta is not yet at the maximum. Use more "
@@ -90,11 +94,59 @@ def _signs_of_weights(measured: Mapping[str, float], standard_error: float) -> d
     return found
 
 
-def second_estimate(problem: Problem, theta: Any, near: Array, key: Array) -> tuple[float, float]:
-    """Log Z(θ) in nats and its variance, by importance sampling; NaN if that fails."""
-    if near.shape[0] > LARGEST:
-        return math.nan, math.nan
-    sample = about_the_mode(problem, theta, near, key)
+def of_second_estimate(
+    problem: Problem, thetas: tuple[Any, Any], near: tuple[Array, Array], path: LatentTrajectory, key: Array
+) -> Diagnosis:
+    """Whether the log evidence agrees with a second estimate.
+
+    `thetas` and `near` are the first and last θ and particles of each. If log Z(θ₀) is unknown,
+    the gains are compared.
+    """
+    keys = jax.random.split(key)
+    sample = _sample(problem, thetas[1], near[1], keys[1])
+    second, variance = _log_evidence(sample)
+    first = path.log_evidence[-1]
+    if math.isnan(first):
+        begin, more = _log_evidence(_sample(problem, thetas[0], near[0], keys[0]))
+        first, second, variance = path.log_evidence_gain[-1], second - begin, variance + more
+    measured = {
+        "second_estimate": second,
+        "second_standard_error": math.sqrt(variance),
+        "distance": abs(first - second),
+    }
+    error = math.hypot(path.standard_error[-1], math.sqrt(variance))
+    if sample is not None and sample.num_modes > 1:
+        return Diagnosis(measured, {"several modes": several_modes(sample.num_modes)})
+    if math.isnan(second):
+        sentence = (
+            "the log evidence cannot be compared with importance sampling about the mode of the latent variables, which fails: "
+            "there are too many, or their posterior is not like a Gaussian. Compare with other numbers of particles and step sizes."
+        )
+        return Diagnosis(measured, {"unchecked": sentence})
+    if not measured["distance"] <= max(LEAST_DISTANCE, MAX_DISTANCE * error):
+        sentence = (
+            f"importance sampling about the mode of the latent variables gives {second:,.2f} ± {math.sqrt(variance):.2g} nats, and the particles "
+            f"{first:,.2f} ± {path.standard_error[-1]:.2g}: theta follows the noise of too few particles, or these did not start in the posterior, or "
+            "it has other modes. Use more particles, or a smaller step_size."
+        )
+        return Diagnosis(measured, {"second estimate differs": sentence})
+    return Diagnosis(measured)
+
+
+def _sample(problem: Problem, theta: Any, near: Array, key: Array) -> Sample | None:
+    """Draws about the mode that searches from particles and, if possible, the prior's draws find."""
+    if near.shape[1] > LARGEST:
+        return None
+    key_prior, key_draws = jax.random.split(key)
+    few = near[np.linspace(0, len(near) - 1, NUM_SEARCHES // 2).astype(int)]
+    if problem.model.sample_prior is not None:
+        fresh = from_prior(problem.model, theta, problem.data, NUM_SEARCHES // 2, key_prior).positions
+        few = np.concatenate([few, fresh])
+    return about_the_mode(problem, theta, few, key_draws)
+
+
+def _log_evidence(sample: Sample | None) -> tuple[float, float]:
+    """Log Z(θ) in nats and its variance; NaN if the weights do not tell."""
     if (
         sample is None
         or weights.ess(sample.log_weights) < MIN_EFFECTIVE
@@ -104,33 +156,9 @@ def second_estimate(problem: Problem, theta: Any, near: Array, key: Array) -> tu
     return sample.log_evidence()
 
 
-def of_second_estimate(
-    problem: Problem, thetas: tuple[Any, Any], near: tuple[Array, Array], path: LatentTrajectory, key: Array
-) -> Diagnosis:
-    """Whether the log evidence agrees with a second estimate.
-
-    `thetas` and `near` are the first and last θ and a particle of each. If log Z(θ₀) is unknown,
-    the gains are compared.
-    """
-    keys = jax.random.split(key)
-    second, variance = second_estimate(problem, thetas[1], near[1], keys[1])
-    first = path.log_evidence[-1]
-    if math.isnan(first):
-        begin, more = second_estimate(problem, thetas[0], near[0], keys[0])
-        first, second, variance = path.log_evidence_gain[-1], second - begin, variance + more
-    error = math.hypot(path.standard_error[-1], math.sqrt(variance))
-    measured = {"second_estimate": second, "second_standard_error": math.sqrt(variance)}
-    if math.isnan(second):
-        sentence = (
-            "the log evidence cannot be compared with importance sampling about the mode of the latent variables, which fails: "
-            "there are too many, or their posterior is not like a Gaussian. Compare with other numbers of particles and step sizes."
-        )
-        return Diagnosis(measured, {"unchecked": sentence})
-    if not abs(first - second) <= max(LEAST_DISTANCE, MAX_DISTANCE * error):
-        sentence = (
-            f"importance sampling about the mode of the latent variables gives {second:,.2f} ± {math.sqrt(variance):.2g} nats, and the particles "
-            f"{first:,.2f} ± {path.standard_error[-1]:.2g}: theta follows the noise of too few particles, or these did not start in the posterior, or "
-            "it has other modes. Use more particles, or a smaller step_size."
-        )
-        return Diagnosis(measured, {"second estimate differs": sentence})
-    return Diagnosis(measured)
+def several_modes(count: int) -> str:
+    """The sentence on a posterior of the latent variables with several modes."""
+    return (
+        f"the posterior of the latent variables has at least {count} modes: the particles may be about some of them only, and the log "
+        "evidence too low. Give particles0, draws of the posterior given theta0, and log_evidence0; or reparametrize so that one mode is left."
+    )

@@ -130,7 +130,7 @@ class ParticleMethod:
         key_check = jax.random.fold_in(key_start, 0)
         problem, theta0, start = self._prepared(latent_model, theta0, particles0, data, key_start)
         if log_evidence0 is not None:
-            start = start._replace(log_evidence=float(log_evidence0), variance=0.0, pareto_shape=math.nan)
+            start = start._replace(log_evidence=float(log_evidence0), variance=0.0)
         state = initial_state(self, problem, key_init, theta0, start.positions)
         check_start(state.at, "log_joint")
         with reporter(progress, latent_model.name) as report:
@@ -207,13 +207,10 @@ class ParticleMethod:
         """What the checks found; a run that was stopped has no second estimate."""
         found = [diagnostics.of_steps(climbed.step_shares, self.has_weights)]
         if self.has_weights:
-            positions, log_weights = self.particles(climbed.state)
+            positions, _ = self.particles(climbed.state)
             found.append(diagnostics.of_weights(path, start, len(positions)))
             if climbed.stopped is None:
-                thetas, near = (
-                    (theta0, climbed.state.theta),
-                    (start.positions[0], positions[jnp.argmax(log_weights)]),
-                )
+                thetas, near = (theta0, climbed.state.theta), (start.positions, positions)
                 found.append(diagnostics.of_second_estimate(problem, thetas, near, path, key))
         measured = {name: value for one in found for name, value in one.measured.items()}
         return Diagnosis(measured, {name: sign for one in found for name, sign in one.signs.items()})

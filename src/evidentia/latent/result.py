@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -77,8 +78,12 @@ class LatentFit:
 
     @property
     def standard_error(self) -> float:
-        """The standard error in nats of the last log evidence; NaN without weights."""
-        return float(self.trajectory.standard_error[-1])
+        """The standard error in nats of the last log evidence, or its gain; NaN without weights.
+
+        It is at least the distance from the second estimate, as few families tell it badly.
+        """
+        distance = self.diagnostics.get("distance", math.nan)
+        return float(np.fmax(self.trajectory.standard_error[-1], distance))
 
     @property
     def verdict(self) -> Verdict:
@@ -89,24 +94,17 @@ class LatentFit:
         """
         if not self.completed and not self.signs:
             return Verdict("doubtful", f"the run was stopped after {self.num_steps:,} steps.")
-        if not self.method.has_weights:
-            if self.signs:
-                return verdict_of(0.0, 0.0, signs=self.signs, completed=True)
-            return Verdict("trusted", "no sign of trouble was found in the steps. There is no log evidence.")
-        value = float(
-            (
-                self.trajectory.log_evidence_gain
-                if math.isnan(self.log_evidence)
-                else self.trajectory.log_evidence
-            )[-1]
-        )
-        return verdict_of(value, self.standard_error, signs=self.signs, completed=True)
+        if self.method.has_weights:
+            path = self.trajectory
+            values = path.log_evidence_gain if math.isnan(self.log_evidence) else path.log_evidence
+            return verdict_of(float(values[-1]), self.standard_error, signs=self.signs, completed=True)
+        if self.signs:  # a verdict on signs alone
+            return verdict_of(0.0, 0.0, signs=self.signs, completed=True)
+        return Verdict("trusted", "no sign of trouble was found in the steps. There is no log evidence.")
 
     def __repr__(self) -> str:
-        known = (
-            ""
-            if math.isnan(self.log_evidence)
-            else f" {text.with_error(self.log_evidence, self.standard_error)} nats,"
-        )
+        known = ""
+        if not math.isnan(self.log_evidence):
+            known = f" {text.with_error(self.log_evidence, self.standard_error)} nats,"
         ending = "" if self.verdict.word == "trusted" else f", {self.verdict.word}"
         return f"LatentFit({self.model_name}, {type(self.method).__name__}:{known} {self.num_steps:,} steps{ending})"

@@ -45,20 +45,22 @@ def _tridiagonal(problem: Problem, theta, positions, key):
     def one(position, key):
         key_start, key_batch = jax.random.split(key)
         slope = jax.grad(partial(problem.log_joint, theta, key=key_batch))
+        # Reverse mode twice, as some functions have no forward mode (`jax.custom_vjp`).
+        curve = jax.vjp(slope, position)[1]
 
         def iterate(carry, _):
             before, vector, side = carry
-            product = -jax.jvp(slope, (position,), (vector,))[1] - side * before
+            product = -curve(vector)[0] - side * before
             main = vector @ product
             product = product - main * vector
-            length = jnp.linalg.norm(product)
+            length = jnp.sqrt(product @ product)
             # Where the Krylov space ends, what is left is rounding; zeros add the eigenvalue zero.
             side = jnp.where(length > 1e-5 * (jnp.abs(main) + side), length, 0.0)
             following = jnp.where(side > 0, product / jnp.where(side > 0, side, 1.0), 0.0)
             return (vector, following, side), (main, side)
 
         start = jax.random.normal(key_start, position.shape, position.dtype)
-        start = start / jnp.linalg.norm(start)
+        start = start / jnp.sqrt(start @ start)
         carry = jnp.zeros_like(start), start, jnp.zeros((), start.dtype)
         return jax.lax.scan(iterate, carry, None, length=NUM_PRODUCTS)[1]
 

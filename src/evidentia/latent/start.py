@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import EstimationError
-from evidentia.latent.importance import MIN_EFFECTIVE, NUM_DRAWS, about_the_mode
+from evidentia.latent.importance import MIN_EFFECTIVE, NUM_DRAWS, NUM_SEARCHES, about_the_mode
 from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Positions, Problem
 
@@ -26,6 +26,7 @@ class Start(NamedTuple):
         log_evidence: log Z(θ₀) in nats, NaN if unknown.
         variance: of `log_evidence`, in nats².
         pareto_shape: of the importance weights that gave the particles; NaN without any.
+        num_modes: of the posterior given θ₀, of which the particles are about one.
     """
 
     positions: Positions
@@ -33,6 +34,7 @@ class Start(NamedTuple):
     log_evidence: float = float("nan")
     variance: float = 0.0
     pareto_shape: float = float("nan")
+    num_modes: int = 1
 
 
 def from_prior(model: LatentModel, theta: Any, data: Any, count: int, key: Array) -> Start:
@@ -48,11 +50,11 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
     Raises EstimationError if no mode is found, or if the effective sample size is too small.
     """
     key_prior, key_draws, key_resample = jax.random.split(key, 3)
-    start = from_prior(model, theta, data, 1, key_prior)
-    sample = about_the_mode(Problem(model, start.example, data), theta, start.positions[0], key_draws)
+    start = from_prior(model, theta, data, NUM_SEARCHES, key_prior)
+    sample = about_the_mode(Problem(model, start.example, data), theta, start.positions, key_draws)
     if sample is None:
         raise EstimationError(
-            f"no mode of the latent variables given theta0 was found: where the search ended, the log joint density is not "
+            f"no mode of the latent variables given theta0 was found: where the searches ended, the log joint density is not "
             f"strictly concave. {ADVICE}"
         )
     if weights.ess(sample.log_weights) < MIN_EFFECTIVE:
@@ -62,4 +64,5 @@ def from_laplace(model: LatentModel, theta: Any, data: Any, count: int, key: Arr
         )
     parents = np.asarray(weights.resample(key_resample, sample.log_weights, count))
     positions = jnp.asarray(sample.draws[parents], jnp.float32)
-    return Start(positions, start.example, *sample.log_evidence(), weights.pareto_shape(sample.log_weights))
+    shape = weights.pareto_shape(sample.log_weights)
+    return Start(positions, start.example, *sample.log_evidence(), shape, sample.num_modes)
