@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -134,15 +135,14 @@ def of_second_estimate(
 
 
 def _sample(problem: Problem, theta: Any, near: Array, key: Array) -> Sample | None:
-    """Draws about the mode that searches from particles and, if possible, the prior's draws find."""
+    """Draws about the mode found by searches from particles and from draws of any prior."""
     if near.shape[1] > LARGEST:
         return None
     key_prior, key_draws = jax.random.split(key)
-    few = near[np.linspace(0, len(near) - 1, NUM_SEARCHES // 2).astype(int)]
+    starts = [near[np.linspace(0, len(near) - 1, NUM_SEARCHES // 2).astype(int)]]
     if problem.model.sample_prior is not None:
-        fresh = from_prior(problem.model, theta, problem.data, NUM_SEARCHES // 2, key_prior).positions
-        few = np.concatenate([few, fresh])
-    return about_the_mode(problem, theta, few, key_draws)
+        starts.append(from_prior(problem.model, theta, problem.data, NUM_SEARCHES // 2, key_prior).positions)
+    return about_the_mode(problem, theta, jnp.concatenate(starts), key_draws)
 
 
 def _log_evidence(sample: Sample | None) -> tuple[float, float]:

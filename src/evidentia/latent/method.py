@@ -1,6 +1,5 @@
 """What all methods of maximum marginal likelihood share: fields, the step of θ, and `fit`."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
