@@ -99,8 +99,9 @@ def climb(
 
 def step_share(method: Any, problem: Problem, key: Array, state: Any) -> float:
     """The largest curvature at the particles over that at which the method's steps diverge."""
-    positions, _ = method.particles(state)
-    return largest_curvature(problem, state.theta, positions, key) / method.stable_curvature(state)
+    positions, log_weights = method.particles(state)
+    alive = positions[np.asarray(log_weights) > -np.inf]
+    return largest_curvature(problem, state.theta, alive, key) / method.stable_curvature(state)
 
 
 def progress_of(blocks: list[Block], start: Start, num_steps: int, seconds: float) -> Update:

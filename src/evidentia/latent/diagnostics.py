@@ -38,8 +38,8 @@ def of_steps(shares: Sequence[float], has_weights: bool) -> Diagnosis:
     found = {}
     if len(known) < len(shares):
         found["curvature unknown"] = (
-            "the curvature of log_joint in the latent variables is not finite at some particles, so it is not known whether "
-            "the steps are stable. Take a smaller step_size, or check log_joint."
+            "some particles, or the curvature of log_joint there, are not finite, so it is not known whether the steps are "
+            "stable. Take a smaller step_size, or check log_joint."
         )
     if largest >= 1:
         found["unstable steps"] = (
@@ -60,7 +60,7 @@ def of_weights(path: LatentTrajectory, start: Start, count: int) -> Diagnosis:
     quarter = -(-(len(path) - 1) // 4)
     measured = {
         "smallest_ess": float(path.ess.min()),
-        "num_families": 1 / (variance + 1 / count),
+        "num_families": float(1 / (variance + 1 / count)),
         "pareto_shape": start.pareto_shape,
         "num_modes": float(start.num_modes),
         "rise": float(path.log_evidence_gain[-1] - path.log_evidence_gain[-1 - quarter]),
@@ -113,7 +113,7 @@ def of_second_estimate(
     measured = {
         "second_estimate": second,
         "second_standard_error": math.sqrt(variance),
-        "distance": abs(first - second),
+        "distance": float(abs(first - second)),
     }
     error = math.hypot(path.standard_error[-1], math.sqrt(variance))
     if sample is not None and sample.num_modes > 1:

@@ -26,7 +26,9 @@ def largest_curvature(problem: Problem, theta: Any, positions: Positions, key: A
     """
     # Evenly spaced, as neighbours may be copies of one particle.
     places = np.unique(np.linspace(0, len(positions) - 1, FEW).astype(int))
-    diagonals, beside = _tridiagonal(problem, theta, positions[places], key)
+    if not np.isfinite(few := positions[places]).all():
+        return float("nan")
+    diagonals, beside = _tridiagonal(problem, theta, few, key)
     diagonals, beside = np.asarray(diagonals, np.float64), np.asarray(beside, np.float64)
     if not (np.isfinite(diagonals).all() and np.isfinite(beside).all()):
         return float("nan")
