@@ -119,7 +119,11 @@ def test_the_papers_polynomials_are_right_or_warned_about(order):
     data = {"powers": powers.astype(np.float32), "y": y.astype(np.float32)}
     start = {"particles0": (mean + noise).astype(np.float32), "log_evidence0": exact(np.ones(2))}
     with ev.errors.quietly():
-        found = method.fit(LatentModel(log_joint), np.ones(2), data=data, num_steps=200, **start)
+        try:
+            found = method.fit(LatentModel(log_joint), np.ones(2), data=data, num_steps=200, **start)
+        except ev.errors.EstimationError as error:
+            assert "times the largest one at which it is stable" in str(error)
+            found = error.fit
     assert (order == 8) == ("unstable steps" in found.signs)
     right = abs(found.log_evidence - exact(found.theta.astype(float))) < max(0.1, 4 * found.standard_error)
     assert right or found.verdict.word != "trusted"

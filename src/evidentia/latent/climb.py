@@ -94,6 +94,8 @@ def climb(
                 break
     except (KeyboardInterrupt, EstimationError) as stopped:
         return Climbed(state, blocks, shares, stopped)
+    if len(blocks) % MEASURED:  # the end, too
+        shares.append(step_share(method, problem, key, state))
     return Climbed(state, blocks, shares)
 
 

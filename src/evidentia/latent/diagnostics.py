@@ -36,11 +36,6 @@ def of_steps(shares: Sequence[float], has_weights: bool) -> Diagnosis:
     known = [share for share in shares if not math.isnan(share)]
     largest = max(known, default=math.nan)
     found = {}
-    if len(known) < len(shares):
-        found["curvature unknown"] = (
-            "some particles, or the curvature of log_joint there, are not finite, so it is not known whether the steps are "
-            "stable. Take a smaller step_size, or check log_joint."
-        )
     if largest >= 1:
         found["unstable steps"] = (
             f"the curvature of log_joint at the particles is {largest:.2g} times the largest at which steps of this size are stable: the "
@@ -50,6 +45,11 @@ def of_steps(shares: Sequence[float], has_weights: bool) -> Diagnosis:
         found["long steps"] = (
             f"the curvature of log_joint at the particles is {largest:.2g} of the largest at which steps of this size are stable: the variance "
             f"of the particles is up to {1 / (1 - largest):.2g} times that of the posterior. Take a smaller step_size."
+        )
+    if len(known) < len(shares):
+        found["curvature unknown"] = (
+            "some particles, or the curvature of log_joint there, are not finite, so it is not known whether the steps are "
+            "stable. Take a smaller step_size, or check log_joint."
         )
     return Diagnosis({"step_share": largest}, found)
 
