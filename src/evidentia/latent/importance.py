@@ -21,7 +21,9 @@ from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_stud
 NUM_DRAWS = 5000
 MIN_EFFECTIVE = 50.0  # draws needed for a useful log evidence and useful particles
 NUM_SEARCHES = 8  # for modes
-APART = 2.0  # standard deviations between two modes; searches end closer to the same one
+APART = 2.0  # standard deviations between two modes
+DIP = 0.5  # nats of the log density between them, at one of
+NUM_BETWEEN = 17  # positions
 SMALLEST_SHARE = 0.01  # of a mode that matters, relative to the heaviest
 AT_ONCE = 250  # draws, so that memory does not grow with their number
 
@@ -65,7 +67,7 @@ def _modes(problem: Problem, theta: Any, starts: Float[Array, "starts parameters
     found: list[LocalGaussian] = []
     for start in starts:
         mode, height = _search(problem, theta, start)
-        if any(_distance(other, mode) < APART for other in found):
+        if any(not _is_apart(problem, theta, other, mode) for other in found):
             continue
         precision = -np.asarray(_hessian(problem, theta, jnp.asarray(mode, jnp.float32)), np.float64)
         if np.isfinite(precision).all() and np.linalg.eigvalsh(precision)[0] > 0:
@@ -88,10 +90,17 @@ def _search(problem: Problem, theta: Any, start: Float[Array, " parameters"]) ->
     return found.x, -float(found.fun)
 
 
-def _distance(gaussian: LocalGaussian, position: ndarray) -> float:
-    """In standard deviations."""
+def _is_apart(problem: Problem, theta: Any, gaussian: LocalGaussian, position: ndarray) -> bool:
+    """Whether a position is far from a mode, with a dip of the log density in between.
+
+    In float32, a search along a long valley ends far from its mode, but without a dip.
+    """
     off = position - gaussian.centre
-    return math.sqrt(off @ gaussian.precision @ off)
+    if off @ gaussian.precision @ off < APART**2:
+        return False
+    between = gaussian.centre + np.linspace(0, 1, NUM_BETWEEN)[:, None] * off
+    values = np.asarray(_values(problem, theta, jnp.asarray(between, jnp.float32)), np.float64)
+    return not values.min() > min(values[0], values[-1]) - DIP
 
 
 def _log_joint(problem: Problem, theta):
