@@ -173,15 +173,15 @@ def test_a_long_valley_is_one_mode():
     """Searches in it end apart in float32, as the log density hardly differs along it."""
 
     def log_joint(theta, x, data=None):
-        scales = 10.0 ** jnp.arange(0, 5)
+        scales = 10.0 ** jnp.arange(0, 4)
         return 1e3 - 0.5 * jnp.sum((scales * jnp.cumsum(x)) ** 2) - 0.5 * theta**2
 
-    problem = Problem(LatentModel(log_joint), jnp.zeros(5), None)
-    starts = 3 * jax.random.normal(jax.random.key(0), (8, 5))
+    problem = Problem(LatentModel(log_joint), jnp.zeros(4), None)
+    starts = 3 * jax.random.normal(jax.random.key(0), (8, 4))
     sample = about_the_mode(problem, jnp.zeros(()), starts, jax.random.key(1))
     assert sample is not None and sample.num_modes == 1
-    # The determinant of the precision is 10 ** 20.
-    exact = 1e3 + 2.5 * np.log(2 * np.pi) - 10 * np.log(10)
+    # The determinant of the precision is 10 ** 12.
+    exact = 1e3 + 2 * np.log(2 * np.pi) - 6 * np.log(10)
     assert sample.log_evidence()[0] == pytest.approx(exact, abs=0.1)
 
 
