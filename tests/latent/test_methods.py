@@ -38,6 +38,7 @@ def test_theta_settles_at_the_maximiser_of_the_marginal_likelihood(name):
 
 
 @pytest.mark.reference
+@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
 def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
     """With h = 0.8 posterior variances, plain Langevin particles are wider by 1 / (1 - 0.4)."""
     method = JALAEM(num_particles=400, step_size=0.4, optimizer=optax.adam(0.05))
@@ -58,6 +59,7 @@ def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
 
 
 @pytest.mark.reference
+@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
 def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
     """θ jumps by one per step, and the particles by twice their posterior variance."""
     wild = {"num_particles": 400, "step_size": 1.0, "optimizer": optax.adam(1.0)}
@@ -74,6 +76,7 @@ def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target_ess", [None, 0.8])
+@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
 def test_particles_that_leave_where_there_is_a_density_are_lost_alone(target_ess):
     """Steps from near zero end below it, where log x is NaN; a user may write such a model."""
 

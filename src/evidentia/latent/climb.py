@@ -1,4 +1,6 @@
-"""The loop of every method: blocks of steps on the device; between blocks the host checks θ."""
+"""The loop of every method: blocks of steps on the device; between them the host checks θ and the
+particles' steps.
+"""
 
 import math
 from collections.abc import Callable
@@ -14,19 +16,21 @@ from numpy import ndarray
 from evidentia.compilation import compiled
 from evidentia.display.progress import Update
 from evidentia.errors import EstimationError
-from evidentia.evidence.path.langevin import StepTaken
+from evidentia.latent.families import Gain
 from evidentia.latent.problem import Problem
 from evidentia.latent.result import LatentTrajectory
+from evidentia.latent.stability import largest_curvature
 from evidentia.latent.start import Start
 
 NUM_BLOCKS = 20
+MEASURED = 5  # blocks from one measurement of the curvature to the next
 
 
 class Block(NamedTuple):
     """θ after each step of a block, and the log evidence that each step gained."""
 
     theta: Any
-    taken: StepTaken
+    taken: Gain
 
 
 class Climbed(NamedTuple):
@@ -35,11 +39,14 @@ class Climbed(NamedTuple):
     Attributes:
         state: the last valid state.
         blocks: the steps that led there.
+        step_shares: the curvature at the particles, as a share of the largest one at which the
+            steps do not diverge, at the start and now and then.
         stopped: the exception that ended the run early, `KeyboardInterrupt` or `EstimationError`.
     """
 
     state: Any
     blocks: list[Block]
+    step_shares: list[float]
     stopped: BaseException | None = None
 
 
@@ -71,29 +78,42 @@ def climb(
     """Make up to `num_steps` steps; `show` is called after every block."""
     blocks: list[Block] = []
     size = -(-num_steps // NUM_BLOCKS)
+    shares = [step_share(method, problem, key, state)]
     try:
         for first in range(0, num_steps, size):
             steps = jnp.arange(first, min(first + size, num_steps))
             reached, block = _advance(method, problem, key, state, steps)
             block = jax.tree.map(np.asarray, block)
-            _check_finite(block, first, method.step_size)
+            _check_finite(block, first, method.step_size, shares[-1])
             state = reached
             blocks.append(block)
+            if len(blocks) % MEASURED == 0:
+                shares.append(step_share(method, problem, key, state))
             show(blocks)
             if method.tolerance is not None and _has_converged(blocks, method.tolerance):
                 break
     except (KeyboardInterrupt, EstimationError) as stopped:
-        return Climbed(state, blocks, stopped)
-    return Climbed(state, blocks)
+        return Climbed(state, blocks, shares, stopped)
+    if len(blocks) % MEASURED:  # the end, too
+        shares.append(step_share(method, problem, key, state))
+    return Climbed(state, blocks, shares)
 
 
-def progress_of(blocks: list[Block], log_evidence0: float, num_steps: int, seconds: float) -> Update:
+def step_share(method: Any, problem: Problem, key: Array, state: Any) -> float:
+    """The largest curvature at the particles over that at which the method's steps diverge."""
+    positions, log_weights = method.particles(state)
+    alive = positions[np.asarray(log_weights) > -np.inf]
+    return largest_curvature(problem, state.theta, alive, key) / method.stable_curvature(state)
+
+
+def progress_of(blocks: list[Block], start: Start, num_steps: int, seconds: float) -> Update:
     """What the progress display shows after some blocks."""
     count = sum(len(block.taken.ess) for block in blocks)
     gains = (float(np.sum(block.taken.log_evidence, dtype=np.float64)) for block in blocks)
-    value = log_evidence0 + sum(gains)
+    value = start.log_evidence + sum(gains)
     num_shown = count if math.isfinite(value) else 0
-    return Update(num_shown, num_steps, value, math.nan, count, seconds, share_done=count / num_steps)
+    error = math.sqrt(start.variance + float(blocks[-1].taken.variance[-1]))
+    return Update(num_shown, num_steps, value, error, count, seconds, share_done=count / num_steps)
 
 
 def trajectory(problem: Problem, theta0: Any, start: Start, blocks: list[Block]) -> LatentTrajectory:
@@ -104,9 +124,11 @@ def trajectory(problem: Problem, theta0: Any, start: Start, blocks: list[Block])
     thetas = jax.vmap(lambda theta: constrain(theta, problem.example, problem.data)[0])(free)
     gain = np.concatenate([[0.0], np.cumsum(np.asarray(whole.taken.log_evidence, np.float64))])
     ess = np.concatenate([[1.0], np.asarray(whole.taken.ess, np.float64)])
+    variance = start.variance + np.concatenate([[0.0], np.asarray(whole.taken.variance, np.float64)])
     if np.isnan(gain[-1]):  # without weights
-        gain[:] = ess[:] = np.nan
-    return LatentTrajectory(jax.tree.map(np.asarray, thetas), start.log_evidence + gain, gain, ess)
+        gain[:] = ess[:] = variance[:] = np.nan
+    found = start.log_evidence + gain, np.sqrt(variance), gain, ess
+    return LatentTrajectory(jax.tree.map(np.asarray, thetas), *found)
 
 
 def particles(method: Any, problem: Problem, state: Any) -> tuple[Any, Float[ndarray, " particles"]]:
@@ -120,8 +142,13 @@ def particles(method: Any, problem: Problem, state: Any) -> tuple[Any, Float[nda
     return jax.tree.map(np.asarray, jax.vmap(one)(positions)), np.asarray(log_weights, np.float64)
 
 
-def _check_finite(block: Block, first: int, step_size: float) -> None:
+def _check_finite(block: Block, first: int, step_size: float, share: float) -> None:
     """Raise EstimationError if θ or all particles left the finite range."""
+    it_is = f"it is {step_size:g}"
+    if share > 1:
+        it_is += (
+            f"; the curvature at the particles is {share:.2g} times the largest one at which it is stable"
+        )
     finite = np.ones(len(block.taken.ess), bool)
     for leaf in jax.tree.leaves(block.theta):
         finite &= np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1)
@@ -129,12 +156,12 @@ def _check_finite(block: Block, first: int, step_size: float) -> None:
     if lost.any():  # first, because θ is lost with the particles
         raise EstimationError(
             f"at step {first + int(lost.argmax()) + 1} the log joint density is not finite at any particle. Take a smaller "
-            f"step_size (it is {step_size:g})."
+            f"step_size ({it_is})."
         )
     if not finite.all():
         raise EstimationError(
-            f"theta left the finite range at step {first + int(finite.argmin()) + 1}. Take a smaller step_size (it is "
-            f"{step_size:g}), an optimizer with a smaller learning rate, or bounds."
+            f"theta left the finite range at step {first + int(finite.argmin()) + 1}. Take a smaller step_size ("
+            f"{it_is}), an optimizer with a smaller learning rate, or bounds."
         )
 
 

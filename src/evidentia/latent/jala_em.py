@@ -6,23 +6,25 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from evidentia.errors import ConfigurationError, as_number, check_target_ess
-from evidentia.evidence.path.langevin import StepTaken, even_log_weights, reweigh
+from evidentia.evidence.path.langevin import even_log_weights, reweigh
 from evidentia.kernels.langevin import LangevinState, langevin_step, log_weight_increment
+from evidentia.latent.families import Gain, gain
 from evidentia.latent.method import ParticleMethod
 from evidentia.latent.problem import Positions, Problem
 
 
 class JALAEMState(NamedTuple):
-    """θ, the particles with their weights and gradients, and the size of their next step."""
+    """θ, the particles with weights, gradients and initial ancestors, and their next step size."""
 
     theta: Any
     optimizer_state: Any
     at: LangevinState
     by_theta: Any
     log_weights: Float[Array, " particles"]
+    families: Int[Array, " particles"]
     step_size: Float[Array, ""]
 
 
@@ -62,7 +64,7 @@ class JALAEM(ParticleMethod):
     ess_threshold: float = 0.5
     target_ess: float | None = None
 
-    needs_posterior_start = True
+    has_weights = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -79,9 +81,12 @@ class JALAEM(ParticleMethod):
         # A first step that is far too long would lose the particles before it can be adapted.
         first = self.step_size if self.target_ess is None else 0.1 * self.step_size
         size = jnp.asarray(first, at.position.dtype)
-        return JALAEMState(theta, self.transformation.init(theta), at, by_theta, even_log_weights(at), size)
+        families = jnp.arange(len(positions))
+        return JALAEMState(
+            theta, self.transformation.init(theta), at, by_theta, even_log_weights(at), families, size
+        )
 
-    def update(self, problem: Problem, key: Array, state: JALAEMState) -> tuple[JALAEMState, StepTaken]:
+    def update(self, problem: Problem, key: Array, state: JALAEMState) -> tuple[JALAEMState, Gain]:
         """A step of θ, of the particles and of their weights, at one gradient per particle."""
         key_step, key_resample = jax.random.split(key)
         gradient = problem.mean(state.by_theta, state.log_weights)
@@ -90,10 +95,12 @@ class JALAEM(ParticleMethod):
         size = state.step_size
         after, by_theta = problem.look(theta, langevin_step(key_step, state.at, size), key_step)
         next_size = self._next_size(state, after, expected)
-        at, by_theta, log_weights, taken = reweigh(
-            key_resample, state.at, after, state.log_weights, size, self.ess_threshold, by_theta
+        beside = by_theta, state.families
+        at, (by_theta, families), log_weights, taken = reweigh(
+            key_resample, state.at, after, state.log_weights, size, self.ess_threshold, beside
         )
-        return JALAEMState(theta, optimizer_state, at, by_theta, log_weights, next_size), taken
+        following = JALAEMState(theta, optimizer_state, at, by_theta, log_weights, families, next_size)
+        return following, gain(taken, log_weights, families)
 
     def _cut(self, state: JALAEMState, theta: Any) -> tuple[Any, Float[Array, " particles"]]:
         """θ after its step, perhaps shortened, and the log weights' increments to first order."""
@@ -121,6 +128,10 @@ class JALAEM(ParticleMethod):
         """The variance of log weights that meets the target, where ESS = 1 / (1 + variance)."""
         assert self.target_ess is not None
         return 1 / self.target_ess - 1
+
+    def stable_curvature(self, state: JALAEMState) -> float:
+        """The largest curvature in x at which the next step does not diverge, 2 / h."""
+        return 2 / float(state.step_size)
 
     def particles(self, state: JALAEMState) -> tuple[Positions, Float[Array, " particles"]]:
         """Flat particles of a state and their normalised log weights."""

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import (
     ConfigurationError,
+    DiagnosticWarning,
     EstimationError,
     ModelError,
     as_number,
@@ -23,8 +24,11 @@ from evidentia.errors import (
     check_seed,
     warn,
 )
-from evidentia.evidence.path.langevin import StepTaken, check_start, flat_particles
+from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.path.langevin import check_start, flat_particles
+from evidentia.latent import diagnostics
 from evidentia.latent.climb import Block, Climbed, climb, initial_state, particles, progress_of, trajectory
+from evidentia.latent.families import Gain
 from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Positions, Problem, check_density, check_mini_batches
 from evidentia.latent.result import LatentFit, LatentTrajectory
@@ -56,7 +60,7 @@ class ParticleMethod:
     tolerance: float | None = None
 
     # Overridden by some methods.
-    needs_posterior_start = False
+    has_weights = False
     batch_size = None
 
     def __post_init__(self):
@@ -122,27 +126,30 @@ class ParticleMethod:
         check_count("num_steps", num_steps, 1)
         check_seed(seed)
         key_start, key_init, key_steps = jax.random.split(jax.random.key(seed), 3)
+        key_check = jax.random.fold_in(key_start, 0)
         problem, theta0, start = self._prepared(latent_model, theta0, particles0, data, key_start)
         if log_evidence0 is not None:
-            start = start._replace(log_evidence=float(log_evidence0))
+            start = start._replace(log_evidence=float(log_evidence0), variance=0.0)
         state = initial_state(self, problem, key_init, theta0, start.positions)
         check_start(state.at, "log_joint")
         with reporter(progress, latent_model.name) as report:
 
             def show(blocks: list[Block]) -> None:
                 seconds = time.perf_counter() - started
-                report(progress_of(blocks, start.log_evidence, num_steps, seconds))
+                report(progress_of(blocks, start, num_steps, seconds))
 
             climbed = climb(self, problem, key_steps, state, num_steps, show)
         if climbed.stopped is not None and not climbed.blocks:
             raise climbed.stopped
         path = trajectory(problem, theta0, start, climbed.blocks)
-        found = self._result(problem, path, climbed, seed, started)
+        diagnosis = self._diagnosis(problem, path, theta0, start, climbed, key_check)
+        found = self._result(problem, path, climbed, diagnosis, seed, started)
         if isinstance(climbed.stopped, EstimationError):
             climbed.stopped.fit = found
             raise climbed.stopped
         if climbed.stopped is not None:
             warn([f"stopped after {found.num_steps} of {num_steps} steps."])
+        warn([f"{latent_model.name}: {sign}" for sign in found.signs.values()], DiagnosticWarning)
         return found
 
     def _prepared(
@@ -162,7 +169,13 @@ class ParticleMethod:
         return problem, theta0, start
 
     def _result(
-        self, problem: Problem, path: LatentTrajectory, climbed: Climbed, seed: int, started: float
+        self,
+        problem: Problem,
+        path: LatentTrajectory,
+        climbed: Climbed,
+        diagnosis: Diagnosis,
+        seed: int,
+        started: float,
     ) -> LatentFit:
         """The steps so far as a result."""
         positions, log_weights = particles(self, problem, climbed.state)
@@ -177,7 +190,29 @@ class ParticleMethod:
             seconds=time.perf_counter() - started,
             num_steps=len(path) - 1,
             completed=climbed.stopped is None,
+            diagnostics=diagnosis.measured,
+            signs=diagnosis.signs,
         )
+
+    def _diagnosis(
+        self,
+        problem: Problem,
+        path: LatentTrajectory,
+        theta0: Any,
+        start: Start,
+        climbed: Climbed,
+        key: Array,
+    ) -> Diagnosis:
+        """What the checks found; a run that was stopped has no second estimate."""
+        found = [diagnostics.of_steps(climbed.step_shares, self.has_weights)]
+        if self.has_weights:
+            positions, _ = self.particles(climbed.state)
+            found.append(diagnostics.of_weights(path, start, len(positions)))
+            if climbed.stopped is None:
+                thetas, near = (theta0, climbed.state.theta), (start.positions, positions)
+                found.append(diagnostics.of_second_estimate(problem, thetas, near, path, key))
+        measured = {name: value for one in found for name, value in one.measured.items()}
+        return Diagnosis(measured, {name: sign for one in found for name, sign in one.signs.items()})
 
     def _start(self, model: LatentModel, theta: Any, particles0: Any, data: Any, key: Array) -> Start:
         """The particles given, or draws from the prior or the posterior given θ₀."""
@@ -188,16 +223,23 @@ class ParticleMethod:
                 "particles0 must be given, a pytree of arrays (particles, …): the model has no sample_prior that says what its latent "
                 "variables look like."
             )
-        draw = from_laplace if self.needs_posterior_start else from_prior
+        draw = from_laplace if self.has_weights else from_prior
         return draw(model, theta, data, self.num_particles, key)
 
     def init(self, problem: Problem, key: Array, theta: Any, positions: Positions) -> Any:
         """The state before the first step; pure."""
         raise NotImplementedError
 
-    def update(self, problem: Problem, key: Array, state: Any) -> tuple[Any, StepTaken]:
+    def update(self, problem: Problem, key: Array, state: Any) -> tuple[Any, Gain]:
         """The state after a step, and its gain in log evidence, NaN without weights; pure."""
         raise NotImplementedError
+
+    def stable_curvature(self, state: Any) -> float:
+        """The largest curvature of log_joint in x at which the steps do not diverge, 2 / h.
+
+        On a Gaussian with curvature L, a step multiplies the distance from the mean by 1 - h L.
+        """
+        return 2 / self.step_size
 
     def particles(self, state: Any) -> tuple[Positions, Float[Array, " particles"]]:
         """Flat particles of a state and their normalised log weights."""
@@ -221,11 +263,6 @@ class ParticleMethod:
             return theta
         lower, upper = (_like(theta, bound) for bound in self.bounds)
         return jax.tree.map(jnp.clip, theta, lower, upper)
-
-
-def unknown() -> StepTaken:
-    """The gain of a step without weights."""
-    return StepTaken(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
 
 
 def _like(theta: Any, bound: Any) -> Any:

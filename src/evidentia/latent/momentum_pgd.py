@@ -10,9 +10,10 @@ import optax
 from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError, as_number, check_positive
-from evidentia.evidence.path.langevin import StepTaken, even_log_weights
+from evidentia.evidence.path.langevin import even_log_weights
 from evidentia.kernels.langevin import LangevinState
-from evidentia.latent.method import ParticleMethod, unknown
+from evidentia.latent.families import Gain, unknown
+from evidentia.latent.method import ParticleMethod
 from evidentia.latent.problem import Positions, Problem
 
 LARGEST = 1e100  # step size, whose square is finite
@@ -74,7 +75,15 @@ class MomentumPGD(ParticleMethod):
         velocities = jax.random.normal(key_velocities, positions.shape)
         return MomentumState(theta, self.transformation.init(theta), at, velocities, by_theta)
 
-    def update(self, problem: Problem, key: Array, state: MomentumState) -> tuple[MomentumState, StepTaken]:
+    def stable_curvature(self, state: MomentumState) -> float:
+        """The largest curvature in x at which steps do not diverge, 2 (1 + e^{-γh}) / h².
+
+        On a Gaussian with curvature L, xᵢ is an autoregression of order two, whose roots are
+        inside the unit circle below it.
+        """
+        return 2 * (1 + math.exp(-self.friction * self.step_size)) / self.step_size**2
+
+    def update(self, problem: Problem, key: Array, state: MomentumState) -> tuple[MomentumState, Gain]:
         """A step of θ and of the particles, at one gradient per particle."""
         key_noise, key_batch = jax.random.split(key)
         gradient = problem.mean(state.by_theta, even_log_weights(state.at))

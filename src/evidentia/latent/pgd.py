@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from evidentia.evidence.path.langevin import StepTaken, even_log_weights
+from evidentia.evidence.path.langevin import even_log_weights
 from evidentia.kernels.langevin import LangevinState, langevin_step
-from evidentia.latent.method import ParticleMethod, unknown
+from evidentia.latent.families import Gain, unknown
+from evidentia.latent.method import ParticleMethod
 from evidentia.latent.problem import Positions, Problem
 
 
@@ -45,7 +46,7 @@ class PGD(ParticleMethod):
         """The state before the first step; pure."""
         return PGDState(theta, self.transformation.init(theta), *problem.look(theta, positions, key))
 
-    def update(self, problem: Problem, key: Array, state: PGDState) -> tuple[PGDState, StepTaken]:
+    def update(self, problem: Problem, key: Array, state: PGDState) -> tuple[PGDState, Gain]:
         """A step of θ and of the particles, at one gradient per particle."""
         key_step, key_theta, key_batch = jax.random.split(key, 3)
         gradient = problem.mean(state.by_theta, even_log_weights(state.at))

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from evidentia.evidence.path.langevin import StepTaken
 from evidentia.kernels.langevin import LangevinState, langevin_step
-from evidentia.latent.method import ParticleMethod, unknown
+from evidentia.latent.families import Gain, unknown
+from evidentia.latent.method import ParticleMethod
 from evidentia.latent.problem import Positions, Problem
 
 
@@ -48,7 +48,7 @@ class SOUL(ParticleMethod):
         places = jnp.broadcast_to(positions[0], (self.num_particles, positions.shape[1]))
         return SOULState(theta, self.transformation.init(theta), problem.look(theta, places, key)[0])
 
-    def update(self, problem: Problem, key: Array, state: SOULState) -> tuple[SOULState, StepTaken]:
+    def update(self, problem: Problem, key: Array, state: SOULState) -> tuple[SOULState, Gain]:
         """A chain, then a step of θ along its mean gradient."""
 
         def look(position, key):
