@@ -29,6 +29,7 @@ from evidentia.regression.compact import Layout, arrays_of
 from evidentia.regression.families import Family, family
 from evidentia.regression.frame import Frame
 from evidentia.regression.model_space import ModelSpace, well_formed
+from evidentia.regression.no_parameters import has_parameters
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.regression import Regression, log_likelihood_of, predictor_of
 from evidentia.regression.response import Response, response_of
@@ -71,6 +72,8 @@ def estimated(
             "gaussian, prior='jzs', whose evidence is exact."
         )
     law = family(regression.family, regression.link)
+    if not has_parameters(frame.formula, law):
+        raise ConfigurationError(f"formula must have terms to select from; got {regression.formula!r}.")
     models = _evidences(regression, law, frame, table, included, seed)
     log_evidence = np.array([one.log_evidence for one in models])
     errors = np.array([one.standard_error for one in models])

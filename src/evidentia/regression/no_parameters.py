@@ -28,6 +28,11 @@ class Likelihood:
     """The method of a result without parameters: the likelihood itself."""
 
 
+def has_parameters(formula: Formula, law: Family) -> bool:
+    """Whether a regression has coefficients, effects that vary, or parameters of its family."""
+    return bool(formula.has_intercept or formula.terms or formula.varying or law.extra)
+
+
 def evidence_without_parameters(
     formula: Formula,
     law: Family,
@@ -53,7 +58,7 @@ def evidence_without_parameters(
         rows = slice(start, start + BLOCK)
         batch = {name: jnp.asarray(array[rows]) for name, array in response.arrays.items()}
         log_density = law.log_density(jnp.asarray(predictor[rows], jnp.float32), batch, {})
-        log_evidence += float(np.sum(log_density, dtype=np.float64))
+        log_evidence += float(np.asarray(log_density, np.float64).sum())
     seconds = time.perf_counter() - started
     row = (len(offset), log_evidence, 0.0, 0, seconds)
     return Evidence(
@@ -69,4 +74,3 @@ def evidence_without_parameters(
         seconds=seconds,
         response=formula.response,
     )
-
