@@ -1,7 +1,7 @@
 """The evidence of a regression without any parameter, such as `accidents ~ 0 + offset(risk)`.
 
-The families bernoulli, binomial, poisson and categorical have no parameter beside the coefficients.
-Without intercept and terms, the evidence is the likelihood.
+The families bernoulli, binomial, poisson and categorical have no parameter beside the
+coefficients. Without intercept and terms, the evidence is the likelihood.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
 from evidentia.regression.laplace_first import at_the_mode
 from evidentia.regression.no_parameters import evidence_without_parameters, has_parameters
+from evidentia.regression.perfect_fit import check_model
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.random_effects import RandomEffects, random_effects_of
 from evidentia.regression.response import Response, response_of
@@ -182,6 +183,7 @@ class Regression:
             asked = asked if evidence is not None else self.prepared(frame, table, method)
         if evidence is None:
             evidence = run(asked.model, asked.arrays)
+        evidence = replace(evidence, standard_error=float(np.hypot(evidence.standard_error, asked.rounding)))
         if asked.varying is not None:
             found = in_table_units(evidence, frame, asked.response, asked.law)
             shown = asked.varying.in_table_units(evidence.posterior, asked.response)
@@ -219,11 +221,13 @@ class Regression:
         else:
             arrays, packs = varying.packed(arrays)
             log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
+        groups = () if varying is None else varying.factors
+        rounding = float(check_model(frame, table, law, priors, groups)[0])
         priors |= more
         model = Model(priors, log_likelihood, name=self.formula)
         if isinstance(log_likelihood, crossed.Crossed):
             model = replace(model, pointwise=False, starts=crossed.starts_of(priors))
-        return Prepared(model, arrays, law, response, varying, packs)
+        return Prepared(model, arrays, law, response, varying, packs, rounding)
 
 
 class Prepared(NamedTuple):
@@ -235,6 +239,7 @@ class Prepared(NamedTuple):
     response: Response
     varying: RandomEffects | None
     packs: Packs | None
+    rounding: float = 0.0  # nats: the error of the log evidence by rounding
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evidentia.regression.frame import Frame
 
 MOST_LEVELS = 1000
+LEAST_DEVIATION = 1e-4  # relative to the mean: float32 then holds a thousandth of the deviation
 
 
 class Response(NamedTuple):
@@ -61,7 +62,8 @@ def respond(
     """Check a response for a family and prepare it.
 
     Args:
-        column, trials: of the table; trials for the family binomial only.
+        column: of the table.
+        trials: of the rows, for the family binomial only.
         offset: a known part of the predictor of each row.
         family: the law of the response.
         name: for messages.
@@ -97,6 +99,11 @@ def _real(y: ndarray, offset: ndarray, name: str, has_intercept: bool) -> Respon
             else "priors in units of its deviation are undefined"
         )
         raise DataError(f"the response {name} is {y[0]:g} in all {len(y):,} rows: {what}.")
+    if not has_intercept and scale < LEAST_DEVIATION * abs(mean):
+        raise DataError(
+            f"the response {name} has the mean {mean:g} and the deviation {scale:g}: without an intercept, its values "
+            "are rounded to about seven digits. Add an intercept, or subtract a constant from the response."
+        )
     location = mean if has_intercept else 0.0
     arrays = {"y": ((y - location) / scale).astype(np.float32)}
     return Response(arrays, location, scale, -float(np.log(scale)), information=1.0)
