@@ -41,8 +41,8 @@ ROUNDING = 1e-14  # the error of 1 - R² from sums in float64, and of residuals 
 LEAST_ROUNDING, MOST_ROUNDING = 1e-6, 0.1  # nats
 TINY = 1e-7  # a scale, in units of the response's deviation, that rounding hides
 INFINITE = (
-    "{}: {} explain the response {} exactly (but for a share of {:.1g} of its variation, which is rounding), so that "
-    "the evidence is infinite. Leave out what the response is computed from{}."
+    "{}: the response is explained exactly by {} (but for a share of {:.1g} of its variation, which is rounding), so "
+    "that the evidence is infinite. Leave out what the response is computed from{}."
 )
 ROUNDED = (
     "{}: the columns leave a share of only {:.1g} of the response's variation unexplained; rounding makes the log "
@@ -80,7 +80,7 @@ def check_fit(frame: Frame, sums: g_prior.Sums, fit: g_prior.Fit, chosen: ndarra
             if abs(effect) > 1e-6
         ]
         listed = ", ".join(map(repr, needed)) or "a constant"
-        raise DataError(INFINITE.format(formula, listed, frame.formula.response, fit.unexplained, hint))
+        raise DataError(INFINITE.format(formula, listed, fit.unexplained, hint))
     nats = sums.degrees_of_freedom / 2 * ROUNDING / fit.unexplained
     if nats > MOST_ROUNDING:
         warn([ROUNDED.format(formula, fit.unexplained, nats)])
@@ -174,7 +174,7 @@ def _check_groups(
     share = float(residual / np.linalg.norm(response)) ** 2
     if share <= max(PERFECT, frame.precision**2):
         listed = ", ".join([*map(repr, frame.names), *(f"the groups of {one.name!r}" for one in groups)])
-        raise DataError(INFINITE.format(frame.formula.text, listed, frame.formula.response, share, hint))
+        raise DataError(INFINITE.format(frame.formula.text, listed, share, hint))
 
 
 def _sparse(grouped: Grouped) -> csr_array:
