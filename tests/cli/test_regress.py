@@ -177,6 +177,7 @@ def test_a_response_that_the_columns_explain_exactly_ends_with_an_error(run, tmp
     assert "y ~ x: the response is explained exactly by 'x'" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_a_formula_without_intercept_has_a_report(run, tmp_path):
     """The report leaves its only term out, which leaves a model without parameters."""
     path = tmp_path / "line.csv"

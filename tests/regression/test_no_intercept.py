@@ -19,6 +19,7 @@ from evidentia.regression.table import as_table
 from evidentia.regression.units import posterior_of
 
 stats: Any = scipy.stats  # whose types are incomplete
+log_sum: Any = special.logsumexp
 ROWS = 40
 GENERATOR = np.random.default_rng(3)
 X = 1.5 + GENERATOR.standard_normal(ROWS)
@@ -91,7 +92,7 @@ def log_density(formula, name, effects):
     table = as_table(table_of(y), regression.variables)
     frame = frame_of(parse(formula), table)
     asked = regression.prepared(frame, table, None)
-    assert "Intercept" not in asked.model.prior
+    assert isinstance(asked.model.prior, dict) and "Intercept" not in asked.model.prior
     params = {"effects": np.asarray(effects), **extra}
     rows = np.asarray(asked.model.log_likelihood(params, asked.arrays), np.float64)
     draws = {key: np.asarray(value)[None] for key, value in params.items()}
@@ -127,7 +128,7 @@ def test_a_response_without_effects_is_about_zero():
     unit, squares, log_scale = SLEEP.std(), np.sum(SLEEP**2), np.linspace(-5, 6, 20_001)
     log_terms = -5 * math.log(2 * math.pi) - 10 * log_scale - squares / 2 * np.exp(-2 * log_scale)
     log_terms += log_scale - np.exp(log_scale) / unit - math.log(unit)
-    exact = float(special.logsumexp(log_terms)) + math.log(log_scale[1] - log_scale[0])
+    exact = float(log_sum(log_terms)) + math.log(log_scale[1] - log_scale[0])
     assert exact == pytest.approx(-22.7309, abs=1e-4)
     found = ev.estimate(ev.Regression("d ~ 0", prior="normal"), {"d": SLEEP})
     assert abs(found.log_evidence - exact) < 4 * found.standard_error
@@ -147,12 +148,12 @@ def test_the_evidence_of_a_line_through_the_origin_is_that_of_quadrature(name):
     log_prior = stats.norm(0, 2.5).logpdf(effects) + math.log(effects[1] - effects[0])
     if extra:
         inner = [
-            special.logsumexp(log_prior + of_extra[name](math.exp(log)).sum(axis=1)) - math.exp(log) + log
+            log_sum(log_prior + of_extra[name](math.exp(log)).sum(axis=1)) - math.exp(log) + log
             for log in logs
         ]
-        exact = float(special.logsumexp(inner)) + math.log(logs[1] - logs[0])
+        exact = float(log_sum(inner)) + math.log(logs[1] - logs[0])
     else:
-        exact = float(special.logsumexp(log_prior + LAWS[name][2](eta).sum(axis=1)))
+        exact = float(log_sum(log_prior + LAWS[name][2](eta).sum(axis=1)))
     regression = ev.Regression("y ~ 0 + x + offset(known)", family=name, prior="normal")
     found = ev.estimate(regression, table_of(y))
     assert abs(found.log_evidence - exact) < 4 * found.standard_error
@@ -182,8 +183,8 @@ def test_files_and_a_table_agree(tmp_path):
     r_squared = (X @ LENGTHS) ** 2 / (X @ X) / squares
     log_terms = (n - 1) / 2 * np.log1p(g) - n / 2 * np.log1p(g * (1 - r_squared))
     log_terms += 0.5 * math.log(rate / math.pi) - 0.5 * log_g - rate / g
-    exact = float(special.logsumexp(log_terms)) + math.log(log_g[1] - log_g[0])
-    exact += special.gammaln(n / 2) - n / 2 * math.log(math.pi * squares)
+    exact = float(log_sum(log_terms)) + math.log(log_g[1] - log_g[0])
+    exact += math.lgamma(n / 2) - n / 2 * math.log(math.pi * squares)
     regression = ev.Regression("y ~ 0 + x")
     for data in (table, ev.read_parquet(f"{tmp_path}/*.parquet")):
         assert ev.estimate(regression, data).log_evidence == pytest.approx(exact, abs=1e-8)

@@ -135,7 +135,7 @@ def _allows_zero(law: Family, priors: Mapping[str, Any], num_rows: int) -> bool:
     prior: dist.Distribution = priors[name]
     if not bool(np.all(prior.support(TINY))):  # pyright: ignore[reportOptionalCall]
         return False
-    return float(prior.log_prob(TINY)) > num_rows * np.log(TINY)
+    return float(np.asarray(prior.log_prob(TINY))) > num_rows * np.log(TINY)
 
 
 def _on_link_scale(frame: Frame, table: DataFrame, law: Family) -> Float[ndarray, " rows"]:

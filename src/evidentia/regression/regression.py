@@ -177,13 +177,14 @@ class Regression:
     def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
         is_free = method is None and bool(frame.formula.varying)  # to choose a method
         asked, evidence = self.prepared(frame, table, Laplace() if is_free else method), None
+        rounding = asked.check(frame, table)
         if is_free:
             assert asked.varying is not None
             evidence = at_the_mode(asked.varying, partial(run, asked.model, asked.arrays))
             asked = asked if evidence is not None else self.prepared(frame, table, method)
         if evidence is None:
             evidence = run(asked.model, asked.arrays)
-        evidence = replace(evidence, standard_error=float(np.hypot(evidence.standard_error, asked.rounding)))
+        evidence = replace(evidence, standard_error=float(np.hypot(evidence.standard_error, rounding)))
         if asked.varying is not None:
             found = in_table_units(evidence, frame, asked.response, asked.law)
             shown = asked.varying.in_table_units(evidence.posterior, asked.response)
@@ -221,13 +222,11 @@ class Regression:
         else:
             arrays, packs = varying.packed(arrays)
             log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
-        groups = () if varying is None else varying.factors
-        rounding = float(check_model(frame, table, law, priors, groups)[0])
         priors |= more
         model = Model(priors, log_likelihood, name=self.formula)
         if isinstance(log_likelihood, crossed.Crossed):
             model = replace(model, pointwise=False, starts=crossed.starts_of(priors))
-        return Prepared(model, arrays, law, response, varying, packs, rounding)
+        return Prepared(model, arrays, law, response, varying, packs)
 
 
 class Prepared(NamedTuple):
@@ -239,7 +238,12 @@ class Prepared(NamedTuple):
     response: Response
     varying: RandomEffects | None
     packs: Packs | None
-    rounding: float = 0.0  # nats: the error of the log evidence by rounding
+
+    def check(self, frame: Frame, table: DataFrame) -> float:
+        """Refuse a perfect fit; of others, the error of the log evidence by rounding, in nats."""
+        assert isinstance(self.model.prior, Mapping)
+        groups = () if self.varying is None else self.varying.factors
+        return float(check_model(frame, table, self.law, self.model.prior, groups)[0])
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:

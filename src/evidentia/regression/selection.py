@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, warn
 from evidentia.regression.averages import Averages
+from evidentia.regression.design import learn
 from evidentia.regression.estimated_models import estimated
 from evidentia.regression.exact import FINITE, JZS_SCALE, sums_of
 from evidentia.regression.families import family as family_of
@@ -24,6 +25,9 @@ from evidentia.regression.perfect_fit import PERFECT, check_fit
 from evidentia.regression.regression import Regression
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.term_selection import TermSelection
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TOO_UNCERTAIN = 0.05  # standard error of a term's probability, above which chains disagree
 BLOCK = 2**22  # numbers in the effects of some models
@@ -80,6 +84,7 @@ def select_terms(
     space = model_space(parsed.terms, model_prior)
     rows = rows_of(table, parsed.variables, missing)
     frame = frame_of(parsed, rows)
+    _check_coding(frame, space, rows.sample if isinstance(rows, Streamed) else rows)
     if not regression.is_exact:
         rows = rows.in_memory() if isinstance(rows, Streamed) else rows
         found = estimated(regression, frame, rows, space, int(seed))
@@ -107,6 +112,27 @@ def select_terms(
         _family=family_of(family, link),
         _draws=found.draws,
     )
+
+
+def _check_coding(frame: Frame, space: ModelSpace, table: DataFrame) -> None:
+    """Refuse factors whose columns depend on which other terms are in the model.
+
+    Without an intercept, the first of several factors has a column for each category, and the
+    others have one fewer: a sub-model without the first would not be the formula's own.
+    """
+    if frame.formula.has_intercept:
+        return
+    for term, needs in zip(space.terms, space.needs, strict=True):
+        place = frame.terms[term]
+        own = tuple(
+            one for one, is_needed in zip(space.terms, needs, strict=True) if is_needed or one == term
+        )
+        alone = learn(frame.formula, own, table)
+        if alone.names[alone.terms[term]] != frame.names[place]:
+            raise ConfigurationError(
+                f"select_terms needs an intercept for {frame.formula.text!r}: without it, the categories of {term!r} are coded "
+                "in another way in models that lack the terms before it."
+            )
 
 
 def _listed(frame: Frame, space: ModelSpace, scale: float | None) -> Averages:
