@@ -1,6 +1,7 @@
 """`evidentia regress` on files, from formulas to results."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -165,3 +166,27 @@ def test_formulas_that_were_stopped_are_left_out_of_the_comparison(capsys):
     assert _comparable({"y ~ a": whole, "y ~ b": part}) == {"y ~ a": whole}
     assert "y ~ b was stopped before all rows, and is left out." in " ".join(capsys.readouterr().err.split())
     assert _comparable({"y ~ b": part}) == {"y ~ b": part}
+
+
+@pytest.mark.parametrize("prior", ["jzs", "normal"])
+def test_a_response_that_the_columns_explain_exactly_ends_with_an_error(run, tmp_path, prior):
+    path = tmp_path / "line.csv"
+    pd.DataFrame({"x": np.arange(20), "y": 2 * np.arange(20) + 1}).to_csv(path, index=False)
+    code, _, err = run("regress", path, "y ~ x", "--prior", prior)
+    assert code == 2
+    assert "y ~ x: the response is explained exactly by 'x'" in " ".join(err.split())
+
+
+@pytest.mark.slow
+def test_a_formula_without_intercept_has_a_report(run, tmp_path):
+    """The report leaves its only term out, which leaves a model without parameters."""
+    path = tmp_path / "line.csv"
+    generator = np.random.default_rng(0)
+    x = 1 + generator.standard_normal(30)
+    pd.DataFrame({"x": x, "y": generator.poisson(np.exp(0.5 * x))}).to_csv(path, index=False)
+    words = ("regress", path, "y ~ 0 + x", "y ~ 0", "--family", "poisson", "--json", "--quiet")
+    code, out, err = run(*words, "--out", tmp_path / "results")
+    assert code == 0, err
+    y = pd.read_csv(path)["y"]
+    exact = -len(y) - sum(math.lgamma(1 + value) for value in y)  # with a mean of 1
+    assert json.loads(out)["evidences"]["y ~ 0"]["log_evidence"] == pytest.approx(exact, rel=1e-6)

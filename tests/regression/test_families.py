@@ -21,7 +21,7 @@ COUNTS = np.array([0, 1, 2, 7, 50, 1_000, 100_000])
 
 def log_density(name, y, predictor, extra=None, link=None, trials=None):
     law = family(name, link)
-    response = respond(pd.Series(y), trials, np.zeros(()), law, "y")
+    response = respond(pd.Series(y), trials, np.zeros(len(y)), law, "y", True)
     assert response.log_jacobian == 0 or law.kind in ("real", "positive")
     batch = {key: jnp.asarray(values) for key, values in response.arrays.items()}
     shifted = (np.asarray(predictor, np.float64) - response.location) / response.scale
@@ -127,7 +127,7 @@ def test_ordinal():
     cuts = np.array([-np.inf, *special.logit(np.cumsum(shares)[:-1]), np.inf])
     exact = np.log(special.expit(cuts[y + 1] - predictor) - special.expit(cuts[y] - predictor))
     law = family("ordinal")
-    response = respond(pd.Series(y), None, np.zeros(()), law, "y")
+    response = respond(pd.Series(y), None, np.zeros(len(y)), law, "y", True)
     arrays = {key: jnp.asarray(values) for key, values in response.arrays.items()}
     extra = {"probabilities": jnp.asarray(shares, jnp.float32)}
     close(law.log_density(jnp.asarray(predictor, jnp.float32), arrays, extra), exact, 3e-5)

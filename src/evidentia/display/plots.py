@@ -173,7 +173,7 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
     """
     total, summaries = len(summaries), summaries[:limit]
     ax = new_axes(7, posterior_height(len(summaries))) if ax is None else ax
-    low, lower, median, upper, high = np.array([summary.quantiles for summary in summaries]).T
+    low, lower, median, upper, high = np.array([summary.quantiles for summary in summaries]).reshape(-1, 5).T
     place = np.arange(len(summaries))
     ax.hlines(place, low, high, color=COLORS[0], linewidth=1.2, label="90% interval")
     ax.hlines(place, lower, upper, color=COLORS[0], linewidth=4, label="50% interval")

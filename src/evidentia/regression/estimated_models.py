@@ -29,6 +29,8 @@ from evidentia.regression.compact import Layout, arrays_of
 from evidentia.regression.families import Family, family
 from evidentia.regression.frame import Frame
 from evidentia.regression.model_space import ModelSpace, well_formed
+from evidentia.regression.no_parameters import has_parameters
+from evidentia.regression.perfect_fit import check_model
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.regression import Regression, log_likelihood_of, predictor_of
 from evidentia.regression.response import Response, response_of
@@ -71,6 +73,8 @@ def estimated(
             "gaussian, prior='jzs', whose evidence is exact."
         )
     law = family(regression.family, regression.link)
+    if not has_parameters(frame.formula, law):
+        raise ConfigurationError(f"formula must have terms to select from; got {regression.formula!r}.")
     models = _evidences(regression, law, frame, table, included, seed)
     log_evidence = np.array([one.log_evidence for one in models])
     errors = np.array([one.standard_error for one in models])
@@ -109,6 +113,7 @@ def _evidences(
     response, offset = response_of(frame, table, law), frame.offset(table)
     choice, width = regression.prior or "normal", regression.prior_scale or WIDTH
     priors = priors_of(law, response, frame, {}, choice, width)
+    rounding = check_model(frame, table, law, priors, sets=tuple(_places(frame, one) for one in included))
     if choice == "unit-information" and frame.names:
         priors["effects"] = dist.Normal(0.0, 1.0).expand((len(frame.names),)).to_event(1)
     layout = Layout(tuple(range(len(frame.names))), ())  # zeros need columns of their own
@@ -127,19 +132,25 @@ def _evidences(
             arrays["x"] = columns @ root.astype(np.float32)
         rows = shuffled(as_arrays(arrays), seed)
         bound = bound or model.bind(rows)
-        found.append(_run(bound, rows, jax.random.fold_in(key, int(place)), frame, response, law, root))
+        one = _run(bound, rows, jax.random.fold_in(key, int(place)), frame, response, law, root)
+        found.append(one._replace(standard_error=float(np.hypot(one.standard_error, rounding[place]))))
     order = np.argsort(np.argsort(-included.sum(axis=1), kind="stable"))
     return [found[place] for place in order]
+
+
+def _places(frame: Frame, included: Bool[ndarray, " terms"]) -> ndarray:
+    """Of the columns of the terms that a sub-model has."""
+    chosen = [
+        np.r_[frame.terms[term]] for term, is_in in zip(frame.formula.terms, included, strict=True) if is_in
+    ]
+    return np.concatenate([np.zeros(0, int), *chosen])
 
 
 def _root(
     frame: Frame, included: Bool[ndarray, " terms"], choice: str, response: Response
 ) -> Float[ndarray, "columns columns"]:
     """The matrix that makes a sub-model's columns of the table's, and effects of the model's."""
-    chosen = [
-        np.r_[frame.terms[term]] for term, is_in in zip(frame.formula.terms, included, strict=True) if is_in
-    ]
-    places = np.concatenate([np.zeros(0, int), *chosen])
+    places = _places(frame, included)
     root = np.zeros((len(frame.names), len(frame.names)))
     root[places, places] = 1.0
     if choice == "unit-information" and len(places):

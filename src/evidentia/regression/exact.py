@@ -12,12 +12,14 @@ from evidentia.errors import ConfigurationError, DataError, warn
 from evidentia.model.width import Change
 from evidentia.regression import g_prior
 from evidentia.regression.frame import Frame
+from evidentia.regression.perfect_fit import check_fit
 from evidentia.result import Evidence
 from evidentia.trajectory import Trajectory
 
 JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 NUM_DRAWS = 1000
 EFFECTS = "effects"
+FINITE = ", or use prior='unit-information', under which it is finite"  # the evidence of a perfect fit
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
     """The log evidence up to the constant of the flat and Jeffreys priors, and posterior draws.
 
     Raises:
-        DataError: the response is not numeric, or constant.
+        DataError: the response is not numeric, constant, or under JZS explained exactly.
     """
     frame.check_names("scale", "g")
     sums = sums_of(frame)
@@ -75,6 +77,7 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
                 f"has {len(chosen)}. Every response is explained fully; the Bayes factor against no effects is 1."
             ]
         )
+    rounding = 0.0 if scale is None else check_fit(frame, sums, fit, chosen, FINITE)
     log_evidence = g_prior.log_evidence_of_null(sums) + g_prior.log_bayes_factor(sums, fit, scale)
     draws = g_prior.sample_posterior(sums, fit, chosen, scale, NUM_DRAWS, seed)
     deviation = sums.deviations[-1]
@@ -92,10 +95,10 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
     seconds = time.perf_counter() - started
     return Evidence(
         log_evidence=log_evidence,
-        standard_error=0.0,
+        standard_error=rounding,
         num_observations=frame.num_rows,
         trajectory=Trajectory(
-            *(np.array([value]) for value in (frame.num_rows, log_evidence, 0.0, 0, seconds))
+            *(np.array([value]) for value in (frame.num_rows, log_evidence, rounding, 0, seconds))
         ),
         posterior=posterior,
         log_weights=np.full(NUM_DRAWS, -np.log(NUM_DRAWS)),

@@ -38,6 +38,7 @@ class Frame(NamedTuple):
         means, deviations: of the columns in the table; means are 0 and deviations about 0 if there
             is no intercept.
         moments: of the columns and, if it holds numbers, last of the response less the offsets.
+        precision: the relative rounding of the columns' types: about 1e-7 if one is float32.
         seen: some values of the response.
         fingerprints: of the columns of the response, and of the response itself.
     """
@@ -51,6 +52,7 @@ class Frame(NamedTuple):
     means: Float[ndarray, " columns"]
     deviations: Float[ndarray, " columns"]
     moments: Moments
+    precision: float
     seen: tuple[Any, ...]
     fingerprints: dict[str, str]
 
@@ -121,6 +123,7 @@ def frame_of(formula: Formula, table: DataFrame | Streamed) -> Frame:
         means,
         deviations,
         moments,
+        _precision(known, formula.variables),
         seen,
         {name: as_text(total) for name, total in hashes.items()},
     )
@@ -134,6 +137,15 @@ def blocks_of(table: DataFrame | Streamed, num_columns: int) -> Iterator[DataFra
     for block in table.blocks() if isinstance(table, Streamed) else [table]:
         for start in range(0, len(block), size):
             yield block.iloc[start : start + size]
+
+
+def _precision(table: DataFrame, variables: list[str]) -> float:
+    """The coarsest relative rounding of the types of some columns; at least that of float64."""
+    held = [str(table[name].dtype).lower() for name in variables]  # of NumPy, pandas or Arrow
+    coarse = [
+        np.finfo(name).eps for name in ("float16", "float32") if any(one.startswith(name) for one in held)
+    ]
+    return float(max(coarse, default=np.finfo("float64").eps))
 
 
 def _rows(

@@ -91,7 +91,7 @@ def _observed(
 ) -> tuple[Float[ndarray, "rows columns"], tuple[str, ...]]:
     column = evaluate(formula.response, table, formula)
     if law.kind in CATEGORIES:
-        response = respond(column, None, np.zeros(()), law, formula.response)
+        response = respond(column, None, np.zeros(len(column)), law, formula.response, formula.has_intercept)
         codes, labels = response.arrays["y"][rows], tuple(map(str, response.levels))
         if law.kind == "binary":
             return codes[:, None].astype(np.float64), labels[1:]

@@ -26,6 +26,8 @@ from evidentia.regression.families import CATEGORIES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
 from evidentia.regression.laplace_first import at_the_mode
+from evidentia.regression.no_parameters import evidence_without_parameters, has_parameters
+from evidentia.regression.perfect_fit import check_model
 from evidentia.regression.priors import WIDTH, priors_of
 from evidentia.regression.random_effects import RandomEffects, random_effects_of
 from evidentia.regression.response import Response, response_of
@@ -105,9 +107,9 @@ class Regression:
             check_positive("prior_scale", self.prior_scale)
             if self.prior == "unit-information":
                 raise ConfigurationError("prior='unit-information' has no prior_scale.")
-        if self.family == "categorical" and (parsed.offsets or not (parsed.has_intercept or parsed.terms)):
+        if self.family == "categorical" and parsed.offsets:
             raise ConfigurationError(
-                f"a formula of the family categorical must have terms and no offset; got {self.formula!r}."
+                f"a formula of the family categorical must have no offset; got {self.formula!r}."
             )
         is_exact_prior = self.family == "gaussian" and self.prior in ("jzs", "unit-information")
         if parsed.varying and (self.family == "categorical" or is_exact_prior):
@@ -151,7 +153,10 @@ class Regression:
         if not self.is_exact:
             table = table.in_memory() if isinstance(table, Streamed) else table
             frame = frame_of(parsed, table)
-            found = self._estimated(frame, table, method, run)
+            if has_parameters(parsed, family(self.family, self.link)):
+                found = self._estimated(frame, table, method, run)
+            else:
+                found = self._likelihood(frame, table, seed, started)
             return replace(found, fingerprints=frame.fingerprints if found.completed else {})
         if method is not None:
             raise ConfigurationError(
@@ -162,15 +167,24 @@ class Regression:
         frame = frame_of(parsed, table)
         return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
 
+    def _likelihood(self, frame: Frame, table: DataFrame, seed: int, started: float) -> Evidence:
+        law, offset = family(self.family, self.link), frame.offset(table)
+        offset = np.zeros(frame.num_rows) if offset is None else offset
+        return evidence_without_parameters(
+            frame.formula, law, response_of(frame, table, law), offset, seed, started
+        )
+
     def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
         is_free = method is None and bool(frame.formula.varying)  # to choose a method
         asked, evidence = self.prepared(frame, table, Laplace() if is_free else method), None
+        rounding = asked.check(frame, table)
         if is_free:
             assert asked.varying is not None
             evidence = at_the_mode(asked.varying, partial(run, asked.model, asked.arrays))
             asked = asked if evidence is not None else self.prepared(frame, table, method)
         if evidence is None:
             evidence = run(asked.model, asked.arrays)
+        evidence = replace(evidence, standard_error=float(np.hypot(evidence.standard_error, rounding)))
         if asked.varying is not None:
             found = in_table_units(evidence, frame, asked.response, asked.law)
             shown = asked.varying.in_table_units(evidence.posterior, asked.response)
@@ -224,6 +238,12 @@ class Prepared(NamedTuple):
     response: Response
     varying: RandomEffects | None
     packs: Packs | None
+
+    def check(self, frame: Frame, table: DataFrame) -> float:
+        """Refuse a perfect fit; of others, the error of the log evidence by rounding, in nats."""
+        assert isinstance(self.model.prior, Mapping)
+        groups = () if self.varying is None else self.varying.factors
+        return float(check_model(frame, table, self.law, self.model.prior, groups)[0])
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from evidentia.errors import DataError
-from evidentia.regression.families import CATEGORIES, Family
+from evidentia.regression.families import CATEGORIES, MEANS, Family
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evidentia.regression.frame import Frame
 
 MOST_LEVELS = 1000
+LEAST_DEVIATION = 1e-4  # relative to the mean: float32 then holds a thousandth of the deviation
 
 
 class Response(NamedTuple):
@@ -25,7 +26,8 @@ class Response(NamedTuple):
     Attributes:
         arrays: `y`, and what else the family's log density takes, float32 or int32.
         location, scale: the predictor in units of the table is location + scale · that of the
-            model; the intercept's prior is centred at the location.
+            model; the intercept's prior is centred at the location, which is 0 without an
+            intercept, as nothing else could take it up.
         log_jacobian: of a row; added to the model's log evidence it gives that of the table's
             values.
         levels: the categories, in the order of `y`.
@@ -44,48 +46,73 @@ def response_of(frame: Frame, table: DataFrame, law: Family) -> Response:
     """The response of a formula for the rows of a table, as `respond` prepares it."""
     trials = None if frame.trials is None else frame.trials.values(table).to_numpy()
     offset = frame.offset(table)
-    values = frame.response.values(table)
-    return respond(values, trials, np.zeros(()) if offset is None else offset, law, frame.formula.response)
+    offset = np.zeros(frame.num_rows) if offset is None else offset
+    name, has_intercept = frame.formula.response, frame.formula.has_intercept
+    return respond(frame.response.values(table), trials, offset, law, name, has_intercept)
 
 
-def respond(column: Series, trials: ndarray | None, offset: ndarray, family: Family, name: str) -> Response:
-    """Check a response for a family and prepare it; `offset` is a known part of the predictor.
+def respond(
+    column: Series,
+    trials: ndarray | None,
+    offset: ndarray,
+    family: Family,
+    name: str,
+    has_intercept: bool,
+) -> Response:
+    """Check a response for a family and prepare it.
+
+    Args:
+        column: of the table.
+        trials: of the rows, for the family binomial only.
+        offset: a known part of the predictor of each row.
+        family: the law of the response.
+        name: for messages.
+        has_intercept: whether the model has a parameter that takes up the response's location.
 
     Raises:
         DataError: values that the family cannot have, or a response that is constant where the
             family needs variation; the message has the values seen.
     """
     if family.kind in CATEGORIES:
-        return _categories(column, family, name)
+        return _categories(column, offset, family, name, has_intercept)
     values = column.to_numpy()
     if values.dtype.kind not in "fiub":
         seen = ", ".join(map(repr, list(dict.fromkeys(values.tolist()))[:3]))
         raise DataError(f"the response {name} must hold numbers for this family; it has {seen}.")
     numbers = values.astype(np.float64)
     return {
-        "real": lambda: _real(numbers, offset, name),
-        "positive": lambda: _positive(numbers, offset, name),
+        "real": lambda: _real(numbers, offset, name, has_intercept),
+        "positive": lambda: _positive(numbers, offset, name, has_intercept),
         "share": lambda: _share(numbers, name),
-        "count": lambda: _count(numbers, offset, name),
-        "trials": lambda: _successes(numbers, trials, name),
+        "count": lambda: _count(numbers, offset, name, has_intercept),
+        "trials": lambda: _successes(numbers, trials, offset, name, has_intercept),
     }[family.kind]()
 
 
-def _real(y: ndarray, offset: ndarray, name: str) -> Response:
-    location, scale = float((y - offset).mean()), float((y - offset).std())
-    if not scale > 1e-12 * abs(location):
-        raise DataError(
-            f"the response {name} is {y[0]:g} in all {len(y):,} rows: there is nothing to explain."
+def _real(y: ndarray, offset: ndarray, name: str, has_intercept: bool) -> Response:
+    known = y - offset
+    mean, scale = float(known.mean()), float(known.std())
+    if not scale > 1e-12 * abs(mean):
+        what = (
+            "there is nothing to explain"
+            if has_intercept
+            else "priors in units of its deviation are undefined"
         )
+        raise DataError(f"the response {name} is {y[0]:g} in all {len(y):,} rows: {what}.")
+    if not has_intercept and scale < LEAST_DEVIATION * abs(mean):
+        raise DataError(
+            f"the response {name} has the mean {mean:g} and the deviation {scale:g}: without an intercept, its values "
+            "are rounded to about seven digits. Add an intercept, or subtract a constant from the response."
+        )
+    location = mean if has_intercept else 0.0
     arrays = {"y": ((y - location) / scale).astype(np.float32)}
     return Response(arrays, location, scale, -float(np.log(scale)), information=1.0)
 
 
-def _positive(y: ndarray, offset: ndarray, name: str) -> Response:
+def _positive(y: ndarray, offset: ndarray, name: str, has_intercept: bool) -> Response:
     _check(y > 0, y, f"the response {name}", "positive numbers")
-    scale = float(y.mean() / np.mean(np.exp(offset)))
-    log_y = np.log(y / scale).astype(np.float32)
-    location = float(np.log(scale))
+    location = float(np.log(y.mean() / np.mean(np.exp(offset)))) if has_intercept else 0.0
+    log_y = (np.log(y) - location).astype(np.float32)
     return Response({"log_y": log_y}, location, log_jacobian=-location)
 
 
@@ -94,7 +121,7 @@ def _share(y: ndarray, name: str) -> Response:
     return Response({"log_y": np.log(y).astype(np.float32), "log_1y": np.log1p(-y).astype(np.float32)})
 
 
-def _count(y: ndarray, offset: ndarray, name: str) -> Response:
+def _count(y: ndarray, offset: ndarray, name: str, has_intercept: bool) -> Response:
     _check(
         (y >= 0) & (y % 1 == 0) & (y < 2**24),
         y,
@@ -102,13 +129,16 @@ def _count(y: ndarray, offset: ndarray, name: str) -> Response:
         "counts: whole numbers from 0 to 16,777,215",
     )
     constant = y * np.log(np.maximum(y, 1)) - y - gammaln(y + 1)
-    mean = max(float(y.mean()), 0.5 / len(y))
-    location = float(np.log(mean / np.mean(np.exp(offset))))
+    without_effects = float(np.mean(np.exp(offset)))
+    mean = max(float(y.mean()), 0.5 / len(y)) if has_intercept else without_effects
+    location = float(np.log(mean / without_effects))
     log_y = np.log(np.maximum(y, 1)) - location
     return Response(_float32(y=y, log_y=log_y, constant=constant), location, information=mean)
 
 
-def _successes(y: ndarray, trials: ndarray | None, name: str) -> Response:
+def _successes(
+    y: ndarray, trials: ndarray | None, offset: ndarray, name: str, has_intercept: bool
+) -> Response:
     if trials is None:
         raise DataError("the family binomial needs the number of trials: write 'successes | trials ~ terms'.")
     if trials.dtype.kind not in "fiub":
@@ -122,24 +152,25 @@ def _successes(y: ndarray, trials: ndarray | None, name: str) -> Response:
         "whole numbers from 0 to the number of trials",
     )
     constant = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
-    mean = (y.sum() + 0.5) / (n.sum() + 1)
+    share = (y.sum() + 0.5) / (n.sum() + 1) if has_intercept else expit(offset)
     arrays = _float32(y=y, trials=n, constant=constant)
-    return Response(arrays, information=float(n.mean() * mean * (1 - mean)))
+    return Response(arrays, information=float(np.mean(n * share * (1 - share))))
 
 
 def _float32(**arrays: ndarray) -> dict[str, ndarray]:
     return {name: values.astype(np.float32) for name, values in arrays.items()}
 
 
-def _categories(column: Series, family: Family, name: str) -> Response:
+def _categories(column: Series, offset: ndarray, family: Family, name: str, has_intercept: bool) -> Response:
     levels, codes = _levels_of(column, family, name)
     if family.kind == "binary":
         if len(levels) != 2:
             raise DataError(
                 f"the response {name} must have two values for this family; it has {len(levels)}: {_listed(levels)}."
             )
-        mean = float(codes.mean())
-        return Response({"y": codes.astype(np.float32)}, levels=levels, information=mean * (1 - mean))
+        share = codes.mean() if has_intercept else MEANS[family.link](offset)
+        information = float(np.mean(share * (1 - share)))
+        return Response({"y": codes.astype(np.float32)}, levels=levels, information=information)
     if not 2 <= len(levels) <= MOST_LEVELS:
         raise DataError(
             f"the response {name} must have 2 to {MOST_LEVELS:,} categories; it has {len(levels):,}: {_listed(levels)}."

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, warn
 from evidentia.regression.averages import Averages
+from evidentia.regression.design import learn
 from evidentia.regression.estimated_models import estimated
-from evidentia.regression.exact import JZS_SCALE, sums_of
+from evidentia.regression.exact import FINITE, JZS_SCALE, sums_of
 from evidentia.regression.families import family as family_of
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
-from evidentia.regression.g_prior import Sums
-from evidentia.regression.g_prior_models import fits_of, log_bayes_factors
+from evidentia.regression.g_prior import Sums, least_squares
+from evidentia.regression.g_prior_models import Fits, fits_of, log_bayes_factors
 from evidentia.regression.model_search import search
 from evidentia.regression.model_space import MOST_LISTED, ModelSpace, model_space, well_formed
 from evidentia.regression.neighbours import Neighbours
+from evidentia.regression.perfect_fit import PERFECT, check_fit
 from evidentia.regression.regression import Regression
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.term_selection import TermSelection
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TOO_UNCERTAIN = 0.05  # standard error of a term's probability, above which chains disagree
 BLOCK = 2**22  # numbers in the effects of some models
@@ -62,7 +67,7 @@ def select_terms(
 
     Raises:
         ConfigurationError: an invalid argument; more than 256 models to estimate.
-        DataError: a table that cannot be used.
+        DataError: a table that cannot be used; a response that some terms explain exactly.
 
     Example:
         >>> ev.select_terms("rating ~ complaints + learning", table)  # doctest: +SKIP
@@ -79,6 +84,7 @@ def select_terms(
     space = model_space(parsed.terms, model_prior)
     rows = rows_of(table, parsed.variables, missing)
     frame = frame_of(parsed, rows)
+    _check_coding(frame, space, rows.sample if isinstance(rows, Streamed) else rows)
     if not regression.is_exact:
         rows = rows.in_memory() if isinstance(rows, Streamed) else rows
         found = estimated(regression, frame, rows, space, int(seed))
@@ -108,12 +114,35 @@ def select_terms(
     )
 
 
+def _check_coding(frame: Frame, space: ModelSpace, table: DataFrame) -> None:
+    """Refuse factors whose columns depend on which other terms are in the model.
+
+    Without an intercept, the first of several factors has a column for each category, and the
+    others have one fewer: a sub-model without the first would not be the formula's own.
+    """
+    if frame.formula.has_intercept:
+        return
+    for term, needs in zip(space.terms, space.needs, strict=True):
+        place = frame.terms[term]
+        own = tuple(
+            one for one, is_needed in zip(space.terms, needs, strict=True) if is_needed or one == term
+        )
+        alone = learn(frame.formula, own, table)
+        if alone.names[alone.terms[term]] != frame.names[place]:
+            raise ConfigurationError(
+                f"select_terms needs an intercept for {frame.formula.text!r}: without it, the categories of {term!r} are coded "
+                "in another way in models that lack the terms before it."
+            )
+
+
 def _listed(frame: Frame, space: ModelSpace, scale: float | None) -> Averages:
     """All models, each with its exact Bayes factor."""
     sums = sums_of(frame)
     included = well_formed(space.needs, MOST_LISTED)
     assert included is not None
-    fits = fits_of(sums, included[:, _owners(frame)])
+    columns = included[:, _owners(frame)]
+    fits = fits_of(sums, columns)
+    _check_fits(frame, sums, columns, fits, scale)
     factors, shrinkages = log_bayes_factors(sums, fits, scale)
     log_joint = factors + space.log_prior[included.sum(axis=1)]
     probability = np.exp(log_joint - log_joint.max())
@@ -127,11 +156,15 @@ def _listed(frame: Frame, space: ModelSpace, scale: float | None) -> Averages:
 def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -> Averages:
     """The models that a search visits, with their exact Bayes factors."""
     sums, owners = sums_of(frame), _owners(frame)
+    largest = np.ones((1, len(owners)), bool)
+    _check_fits(frame, sums, largest, fits_of(sums, largest), scale)
     found = search(Neighbours(sums, scale, space, owners), space.needs, seed)
     factors, effects = np.zeros(len(found.models)), np.zeros(len(owners))
     size = max(BLOCK // max(len(owners), 1), 1)
     for block in np.array_split(np.arange(len(factors)), -(-len(factors) // size)):
-        fits = fits_of(sums, found.models[block][:, owners])
+        columns = found.models[block][:, owners]
+        fits = fits_of(sums, columns)
+        _check_fits(frame, sums, columns, fits, scale)
         factors[block], shrinkages = log_bayes_factors(sums, fits, scale)
         effects += (found.weights[block] * shrinkages) @ fits.effects
     log_joint = factors + space.log_prior[found.models.sum(axis=1)]
@@ -156,6 +189,20 @@ def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -
         found.visited_probability,
         *_coefficients(frame, sums, effects),
     )
+
+
+def _check_fits(
+    frame: Frame, sums: Sums, columns: Bool[ndarray, "models columns"], fits: Fits, scale: float | None
+) -> None:
+    """Refuse the smallest model that explains the response exactly, under JZS."""
+    is_short = fits.ranks < sums.degrees_of_freedom
+    if scale is None or not is_short.any():
+        return
+    least = fits.unexplained[is_short].min()
+    worst = np.flatnonzero(is_short & (fits.unexplained <= max(least, PERFECT)))
+    place = worst[columns[worst].sum(axis=1).argmin()]
+    chosen = np.flatnonzero(columns[place])
+    check_fit(frame, sums, least_squares(sums, chosen), chosen, FINITE)
 
 
 def _owners(frame: Frame) -> ndarray:

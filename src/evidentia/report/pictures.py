@@ -72,7 +72,7 @@ def all_pictures(
 ) -> tuple[Picture | None, dict[str, list[Picture]]]:
     """The picture of a comparison and those of each model in its order.
 
-    There is none of a path for exact results, which have none.
+    There is none of a path for exact results, and none of a posterior without parameters.
     """
     has_path = {name: len(evidence.trajectory.num_observations) > 1 for name, evidence in evidences.items()}
     together = (
@@ -81,7 +81,7 @@ def all_pictures(
     single = {
         name: [
             *([evidence_picture(name, evidences[name])] if has_path[name] else []),
-            posterior_picture(name, evidences[name]),
+            *([posterior_picture(name, evidences[name])] if evidences[name].posterior else []),
         ]
         for name in comparison.names
     }
