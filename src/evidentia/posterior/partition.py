@@ -31,6 +31,7 @@ from evidentia.posterior.symmetry import Positions, components_of, in_blocks, un
 
 MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
 MOST_TERMS = 4_000_000  # states times positions at a time
+ALIKE = 0.1  # squared distance of two components, in their variances, below which they do not differ
 APART = 4.0  # squared distance of two components, in their variances, above which they differ
 
 Draws = Float[np.ndarray, "draws parameters"]
@@ -78,11 +79,14 @@ def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
     components = in_blocks(partial(components_of, model), draws.astype(np.float32)).astype(np.float64)
     mean, variance = components.mean(0), components.var(0) + 1e-12
     groups = [[index] for index in range(len(mean))]
-    while math.prod(len(group) + 1 for group in groups) > MOST_STATES:
+    while len(groups) > 1:
         centres, spreads = _means(groups, mean), _means(groups, variance)
         distances = np.sum((centres[:, None] - centres) ** 2 / (spreads[:, None] + spreads), axis=-1)
         np.fill_diagonal(distances, np.inf)
         first, second = sorted(np.unravel_index(np.argmin(distances), distances.shape))
+        is_listed = math.prod(len(group) + 1 for group in groups) <= MOST_STATES
+        if is_listed and distances[first, second] > ALIKE:
+            break
         if distances[first, second] > APART:
             return None
         groups[first] += groups.pop(second)

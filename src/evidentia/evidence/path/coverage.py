@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.evidence.path.importance import MANY_BATCHES, MIN_ESS, WeightedDraws, is_free, log_ratio
+from evidentia.evidence.path.importance import FREE, MANY_BATCHES, MIN_ESS, WeightedDraws, log_ratio
 from evidentia.evidence.path.proposal import Particles, Proposal, is_near
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import symmetrised
@@ -113,14 +113,24 @@ def exceeding(
     found = []
     if weights.ess(draws.log_weights) < MIN_ESS * len(draws.log_weights):
         found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
-    if is_free(model, rows, count):
-        within = jnp.asarray(proposal.draw_within(generator, MANY_BATCHES * count), jnp.float32)
-        ratios, offset = log_ratio(model, rows, proposal, within)
-        ratios = np.where(np.isnan(ratios), -np.inf, ratios) + offset - draws.offset
+    if model.evaluations is None and rows.size * count * MANY_BATCHES <= FREE:
+        # Of one copy, whose density says enough, and costs less than that of all.
+        within = proposal.draw_within(generator, MANY_BATCHES * count)
+        usual = _log_plain_ratio(model, rows, proposal, np.asarray(draws.positions)[:count])
+        ratios = _log_plain_ratio(model, rows, proposal, within)
         order = np.argsort(-ratios)[:HEAVIEST]
-        is_heavier = ratios[order] > np.max(draws.log_weights)
-        found.append(np.asarray(within, np.float64)[order[is_heavier]])
+        found.append(within[order[ratios[order] > np.max(usual)]])
     return np.concatenate(found) if found else np.empty((0, model.num_parameters))
+
+
+def _log_plain_ratio(
+    model: BoundModel, rows: Rows, proposal: Proposal, positions: Float[ndarray, "positions parameters"]
+) -> Float[ndarray, " positions"]:
+    """log p(θ) p(D | θ) / q(θ) at positions, without their copies; -inf where it is unknown."""
+    narrow = jnp.asarray(positions, jnp.float32)
+    deviations, offset = rows.log_likelihoods(model, narrow)
+    ratios = deviations + offset + model.log_priors(narrow) - proposal.log_density(np.asarray(narrow, float))
+    return np.where(np.isnan(ratios), -np.inf, ratios)
 
 
 def unseen(proposal: Proposal, particles: Particles) -> float:

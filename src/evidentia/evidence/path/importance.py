@@ -130,21 +130,12 @@ def accurate_draws(
     """
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
     wanted = math.ceil(missing * len(draws.log_weights) / count)
-    wanted = MANY_BATCHES if is_free(model, rows, count) else wanted
-    num_batches = min(wanted, MANY_BATCHES, CHEAP // _cost(model, rows, count))
+    cost = max(rows.size, rows_of_density(model)) * count
+    is_free = model.evaluations is None and cost * MANY_BATCHES <= FREE
+    num_batches = min(MANY_BATCHES if is_free else wanted, MANY_BATCHES, CHEAP // cost)
     if num_batches * count <= len(draws.log_weights):
         return draws
     return weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
-
-
-def is_free(model: BoundModel, rows: Rows, count: int) -> bool:
-    """Whether the most batches of draws cost next to nothing."""
-    return model.evaluations is None and _cost(model, rows, count) * MANY_BATCHES <= FREE
-
-
-def _cost(model: BoundModel, rows: Rows, count: int) -> int:
-    """What a batch of draws costs, in likelihoods of a row."""
-    return max(rows.size, rows_of_density(model)) * count
 
 
 def _batch(
