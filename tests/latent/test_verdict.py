@@ -19,7 +19,7 @@ CALM = JALAEM(num_particles=200, step_size=0.1, optimizer=optax.adam(0.03))
 
 def fit(method, num_steps, model=MODEL, theta0=THETA0, data=Y, **more):
     """A fit whose warnings are its signs."""
-    with pytest.warns(ev.errors.DiagnosticWarning) as warned:
+    with pytest.warns(ev.DiagnosticWarning) as warned:
         found = method.fit(model, theta0, data=data, num_steps=num_steps, **more)
     assert [str(one.message) for one in warned] == [f"{model.name}: {s}" for s in found.signs.values()]
     assert found.verdict.word == "doubtful"
