@@ -171,4 +171,6 @@ def _terms(
         of_all = jax.vmap(lambda one: jax.vmap(one.log_density)(u))(found)
         log_densities = jax.nn.logsumexp(of_all, axis=0)
     log_weights = jnp.tile(jnp.asarray(rule.log_weights), len(rule.starts))[:, None] + log_masses
-    return jax.vmap(log_density)(u) - 0.5 * jnp.sum(u**2, axis=2) + log_weights - log_densities, u
+    # One node at a time, evaluated again for its derivatives: arrays of all nodes leave the cache.
+    values = jax.lax.map(jax.checkpoint(log_density), u)
+    return values - 0.5 * jnp.sum(u**2, axis=2) + log_weights - log_densities, u
