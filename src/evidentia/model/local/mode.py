@@ -6,13 +6,15 @@ groups, so they are factorised entry by entry: batched LAPACK calls are slow, an
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 NUM_STEPS = 6  # of Newton's method, from 0
 LEAST_PIVOT = 0.5  # half of the prior's curvature, where a likelihood curves upwards
+CLOSE = 1e-3  # that a group has still to climb, in half nats
 FALLS = 1e-3  # of the log density, in nats, that are rounding
 
 Locals = Float[Array, "groups size"]
@@ -21,10 +23,25 @@ Matrices = Float[Array, "groups size size"]
 LogDensity = Callable[[Locals], Values]
 
 
-def climb(log_density: LogDensity, start: Locals, num_steps: int) -> tuple[Locals, Matrices]:
-    """The mode of `log_density(u) + log N(u; 0, 1)` of each group, and L with L Lᵀ its curvature.
+class Mode(NamedTuple):
+    """Where a climb of each group ended.
 
-    Newton's method takes few steps, damped for a group in which a step goes down.
+    Attributes:
+        place: the mode.
+        factor: L with L Lᵀ the curvature there.
+        height: of the log density; -inf if the climb did not come close to a mode.
+    """
+
+    place: Locals
+    factor: Matrices
+    height: Values
+
+
+def climb(log_density: LogDensity, start: Locals, num_steps: int) -> Mode:
+    """The mode of `log_density(u) + log N(u; 0, 1)` of each group.
+
+    Newton's method takes few steps, damped for a group in which a step goes down, or to where
+    derivatives overflow. It ends early if all groups are close to their modes.
     """
     groups, size = start.shape
 
@@ -39,10 +56,10 @@ def climb(log_density: LogDensity, start: Locals, num_steps: int) -> tuple[Local
         columns = jax.vmap(lambda basis: along(jnp.broadcast_to(basis, u.shape)))(jnp.eye(size))
         return target(u), slope, -jnp.moveaxis(columns, 0, 2)
 
-    def step(_, carry):
-        here, old, there, damping = carry
+    def step(carry):
+        count, here, old, there, damping, _ = carry
         new = expand(there)
-        is_up = new[0] >= old[0] - FALLS  # False for NaN
+        is_up = (new[0] >= old[0] - FALLS) & _is_finite(new)
         here, old = jax.tree.map(
             lambda new, old: jnp.where(is_up.reshape(-1, *[1] * (new.ndim - 1)), new, old),
             (there, new),
@@ -51,14 +68,38 @@ def climb(log_density: LogDensity, start: Locals, num_steps: int) -> tuple[Local
         damping = jax.lax.select(is_up, 0.1 * damping, jnp.maximum(4 * damping, 4.0))
         _, slope, curvature = old
         factor = cholesky(curvature + damping[:, None, None] * identity)
-        there = here + solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
-        return here, old, there, damping
+        ahead = solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
+        is_close = is_up & (jnp.sum(slope * ahead, axis=1) < CLOSE)
+        return count + 1, here, old, here + ahead, damping, is_close
+
+    def goes_on(carry):
+        count, *_, is_close = carry
+        return (count <= num_steps) & ~jnp.all(is_close)
 
     identity, zeros = jnp.eye(size), jnp.zeros(groups)
     nowhere = zeros - jnp.inf, jnp.zeros_like(start), jnp.broadcast_to(identity, (groups, size, size))
     # The start is one more step, so that `expand` is compiled once.
-    mode, (_, _, curvature), *_ = jax.lax.fori_loop(0, num_steps + 1, step, (start, nowhere, start, zeros))
-    return mode, cholesky(curvature)
+    begin = 0, start, nowhere, start, zeros, jnp.zeros(groups, bool)
+    _, place, (height, _, curvature), _, _, is_close = jax.lax.while_loop(goes_on, step, begin)
+    return Mode(place, cholesky(curvature), jnp.where(is_close, height, -jnp.inf))
+
+
+def without_low(modes: Mode, least: float) -> Mode:
+    """Modes from several starts, with the highest in place of those lower than it by `least`."""
+    highest = jnp.argmax(modes.height, axis=0)
+    is_kept = modes.height >= jnp.max(modes.height, axis=0) - least  # all, if no climb came close
+
+    def kept(leaf):
+        beside = [1] * (leaf.ndim - 2)
+        best = jnp.take_along_axis(leaf, highest.reshape(1, -1, *beside), axis=0)
+        return jnp.where(is_kept.reshape(*is_kept.shape, *beside), leaf, best)
+
+    return jax.tree.map(kept, modes)
+
+
+def _is_finite(expansion: tuple[Values, Locals, Matrices]) -> Bool[Array, " groups"]:
+    value, slope, curvature = (jnp.isfinite(each) for each in expansion)
+    return value & jnp.all(slope, axis=1) & jnp.all(curvature, axis=(1, 2))
 
 
 def cholesky(matrices: Matrices) -> Matrices:

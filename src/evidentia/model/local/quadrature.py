@@ -5,15 +5,17 @@ With u the local variables, standard normal a priori, m a mode and L Lᵀ the cu
     ∫ exp f(u) N(u; 0, 1) du = |L|⁻¹ Σ_k w_k exp(f(u_k) - |u_k|²/2 + |x_k|²/2),
     u_k = m + L⁻ᵀ x_k,
 
-with nodes x_k and weights w_k for means under N(0, 1): Gauss and Hermite's in one and two
-dimensions, and a quasi-random sample, which makes it importance sampling, in more. It is exact
-for Gaussians.
+with nodes x_k and weights w_k for means under N(0, 1): Gauss and Hermite's in two dimensions, and
+a quasi-random sample, which makes it importance sampling, in more. It is exact for Gaussians.
 
 If there may be several modes, Newton's method climbs from several starts. The integral is split
 between the Gaussians q_j at the ends of these climbs, by q_j(u) / Σ_l q_l(u), and each part takes
 the nodes of its Gaussian,
 
     Σ_j Σ_k w_k exp(f(u_jk) - |u_jk|²/2) / Σ_l |L_l| exp(-|L_lᵀ (u_jk - m_l)|²/2).
+
+In one dimension, two halves of Gaussians, with their own nodes, take the place of each
+(`sides.py`). Climbs that end far lower than others, or at no mode, do not count.
 
 Source: Pinheiro and Bates (1995), Journal of Computational and Graphical Statistics 4, 12
 (adaptive Gauss-Hermite quadrature); Veach and Guibas (1995), SIGGRAPH, section 3.3 (the balance
@@ -22,7 +24,7 @@ heuristic).
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
@@ -32,14 +34,26 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from evidentia.model.local.mode import NUM_STEPS, Locals, LogDensity, Values, climb, solve_transposed
+from evidentia.model.local.mode import (
+    NUM_STEPS,
+    Locals,
+    LogDensity,
+    Matrices,
+    Values,
+    climb,
+    solve_transposed,
+    without_low,
+)
+from evidentia.model.local.sides import Node, half_normal_rule, halves_at
 
-ORDERS = {1: (15, 31, 31, 63), 2: (7, 13, 13, 21)}  # by level: nodes along each dimension
+ORDERS_OF_SIDES = 8, 12, 12, 20  # by level: nodes on each side of a mode in one dimension
+ORDERS = 7, 13, 13, 21  # nodes along each of two dimensions
 SAMPLES = 256, 1024, 1024, 4096  # nodes in more dimensions
 SEVERAL_MODES = 2  # the first level that looks for them
 CHECKS = {0: (1, 2), 1: (3,), 2: (3,)}  # by level: better ones, the last of which measures its error
 MOST_DIMENSIONS = 8
-NUM_STARTS = 8  # of Newton's method, where there may be several modes
+NUM_STARTS = 8  # of Newton's method beside 0, where there may be several modes
+NEGLIGIBLE = 30.0  # nats by which a mode may be lower than another
 NUM_STEPS_FAR = 20  # from these
 
 
@@ -51,7 +65,7 @@ class Rule(NamedTuple):
     """How to integrate.
 
     Attributes:
-        places: the nodes x_k.
+        places: the nodes x_k; in one dimension, below 0 for the side below the mode.
         log_weights: log w_k.
         starts: of Newton's method.
         num_steps: of Newton's method.
@@ -63,11 +77,36 @@ class Rule(NamedTuple):
     num_steps: int
 
 
+class Gaussian(NamedTuple):
+    """A Gaussian about the mode of each group, with L Lᵀ its inverse covariance."""
+
+    mode: Locals
+    factor: Matrices
+
+    def at(self, place: Float[Array, " size"]) -> Node:
+        """A node."""
+        u = self.mode + solve_transposed(self.factor, jnp.broadcast_to(place, self.mode.shape))
+        zeros = jnp.zeros_like(self.mode[:, 0])
+        return Node(u, zeros, self._log_volume - 0.5 * jnp.sum(place**2))
+
+    def log_density(self, u: Locals) -> Values:
+        """The log density at a point of each group, without its power of 2π."""
+        steps = jnp.einsum("gba,gb->ga", self.factor, u - self.mode)
+        return self._log_volume - 0.5 * jnp.sum(steps**2, axis=1)
+
+    @property
+    def _log_volume(self) -> Values:
+        return jnp.sum(jnp.log(jnp.diagonal(self.factor, axis1=1, axis2=2)), axis=1)
+
+
 @cache
 def rule_of(size: int, level: int) -> Rule:
     """The rule in `size` dimensions."""
-    if size in ORDERS:
-        along, weights = np.polynomial.hermite_e.hermegauss(ORDERS[size][level])
+    if size == 1:
+        along, weights = half_normal_rule(ORDERS_OF_SIDES[level])
+        places, logs = np.concatenate([-along, along])[:, None], np.log(np.tile(weights / 2, 2))
+    elif size == 2:
+        along, weights = np.polynomial.hermite_e.hermegauss(ORDERS[level])
         logs_along = np.log(weights) - 0.5 * math.log(2 * math.pi)
         places = np.stack(np.meshgrid(*[along] * size, indexing="ij"), -1).reshape(-1, size)
         logs = np.stack(np.meshgrid(*[logs_along] * size, indexing="ij"), -1).reshape(-1, size).sum(1)
@@ -76,7 +115,9 @@ def rule_of(size: int, level: int) -> Rule:
         logs = np.full(len(places), -math.log(len(places)))
     starts, num_steps = np.zeros((1, size)), NUM_STEPS
     if level >= SEVERAL_MODES:
-        starts = ndtri(qmc.Sobol(size, rng=np.random.default_rng(1)).random(NUM_STARTS))
+        starts = np.concatenate(
+            [starts, ndtri(qmc.Sobol(size, rng=np.random.default_rng(1)).random(NUM_STARTS))]
+        )
         num_steps = NUM_STEPS_FAR
     parts = places.astype(np.float32), logs.astype(np.float32), starts.astype(np.float32)
     return Rule(*parts, num_steps)
@@ -116,22 +157,20 @@ def _terms(
     """The logarithm of each node's term, and its place u."""
     size = rule.places.shape[1]
 
-    def ascended(start):
-        return climb(frozen, jnp.broadcast_to(start, (groups, size)), rule.num_steps)
+    def approximated(mode):
+        return halves_at(frozen, mode.place) if size == 1 else Gaussian(mode.place, mode.factor)
 
-    modes, factors = jax.vmap(ascended)(jnp.asarray(rule.starts, float))  # in the precision of this context
-    volumes = jnp.sum(jnp.log(jnp.diagonal(factors, axis1=2, axis2=3)), axis=2)
-
-    def of_mode(mode, factor):
-        return jax.vmap(lambda place: mode + solve_transposed(factor, jnp.broadcast_to(place, mode.shape)))(
-            jnp.asarray(rule.places)
-        )
-
-    u = jax.vmap(of_mode)(modes, factors).reshape(-1, groups, size)
-    if len(modes) == 1:
-        log_shares = volumes - 0.5 * jnp.sum(rule.places**2, axis=1)[:, None]
-    else:
-        steps = jnp.einsum("jgba,njgb->njga", factors, u[:, None] - modes)
-        log_shares = jax.nn.logsumexp(volumes - 0.5 * jnp.sum(steps**2, axis=3), axis=1)
-    log_weights = jnp.tile(jnp.asarray(rule.log_weights), len(modes))[:, None]
-    return jax.vmap(log_density)(u) - 0.5 * jnp.sum(u**2, axis=2) + log_weights - log_shares, u
+    starts = jnp.asarray(rule.starts, float)[:, None]  # in the precision of this context
+    from_one = partial(climb, frozen, num_steps=rule.num_steps)
+    modes = jax.vmap(from_one)(jnp.broadcast_to(starts, (len(starts), groups, size)))
+    found = jax.vmap(approximated)(without_low(modes, NEGLIGIBLE))
+    places = jnp.asarray(rule.places)
+    nodes = jax.vmap(lambda one: jax.vmap(one.at)(places))(found)
+    u, log_masses, log_densities = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), nodes)
+    if len(rule.starts) > 1:
+        of_all = jax.vmap(lambda one: jax.vmap(one.log_density)(u))(found)
+        log_densities = jax.nn.logsumexp(of_all, axis=0)
+    log_weights = jnp.tile(jnp.asarray(rule.log_weights), len(rule.starts))[:, None] + log_masses
+    # One node at a time, evaluated again for its derivatives: arrays of all nodes leave the cache.
+    values = jax.lax.map(jax.checkpoint(log_density), u)
+    return values - 0.5 * jnp.sum(u**2, axis=2) + log_weights - log_densities, u
