@@ -22,7 +22,7 @@ from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gaussian import LocalGaussian
+from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
 
 MIN_DRAWS, DRAWS_PER_PARAMETER = 500, 50  # in a round
@@ -233,7 +233,11 @@ def _with_draws(tried: Tried, last: Tried, count: int, proposals: list[Proposal]
 
 def _about_all(positions: Float[np.ndarray, "draws parameters"]) -> Proposal:
     """A Student t as wide as draws from the prior."""
-    precision = np.linalg.inv(np.atleast_2d(np.cov(positions.T)))
+    covariance = np.atleast_2d(np.cov(positions.T))
+    if not is_definite(covariance):  # parameters that a prior ties together, or all but fixes
+        spread = np.diag(covariance)
+        covariance = np.diag(np.where(spread > 0, spread, 1.0))
+    precision = np.linalg.inv(covariance)
     return Proposal((LocalGaussian(positions.mean(0), precision, 0.0),), np.zeros(1))
 
 
