@@ -60,6 +60,8 @@ class ArrayRun:
             self._before = self.evidence(completed=False)
             self._bound, self._history, self._last = better, [], None
             yield from self._updates()
+        if self._bound.evaluations is not None:
+            self._bound.evaluations.check_repeats()
 
     def _updates(self) -> Iterator[Update]:
         num_steps = 0
@@ -99,6 +101,8 @@ class ArrayRun:
             self._history[-1] = replace(
                 self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
             )
+        if self._bound.evaluations is not None:
+            diagnosis = diagnosis._replace(signs={**self._bound.evaluations.signs, **diagnosis.signs})
         found = make_evidence(
             self._bound,
             self._method,
