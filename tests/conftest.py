@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,18 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the folder of real data {folder}; EVIDENTIA_TEST_DATA can name another")
     return folder
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler of Ctrl-C, for this process and those it starts.
+
+    A shell starts jobs in the background with SIGINT ignored, as in `make test &`, and Python then
+    leaves it ignored.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module", autouse=True)

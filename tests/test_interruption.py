@@ -8,6 +8,8 @@ import pytest
 import evidentia as ev
 from evidentia.interruption import Interrupted, check, hearing_ctrl_c, listening
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 MODEL = ev.models.linear_regression(num_features=2)
 DATA, _ = MODEL.simulate(2000, 0)
 
@@ -40,6 +42,18 @@ def test_the_user_s_own_handler_stays():
     try:
         with hearing_ctrl_c():
             assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_background_job_ignores_ctrl_c():
+    """A shell starts it with SIGINT ignored: Ctrl-C is then meant for another job."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with hearing_ctrl_c():
+            signal.raise_signal(signal.SIGINT)
+            check()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -61,6 +61,8 @@ class ArrayRun:
             self._before = self.evidence(completed=False)
             self._bound, self._history, self._last = better, [], None
             yield from self._updates()
+        if self._bound.evaluations is not None:
+            self._bound.evaluations.check_repeats()
 
     def _updates(self) -> Iterator[Update]:
         num_steps = 0
@@ -103,6 +105,8 @@ class ArrayRun:
         if isinstance(self._rows, Window):
             edge = signs_of_edge(self._bound, self._rows, last.log_evidence, self._seed)
             diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge})
+        if self._bound.evaluations is not None:
+            diagnosis = diagnosis._replace(signs={**self._bound.evaluations.signs, **diagnosis.signs})
         found = make_evidence(
             self._bound,
             self._method,

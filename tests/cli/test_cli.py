@@ -539,6 +539,7 @@ def large(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
     """On a terminal, Ctrl-C during the progress bar still writes the results."""
     words = (

@@ -134,6 +134,9 @@ def tried(folder):
             ev.estimate(peak(client.get_executor(pure=False))).log_evidence
             == ev.estimate(peak()).log_evidence,
         )
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a shell has jobs in the background ignore it
         when(folder / "interrupted-3", os.kill, os.getpid(), signal.SIGINT)
         yield "interrupted", estimate(frame(folder, "interrupted"))
         time.sleep(1)

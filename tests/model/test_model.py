@@ -257,6 +257,41 @@ def test_a_log_likelihood_that_cannot_be_used(log_likelihood, message):
         Model({"mean": dist.Normal()}, log_likelihood).bind(DATA)
 
 
+def test_a_callback_that_returns_other_numbers_at_each_call():
+    generator = np.random.default_rng(0)
+
+    def noise(mean):
+        return generator.normal(size=np.shape(mean)).astype(np.float32)
+
+    def log_likelihood(p, b):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        mean = jax.lax.stop_gradient(p["mean"])
+        shift = jax.pure_callback(noise, shape, mean, vmap_method="broadcast_all")
+        return normal({"mean": p["mean"] + shift}, b)
+
+    with pytest.raises(ModelError, match="more than one value at the same parameters and rows: .* and then"):
+        Model({"mean": dist.Normal()}, log_likelihood).bind(DATA)
+
+
+@pytest.mark.parametrize("size", [(), (3,)])
+def test_random_numbers_drawn_at_each_trace(size):
+    generator = np.random.default_rng(0)
+
+    def log_likelihood(p, b):
+        return normal({"mean": p["mean"] + jnp.asarray(generator.normal(size=size)).sum()}, b)
+
+    with pytest.raises(ModelError, match="draw random numbers outside of it, or from a generator with a"):
+        Model({"mean": dist.Normal()}, log_likelihood).bind(DATA)
+
+
+def test_random_numbers_from_a_fixed_seed_are_constants():
+    def log_likelihood(p, b):
+        shift = np.random.default_rng(0).normal(size=2).sum()
+        return normal({"mean": p["mean"] + shift}, b)
+
+    assert Model({"mean": dist.Normal()}, log_likelihood).bind(DATA).num_parameters == 1
+
+
 def test_an_exception_in_the_log_likelihood_is_kept_as_the_cause():
     with pytest.raises(ModelError) as caught:
         Model({"mean": dist.Normal()}, lambda params, batch: 1 / 0).bind(DATA)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 
@@ -66,3 +67,26 @@ def test_no_mode_where_the_curvature_is_not_definite():
     )
     y = np.zeros(100, np.float32)
     assert newton(model.bind(y), Window(jnp.asarray(y), 0, 100), np.zeros(1)) is None
+
+
+def test_a_flat_posterior_has_no_mode():
+    # Far out on the unconstrained scale, θ is constant to the last digit: the Hessian is zero.
+    model = ev.Model(
+        prior={"m": dist.Uniform(0, 10)},
+        log_likelihood=lambda params, y: jnp.where(y < params["m"], -jnp.log(params["m"]), -jnp.inf),
+    )
+    y = np.array([0.3, 0.7], np.float32)
+    bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 2)
+    assert all(newton(bound, rows, np.array([start])) is None for start in (2.0, 50.0, 80.0, 800.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 4])  # Newton's method met a zero Hessian
+def test_the_edge_of_a_uniform_distribution_shown_by_two_rows(seed):
+    def uniform(y):
+        edge = numpyro.sample("edge", dist.Uniform(0, 10))
+        numpyro.sample("y", dist.Uniform(0, edge), obs=y)
+
+    found = ev.estimate(ev.Model.from_numpyro(uniform), {"y": np.array([0.3, 0.7])}, seed=seed)
+    exact = np.log(0.1 * (1 / 0.7 - 1 / 10))  # ∫ 0.1 θ⁻² dθ from 0.7 to 10
+    assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.1

@@ -31,7 +31,7 @@ def four():
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
 def test_shares_of_all_copies_of_a_position_add_up_to_one(four, spread):
-    # For components that coincide, overlap, and are apart; and for two groups with one Gaussian each.
+    # For components that coincide, overlap, and are apart.
     generator = np.random.default_rng(0)
     parts = ((0.0, spread * np.arange(4) + generator.standard_normal((500, 4))),)
     position = np.array([0.3, 1.1, 5.0, 12.0])

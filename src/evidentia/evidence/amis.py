@@ -1,7 +1,7 @@
 """Adaptive multiple importance sampling: few evaluations of a likelihood without gradients."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count
 from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.narrow import look_closely
 from evidentia.evidence.path.checks import check_defined, check_possible
 from evidentia.evidence.path.coverage import covers
 from evidentia.evidence.path.diagnostics import heavy_weights
@@ -23,7 +24,7 @@ from evidentia.evidence.path.population import host_generator
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gaussian import LocalGaussian
+from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
 
 MIN_DRAWS, DRAWS_PER_PARAMETER = 500, 50  # in a round
@@ -57,7 +58,8 @@ class AMIS:
     so that none is lost. Three in ten of a round's draws come from the proposal before, and so
     a few from those before that: modes that a fit loses show later as large weights. At λ = 1,
     when proposals no longer improve, new draws from the best give log Ẑ, and its standard error.
-    Weights above √N times their mean, for N draws, are cut there.
+    Weights above √N times their mean, for N draws, are cut there. A close look at the top then
+    shows parts that are narrower than the proposal (`narrow`).
 
     A smooth posterior takes some 5,000 evaluations with 2 parameters, 10,000 with 5, 25,000 with
     10 and 40,000 with 20.
@@ -106,14 +108,18 @@ class AMIS:
         draws = weighted_draws(model, rows, best, generator, self.num_particles, MOST_BATCHES)
         check_possible(draws.log_weights, rows.span, "draws")
         estimate = Estimate(draws.log_evidence, weights.relative_variance(draws.log_weights))
-        yield Snapshot(
+        found = Snapshot(
             estimate,
             rows.num_observations,
             draws.positions,
             draws.log_weights,
             share_done=1.0,
-            diagnose=partial(_diagnose, model, rows, best, draws, tried, self.num_particles),
+            diagnose=partial(_diagnose, model, rows, best, draws, tried, self.num_particles, {}),
         )
+        yield found  # the result if a stop is requested during the look
+        signs = look_closely(model, rows, best, draws, generator).signs
+        diagnose = partial(_diagnose, model, rows, best, draws, tried, self.num_particles, signs)
+        yield found._replace(num_steps=0, diagnose=diagnose)
 
 
 class Tried(NamedTuple):
@@ -235,7 +241,11 @@ def _with_draws(tried: Tried, last: Tried, count: int, proposals: list[Proposal]
 
 def _about_all(positions: Float[np.ndarray, "draws parameters"]) -> Proposal:
     """A Student t as wide as draws from the prior."""
-    precision = np.linalg.inv(np.atleast_2d(np.cov(positions.T)))
+    covariance = np.atleast_2d(np.cov(positions.T))
+    if not is_definite(covariance):  # parameters that a prior ties together, or all but fixes
+        spread = np.diag(covariance)
+        covariance = np.diag(np.where(spread > 0, spread, 1.0))
+    precision = np.linalg.inv(covariance)
     return Proposal((LocalGaussian(positions.mean(0), precision, 0.0),), np.zeros(1))
 
 
@@ -245,14 +255,20 @@ def _powered(log_likelihoods: Float[np.ndarray, " draws"], temperature: float) -
 
 
 def _diagnose(
-    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, tried: Tried, count: int
+    model: BoundModel,
+    rows: Rows,
+    proposal: Proposal,
+    draws: WeightedDraws,
+    tried: Tried,
+    count: int,
+    known: Mapping[str, str],
 ) -> Diagnosis:
-    """Signs in the weights of the last draws, and from all draws before them."""
+    """Signs in the weights of the last draws and from all draws before them, after those known."""
     ess = weights.ess(draws.log_weights)
     particles = tried.particles(1.0)
     is_covered = covers(model, rows, proposal, draws, particles)
     shape = weights.pareto_shape(draws.log_weights)
-    signs = {}
+    signs = dict(known)
     if shape > weights.MAX_PARETO_SHAPE:
         signs["heavy weights"] = heavy_weights(shape, REMEDY)
     if ess < MIN_ESS * count or not is_covered:

@@ -19,6 +19,7 @@ from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
+from evidentia.model.repeats import check_repeats, check_traces
 from evidentia.model.symmetry import Symmetry, find_symmetry
 
 Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
@@ -44,8 +45,9 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     checks.check_result(densities, more)
     batches = checks.probing_batches(checks.some_rows(batch, 2 if kind == "whole" else 64))
     computed, evaluate = attempt("the model", lambda: probe(densities, batches))
+    check_traces(densities, few)
     if not model.starts:
-        checks.check_values(evaluate(probing_positions(densities.size)))
+        checks.check_values(check_repeats(evaluate, probing_positions(densities.size)))
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
     key = " ".join((computed, rows, *model.exchangeable))

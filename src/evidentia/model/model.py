@@ -175,8 +175,9 @@ class Model:
 
         `estimate(model)` needs no data. Without a gradient its method is `AMIS()`; others are
         `SMC(kernel=kernels.RandomWalk())`, `NestedSampling(kernel=kernels.ConstrainedWalk())` and
-        `PriorSampling()`. Every point is evaluated once, and `diagnostics["num_evaluations"]`
-        counts; `estimate(model, checkpoint=folder)` keeps the evaluations.
+        `PriorSampling()`. Every point is evaluated once, and at the end some again, as
+        the function must not be random; `diagnostics["num_evaluations"]` counts.
+        `estimate(model, checkpoint=folder)` keeps the evaluations.
 
         Args:
             log_likelihood: a function of the vector of parameters, of float64, that returns their

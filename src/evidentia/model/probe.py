@@ -76,7 +76,7 @@ def probe(
     names = tuple(densities.sites.items()), jax.tree.structure(batches), bool(densities.rows)
     lowered = traced.lower()
     digest = hashlib.sha256(f"{lowered.as_text()}{rest.lower().as_text()}{names}".encode())
-    for constant in (*_constants(traced.jaxpr), *_constants(rest.jaxpr)):
+    for constant in (*constants_of(traced.jaxpr), *constants_of(rest.jaxpr)):
         digest.update(f"{constant.shape}{constant.dtype}".encode() + constant.tobytes())
     identity = digest.hexdigest()
     compiled = _compiled(_Lowered(identity, lowered))
@@ -87,7 +87,7 @@ def probe(
     return identity, evaluate
 
 
-def _constants(value: Any) -> Iterator[np.ndarray]:
+def constants_of(value: Any) -> Iterator[np.ndarray]:
     """The arrays that a traced program closes over.
 
     JAX may pass them to the program as arguments instead of writing them into its text
@@ -99,10 +99,10 @@ def _constants(value: Any) -> Iterator[np.ndarray]:
     if isinstance(value, Jaxpr):
         for equation in value.eqns:
             yield from (_plain(each.val) for each in equation.invars if isinstance(each, Literal))
-            yield from _constants(tuple(equation.params.values()))
+            yield from constants_of(tuple(equation.params.values()))
     elif isinstance(value, tuple | list):
         for entry in value:
-            yield from _constants(entry)
+            yield from constants_of(entry)
 
 
 def _plain(constant: Any) -> np.ndarray:

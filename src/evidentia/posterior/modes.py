@@ -184,9 +184,9 @@ def newton(
             if not np.isfinite(metric).all():
                 return None
             metric = _absolute(metric)
-        step = np.linalg.solve(metric, here.gradient)
-        distance = float(here.gradient @ step)
-        if not np.isfinite(distance):
+        step = _solved(metric, here.gradient)
+        distance = np.nan if step is None else float(here.gradient @ step)
+        if step is None or not np.isfinite(distance):
             return None
         if distance < tolerance:
             return local_gaussian(*(precise or _expand(model, rows, here.position)))
@@ -234,6 +234,18 @@ def _with_all_rows(
 ) -> LocalGaussian | None:
     found = newton(model, rows, guess.centre, growth * guess.precision, FINE_TOLERANCE)
     return found or newton(model, rows, climb(model, rows, guess.centre), tolerance=FINE_TOLERANCE)
+
+
+def _solved(matrix: np.ndarray, vector: Vector) -> Vector | None:
+    """The solution of a linear system; None if the matrix is singular.
+
+    The Hessian is zero where the log-posterior is constant to the last digit, as far out on the
+    unconstrained scale of a uniform prior.
+    """
+    try:
+        return np.linalg.solve(matrix, vector)
+    except np.linalg.LinAlgError:
+        return None
 
 
 def _absolute(matrix: np.ndarray) -> np.ndarray:

@@ -90,6 +90,13 @@ def test_a_step_raises_the_likelihood_of_the_particles():
     assert np.all(np.diff(heights) > 0)
 
 
+def test_a_component_whose_draws_are_on_a_line_is_left_out():
+    # The covariance is [[1, 1], [1, 1]] to the last digit, which has no inverse.
+    on_line = even(np.array([[1.0, 1.0], [-1.0, -1.0]] * 50))
+    start = Proposal((LocalGaussian(np.zeros(2), 1e30 * np.eye(2), 0.0),), np.zeros(1))
+    assert improved(start, on_line) is start
+
+
 def test_the_shares_of_a_mixture_of_proposals_add_up():
     one, two = (fitted(even(around(COUNT, arc=arc)), np.random.default_rng(0)) for arc in (3.0, 6.0))
     assert one is not None and two is not None

@@ -172,8 +172,9 @@ def improved(proposal: Proposal, particles: Particles, most_components: int = MO
         own = belongs[index] / mass
         mean, size = own @ positions, 1 / np.sum(own**2)
         covariance = size * _covariance(positions - mean, own) + known * np.linalg.inv(before.precision)
-        precision = np.linalg.inv(covariance / (size + known))
-        if is_definite(precision):
+        # Singular to the last digit where draws are on a line and the component was narrow.
+        precision = np.linalg.inv(covariance / (size + known)) if is_definite(covariance) else None
+        if precision is not None and is_definite(precision):
             components.append(LocalGaussian(mean, precision, 0.0))
             log_shares.append(np.log(mass))
     return _mixture(components, np.array(log_shares)) if components else proposal

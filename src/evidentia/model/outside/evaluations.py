@@ -14,6 +14,8 @@ from evidentia.model.outside.record import Record
 from evidentia.model.outside.workers import Workers
 
 AGREEMENT = 1e-6  # of a recorded value with the same one computed again, relative
+NUM_REPEATED = 16  # points that are evaluated again after a run
+LARGEST_DIFFERENCE = 0.1  # nats, between two values at a point; rounding and threads make less
 
 
 class Evaluations:
@@ -24,12 +26,14 @@ class Evaluations:
         names: of the coordinates of a point.
         num_evaluations: points evaluated since the run began, without those remembered.
         failure: the exception that ended the run, if one did.
+        difference: largest between two values at a point, in nats (`check_repeats`); zero before.
     """
 
     def __init__(self, function: Function, names: tuple[str, ...], executor: Executor | None):
         self.function = function
         self.num_evaluations = 0
         self.failure: BaseException | None = None
+        self.difference = 0.0
         self.names = names
         self._values: dict[bytes, float] = {}
         self._record: Record | None = None
@@ -42,7 +46,7 @@ class Evaluations:
         Raises:
             CheckpointError: the folder cannot be used, or holds values of another function.
         """
-        self._values, self.num_evaluations, self.failure = {}, 0, None
+        self._values, self.num_evaluations, self.failure, self.difference = {}, 0, None, 0.0
         if checkpoint is None:
             yield
             return
@@ -74,8 +78,41 @@ class Evaluations:
             )
         return np.array([self._values[key] for key in keys])
 
+    def check_repeats(self) -> None:
+        """Evaluate some points again, the most likely one and others down to the least likely.
+
+        Each point is remembered, so a run cannot show that a function is random.
+        """
+        possible = [point for point, value in self._values.items() if value > -np.inf]
+        if not possible:
+            return
+        possible.sort(key=lambda point: -self._values[point])
+        ranks = np.unique(np.geomspace(1, len(possible), NUM_REPEATED).round().astype(int)) - 1
+        points = np.stack([np.frombuffer(possible[rank]) for rank in ranks])
+        known = np.array([self._values[possible[rank]] for rank in ranks])
+        values = (self._workers or self.function).values(points)
+        self.num_evaluations += len(points)
+        self.difference = float(np.max(np.abs(values - known)))
+
+    @property
+    def signs(self) -> dict[str, str]:
+        """Signs of trouble in the values: sentences with advice, by short name."""
+        if not self.difference > LARGEST_DIFFERENCE:
+            return {}
+        sentence = (
+            f"the log-likelihood is random: at the same point it returned values up to {self.difference:.2g} nats apart. The log "
+            "evidence is that of a function with this noise, and too high where noise is mistaken for a better fit. Draw "
+            "random numbers once, outside the function, or from a generator with a fixed seed that each call makes anew."
+        )
+        return {"random likelihood": sentence}
+
     def _check(self, checkpoint: Path, points: Points, recorded: float) -> None:
-        value = float(self.function.values(points)[0])
+        value, again = self.function.values(np.concatenate([points, points]))
+        if not np.isclose(value, again, rtol=AGREEMENT, atol=AGREEMENT):
+            raise CheckpointError(
+                f"checkpoint {checkpoint} cannot be continued: log_likelihood is random, {value:.6g} and then {again:.6g} at the "
+                "same point, so its evaluations cannot be told from those of another. Make it depend on its argument alone."
+            )
         if not np.isclose(value, recorded, rtol=AGREEMENT, atol=AGREEMENT):
             raise CheckpointError(
                 f"checkpoint {checkpoint} holds evaluations of another log-likelihood: {recorded:.6g} where this one is {value:.6g}. "
