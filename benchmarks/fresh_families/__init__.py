@@ -1,8 +1,18 @@
 """Families of random problems with exact evidences, by name."""
 
+import zlib
+
+import numpy as np
+
 from . import conjugate
 from .problem import Candidate, Drawn, Family
 
 FAMILIES: dict[str, Family] = {**conjugate.FAMILIES}
 
-__all__ = ["FAMILIES", "Candidate", "Drawn"]
+
+def draw(family: str, seed: int) -> Drawn:
+    """The problem of a family and a seed; the same seed gives each family other numbers."""
+    return FAMILIES[family](np.random.default_rng([seed, zlib.crc32(family.encode())]))
+
+
+__all__ = ["FAMILIES", "Candidate", "Drawn", "draw"]
