@@ -1,252 +1,261 @@
-"""Random problems with exact evidences: runs of a method on seeds, one JSON line each.
+"""Problems with exact evidences that nobody has seen: a method on families drawn by a seed.
 
-    python benchmarks/fresh.py --seeds 0:20 --set development --minutes 30 --out runs.jsonl
-    python benchmarks/fresh.py --seeds 0:5 --set development --method SMC --families counts,shares
-    python benchmarks/fresh.py --seeds 1000000:1000100 --set fresh --workers 2 --out fresh.jsonl
-    python benchmarks/fresh_table.py fresh.jsonl
+    python benchmarks/fresh.py --seeds 0:1000 --minutes 30 --workers 2 --out development.jsonl
+    python benchmarks/fresh.py --seeds 1000000:1003000 --out benchmarks/results/fresh-SGAIS.jsonl
+    python benchmarks/fresh.py --seeds 0:5000 --method "SMC(num_particles=256)" --families "spike and slab"
+    python benchmarks/fresh.py --page     # docs/gauntlet-fresh.md of benchmarks/results/fresh*.jsonl
 
-A problem is a family (`fresh_families/`) and a seed. Development seeds are 0 to 99,999: look at
-them as often as you like. Fresh seeds are 1,000,000 and above, for code that is frozen: each run is
-recorded with the commit, and a file has the runs of one set, and of one commit if they are fresh.
-
-Runs that a file has already are left out, so the same command goes on where it was stopped. Seeds
-are taken in blocks, and in a block family by family, as problems of a family share compiled
-programs; programs are also kept on disk (--cache). Each worker is a process that runs many
-problems; one that takes longer than --limit seconds is stopped, and the run counts as "no answer".
+Seed s is problem s of family number s mod F (`fresh_families/`). Seeds below 1,000,000 are for
+development; from there on they are *fresh*, for code that was frozen before: one call takes one
+kind. Each run is one line of the file, written at once; runs that are in the file are not
+repeated. A run that takes longer than --limit is stopped and counts as no answer. Each worker is a
+process that keeps its compiled programs, also on disk; one above 3 GB is replaced.
 """
 
 import argparse
+import ast
+import contextlib
+import datetime
 import json
 import multiprocessing
 import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from fresh_table import FRESH_FROM, markdown_page, summary_of
+from machine import describe_machine
 
 FOLDER = Path(__file__).parent
-SETS = {"development": range(100_000), "fresh": range(1_000_000, 2**31)}
-BLOCK = 10  # seeds of a family, one after the other
-MOST_MEMORY = 3_000_000_000  # bytes of a worker, above which compiled programs are dropped
-FIRST_CALL = 60.0  # seconds for the start of a worker, beside the limit of a run
+RESULTS = FOLDER / "results"
+MOST_MEMORY = 3e9  # bytes of a worker
+MOST_CORES = 1  # of a worker's linear algebra
 
 
-class Run(NamedTuple):
-    """One run to be made."""
+class Worker(NamedTuple):
+    """A process, its connection, and what it runs since when."""
 
-    family: str
-    seed: int
-    method: str
-
-    @property
-    def key(self) -> tuple[str, int, str]:
-        return tuple(self)
+    process: Any
+    connection: Connection
+    seed: int | None
+    since: float
 
 
-def measure(run: Run) -> dict:
-    """Estimate the evidence of one problem; the record without commit and set."""
-    import warnings
+def method_of(text: str) -> Any:
+    """A method of evidentia by its name, with literal arguments: "SMC" or "SMC(num_particles=64)"."""
+    import evidentia as ev
 
+    call = ast.parse(text if text.endswith(")") else f"{text}()", mode="eval").body
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)) or call.args:
+        raise SystemExit(f"--method must be a method's name, with arguments by name if any; got {text!r}.")
+    return getattr(ev, call.func.id)(
+        **{each.arg or "": ast.literal_eval(each.value) for each in call.keywords}
+    )
+
+
+def run_once(family: str, seed: int, method: Any) -> dict[str, Any]:
+    """One run: the problem, its truth and what the method finds."""
     from fresh_families import draw
 
     import evidentia as ev
 
-    problem = draw(run.family, run.seed)
-    record = {**run._asdict(), "drawn": problem.drawn, "truth": problem.truth}
-    method = "auto" if run.method == "auto" else getattr(ev, run.method)()
+    problem = draw(family, seed)
+    record = {"family": family, "seed": seed, "drawn": problem.drawn, "truth": float(problem.truth)}
+    is_exact = isinstance(problem.model, ev.Regression) and problem.model.is_exact
     started = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = ev.estimate(problem.model, problem.data or None, method=method, seed=run.seed)
-    except Exception as error:  # also those that are no EvidentiaError, which is a finding
-        record |= {"error": f"{type(error).__name__}: {error}"[:500]}
-    else:
-        record |= {
-            "estimate": found.log_evidence,
-            "standard_error": found.standard_error,
-            "verdict": found.verdict.word,
-            "signs": list(found.signs),
-        }
-    return record | {"seconds": round(time.perf_counter() - started, 3)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = ev.estimate(
+                problem.model, problem.data, method=None if is_exact else method, seed=seed % 2**31
+            )
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            return record | {"failed": text[:500], "seconds": round(time.perf_counter() - started, 3)}
+    return record | {
+        "log_evidence": found.log_evidence,
+        "standard_error": found.standard_error,
+        "verdict": found.verdict.word,
+        "signs": sorted(found.signs),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
 
 
-def work(tasks: Connection, cache: str) -> None:
-    """A worker: receives runs, returns records, until it receives None."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA writes long messages about cached programs
-    import jax
-
+def serve(connection: Connection, text: str, cache: str) -> None:
+    """A worker: takes (family, seed), answers with a record and the memory in bytes."""
     import evidentia as ev
 
-    if cache != "off":
-        ev.use_compilation_cache(cache)
-    while (run := tasks.recv()) is not None:
-        tasks.send(measure(run))
-        if _memory() > MOST_MEMORY:
-            jax.clear_caches()
+    ev.use_compilation_cache(cache)
+    method = method_of(text)
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
+            family, seed = connection.recv()
+            connection.send((run_once(family, seed, method), _memory()))
 
 
 def _memory() -> int:
-    """Bytes of resident memory of this process; 0 where the system does not say."""
-    status = Path("/proc/self/statm")
-    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
-
-
-class Worker:
-    """A process that makes one run at a time, and is replaced if it dies or takes too long."""
-
-    def __init__(self, cache: str, limit: float):
-        self.cache, self.limit = cache, limit
-        self._start()
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=work, args=(other, self.cache), daemon=True)
-        self.process.start()
-        other.close()
-        self.run, self.started, self.allowance = None, 0.0, FIRST_CALL
-
-    def give(self, run: Run) -> None:
-        """Start a run."""
-        self.run, self.started = run, time.monotonic()
-        self.pipe.send(run)
-
-    def result(self) -> dict | None:
-        """The record of the run, if it has ended, was stopped or died."""
-        run = self.run
-        if run is None:
-            return None
-        seconds = time.monotonic() - self.started
-        try:
-            if self.pipe.poll():
-                self.run, self.allowance = None, 0.0
-                return self.pipe.recv()
-            if seconds < self.limit + self.allowance:
-                return None
-            error = f"stopped after {self.limit:g} s"
-        except (EOFError, OSError):
-            error = "the process died"
-        self.stop()
-        self._start()
-        return {**run._asdict(), "error": error, "seconds": round(seconds, 3), **_what(run)}
-
-    def stop(self) -> None:
-        """End the process."""
-        self.process.kill()
-        self.process.join()
-
-
-def _what(run: Run) -> dict:
-    """What a run that gave no answer was about."""
-    from fresh_families import draw
-
-    problem = draw(run.family, run.seed)
-    return {"drawn": problem.drawn, "truth": problem.truth}
-
-
-def runs_of(families: list[str], seeds: range, methods: list[str]) -> Iterator[Run]:
-    """All runs: blocks of seeds, and in each block family by family."""
-    for start in range(seeds.start, seeds.stop, BLOCK):
-        for family in families:
-            for method in methods:
-                for seed in range(start, min(start + BLOCK, seeds.stop)):
-                    yield Run(family, seed, method)
-
-
-def commit() -> str:
-    """The commit of the checkout; "+" if files of the package differ from it."""
-    git = ["git", "-C", str(FOLDER)]
-    name = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-    status = [*git, "status", "--porcelain", "--", "../src", "fresh_families"]
-    changed = subprocess.run(status, capture_output=True, text=True, check=True)
-    return name.stdout.strip() + ("+" if changed.stdout.strip() else "")
-
-
-def earlier_runs(path: Path, kind: str, at: str) -> set[tuple[str, int, str]]:
-    """Keys of the runs that a file has. Exits if it has another set, or fresh runs of other code."""
-    if not path.exists():
-        return set()
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    if others := {record["set"] for record in records} - {kind}:
-        raise SystemExit(f"--out {path} has runs of the set {others.pop()!r}: name another file for {kind!r}.")
-    if kind == "fresh" and (others := {record["commit"] for record in records} - {at}):
-        raise SystemExit(
-            f"--out {path} has fresh runs of commit {others.pop()}; this is {at}. Name another file."
-        )
-    return {(record["family"], record["seed"], record["method"]) for record in records}
-
-
-def drive(runs: Iterator[Run], workers: list[Worker], deadline: float, common: dict, out: Path) -> int:
-    """Give runs to workers until they end or time is up; append each record at once."""
-    count, is_open = 0, True
-    with out.open("a") as file:
-        while True:
-            for worker in workers:
-                if worker.run is None and is_open:
-                    following = next(runs, None) if time.monotonic() < deadline else None
-                    is_open = following is not None
-                    if following is not None:
-                        worker.give(following)
-                if (record := worker.result()) is not None:
-                    file.write(json.dumps(record | common) + "\n")
-                    file.flush()
-                    count += 1
-            busy = [worker.pipe for worker in workers if worker.run is not None]
-            if not busy and not is_open:
-                return count
-            wait(busy, timeout=1.0)
-
-
-def _seeds(text: str, kind: str) -> range:
     try:
-        start, stop = (int(part) for part in text.split(":"))
-    except ValueError:
-        raise SystemExit(f"--seeds must be two integers, as in 0:1000; got {text!r}.") from None
-    allowed = SETS[kind]
-    if not allowed.start <= start < stop <= allowed.stop:
-        raise SystemExit(
-            f"--seeds of the set {kind!r} must be within {allowed.start}:{allowed.stop}; got {text!r}."
-        )
-    return range(start, stop)
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def started_worker(text: str, cache: str) -> Worker:
+    """A new process that waits for work."""
+    context = multiprocessing.get_context("spawn")
+    mine, its = context.Pipe()
+    process = context.Process(target=serve, args=(its, text, cache), daemon=True)
+    process.start()
+    its.close()
+    return Worker(process, mine, None, 0.0)
+
+
+def stopped(worker: Worker) -> None:
+    """End a process that this program started."""
+    worker.process.kill()
+    worker.process.join()
+    worker.connection.close()
+
+
+def records_of(seeds: Iterable[int], names: list[str], options: argparse.Namespace) -> Iterable[dict]:
+    """Records in the order of their ends; families are shared out among the workers."""
+    ends = time.monotonic() + 60 * options.minutes
+    pending = dict.fromkeys(seeds)
+    workers = [started_worker(options.method, options.cache) for _ in range(options.workers)]
+    try:
+        while True:
+            for number, worker in enumerate(workers):
+                if worker.seed is None and pending and time.monotonic() < ends:
+                    own = (s for s in pending if s % len(names) % options.workers == number)
+                    seed = next(own, next(iter(pending)))
+                    del pending[seed]
+                    worker.connection.send((names[seed % len(names)], seed))
+                    workers[number] = worker._replace(seed=seed, since=time.monotonic())
+            if all(worker.seed is None for worker in workers):
+                return
+            busy = [worker.connection for worker in workers if worker.seed is not None]
+            answered = wait(busy, timeout=1.0)
+            for number, worker in enumerate(workers):
+                if worker.seed is None:
+                    continue
+                failed, memory = None, 0.0
+                if worker.connection in answered:
+                    try:
+                        record, memory = worker.connection.recv()
+                    except (EOFError, OSError):
+                        failed = "the process died"
+                    else:
+                        yield record
+                        workers[number] = worker._replace(seed=None)
+                elif time.monotonic() - worker.since > options.limit:
+                    failed = f"stopped after {options.limit:g} s"
+                if failed is not None:
+                    yield {
+                        "family": names[worker.seed % len(names)],
+                        "seed": worker.seed,
+                        "failed": failed,
+                        "seconds": round(time.monotonic() - worker.since, 3),
+                    }
+                if failed is not None or memory > MOST_MEMORY:
+                    stopped(worker)
+                    workers[number] = started_worker(options.method, options.cache)
+    finally:
+        for worker in workers:
+            stopped(worker)
+
+
+def commit_of_source() -> str:
+    """The commit of the code, with "+" if the library's or the families' files differ from it."""
+    at = FOLDER.parent
+    found = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=at, capture_output=True, text=True, check=False
+    )
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "src", "benchmarks/fresh_families"],
+        cwd=at,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (found.stdout.strip() or "unknown") + ("+" if changed.stdout.strip() else "")
+
+
+def seeds_of(text: str) -> range:
+    """Seeds "from:below", of one kind."""
+    first, _, below = text.partition(":")
+    seeds = range(int(first), int(below) if below else int(first) + 1)
+    if seeds and (seeds[0] < FRESH_FROM) != (seeds[-1] < FRESH_FROM):
+        raise SystemExit(f"--seeds must be all below {FRESH_FROM:,} or none; got {text}.")
+    return seeds
+
+
+def read_records(path: Path) -> list[dict]:
+    """The lines of a file, without one that was cut off."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found
+
+
+def write_page() -> None:
+    """The documentation page, of all files of results."""
+    records = [record for path in sorted(RESULTS.glob("fresh*.jsonl")) for record in read_records(path)]
+    (FOLDER.parent / "docs" / "gauntlet-fresh.md").write_text(markdown_page(records, describe_machine()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seeds", required=True, help="first:end, the end not included")
-    parser.add_argument("--set", required=True, choices=SETS, dest="kind")
-    parser.add_argument("--method", default="auto", help="SGAIS, SMC, … with their defaults; commas")
+    parser.add_argument("--seeds", default="0:1000", help="from:below; 0:1000 by default")
+    parser.add_argument("--method", default="SGAIS", help="SGAIS by default")
     parser.add_argument("--families", help="names, with commas; all by default")
-    parser.add_argument("--minutes", type=float, default=60.0, help="no run starts later")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no run starts later")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a run")
-    parser.add_argument("--cache", default=str(FOLDER.parent / ".cache" / "fresh"), help="a folder, or off")
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds of a run")
+    parser.add_argument("--out", type=Path, default=Path("fresh.jsonl"))
+    parser.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "evidentia-fresh-programs"))
+    parser.add_argument("--page", action="store_true", help="write the page of the results and end")
+    options = parser.parse_args()
+    if options.page:
+        write_page()
+        return
     from fresh_families import FAMILIES
 
-    import evidentia as ev
-
-    seeds = _seeds(arguments.seeds, arguments.kind)
-    families = arguments.families.split(",") if arguments.families else list(FAMILIES)
-    methods = arguments.method.split(",")
-    if unknown := set(families) - set(FAMILIES):
-        raise SystemExit(f"--families has {', '.join(unknown)}; known are {', '.join(FAMILIES)}.")
-    if unknown := [name for name in methods if name != "auto" and not hasattr(ev, name)]:
-        raise SystemExit(f"--method has {', '.join(unknown)}, which evidentia does not have; try SGAIS.")
-    at = commit()
-    known = earlier_runs(arguments.out, arguments.kind, at)
-    runs = (run for run in runs_of(families, seeds, methods) if run.key not in known)
-    workers = [Worker(arguments.cache, arguments.limit) for _ in range(arguments.workers)]
-    try:
-        deadline = time.monotonic() + 60 * arguments.minutes
-        count = drive(runs, workers, deadline, {"set": arguments.kind, "commit": at}, arguments.out)
-    finally:
-        for worker in workers:
-            worker.stop()
-    print(f"{count:,} runs; {len(known):,} were there before.")
+    names = list(FAMILIES)
+    asked = options.families.split(",") if options.families else names
+    if unknown := set(asked) - set(names):
+        raise SystemExit(f"--families must be among {', '.join(names)}; got {', '.join(sorted(unknown))}.")
+    method_of(options.method)
+    known = {(each["method"], each["seed"]) for each in read_records(options.out)}
+    seeds = [
+        seed
+        for seed in seeds_of(options.seeds)
+        if names[seed % len(names)] in asked and (options.method, seed) not in known
+    ]
+    # Of the workers: loading programs from disk prints false alarms, and each has one core.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(MOST_CORES))
+    about = {
+        "method": options.method,
+        "commit": commit_of_source(),
+        "date": datetime.date.today().isoformat(),
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    records = []
+    with options.out.open("a") as lines:
+        for record in records_of(seeds, names, options):
+            records.append(record | about)
+            lines.write(json.dumps(records[-1]) + "\n")
+            lines.flush()
+    print(summary_of(records))
 
 
 if __name__ == "__main__":

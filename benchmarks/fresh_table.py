@@ -1,181 +1,165 @@
-"""Tables of runs on random problems: coverage, warnings, silent failures and their bound.
+"""Tables of runs on drawn problems: one line for each family, and the rate of silent failures."""
 
-python benchmarks/fresh_table.py runs.jsonl                 # a table for the terminal
-python benchmarks/fresh_table.py runs.jsonl --failures      # every silent failure
-python benchmarks/fresh_table.py results/gauntlet_fresh.jsonl --page ../docs/gauntlet-fresh.md
-"""
-
-import argparse
-import json
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gauntlet_table import SILENT_ERRORS, SILENT_NATS
 from scipy import stats
 
-HEADER = (
-    "| family | runs | no answer | within 2 s.e. | warned | silent failures | error | reported | seconds |\n"
-    "|---|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+FRESH_FROM = 1_000_000  # seeds from here on are not used in development
+SILENT_ERRORS, SILENT_NATS = 4.0, 0.1  # standard errors and nats above which a failure is silent
+CONFIDENCE = 0.95
+COLUMNS = (
+    *("runs", "no answer", "covered", "warned", "trusted", "silent failures", "below"),
+    *("root mean square error", "reported", "median seconds", "mean seconds"),
 )
+RULE = "|---|" + "--:|" * len(COLUMNS) + "\n"
 
 
-class Tally(NamedTuple):
-    """Numbers of runs; sums of squares over those that are trusted."""
+class Counts(NamedTuple):
+    """What a table says about some runs; errors in nats."""
 
-    runs: int = 0
-    answers: int = 0
-    covered: int = 0
-    trusted: int = 0
-    silent: int = 0
-    square: float = 0.0  # of the errors, in nats²
-    variance: float = 0.0  # reported
-    seconds: float = 0.0
-
-    def __add__(self, other) -> "Tally":
-        return Tally(*(mine + its for mine, its in zip(self, other, strict=True)))
+    runs: int
+    unanswered: int
+    covered: int
+    warned: int
+    trusted: int
+    silent: int
+    errors: list[float]
+    reported: list[float]
+    seconds: list[float]
 
 
 def error_of(record: Mapping) -> float:
-    """The error of a run in nats; infinite if the estimate is not finite."""
-    error = abs(record["estimate"] - record["truth"])
-    return error if math.isfinite(error) else math.inf
+    """The error in nats; NaN if there was no answer."""
+    return record["log_evidence"] - record["truth"] if "log_evidence" in record else math.nan
 
 
 def is_silent(record: Mapping) -> bool:
-    """Whether a run is trusted and wrong by more than 0.1 nats and 4 standard errors."""
-    return (
-        record.get("verdict") == "trusted"
-        and not error_of(record) <= max(SILENT_NATS, SILENT_ERRORS * record["standard_error"])
+    """Whether a run is trusted and far from the truth."""
+    if record.get("verdict") != "trusted":
+        return False
+    far = max(SILENT_NATS, SILENT_ERRORS * record["standard_error"])
+    return not abs(error_of(record)) <= far
+
+
+def counts_of(records: Iterable[Mapping]) -> Counts:
+    """Counts of runs."""
+    records = list(records)
+    answers = [each for each in records if "log_evidence" in each and math.isfinite(each["log_evidence"])]
+    errors = [error_of(each) for each in answers]
+    reported = [each["standard_error"] for each in answers if math.isfinite(each["standard_error"])]
+    # A part in ten million of the log evidence is the precision of sums in float32.
+    covered = sum(
+        abs(error_of(each)) <= 2 * each["standard_error"] + 1e-5 + 1e-7 * abs(each["truth"])
+        for each in answers
+    )
+    return Counts(
+        runs=len(records),
+        unanswered=len(records) - len(answers),
+        covered=covered,
+        warned=sum(each["verdict"] != "trusted" for each in answers),
+        trusted=sum(each["verdict"] == "trusted" for each in answers),
+        silent=sum(map(is_silent, answers)),
+        errors=errors,
+        reported=reported,
+        seconds=[each["seconds"] for each in records],
     )
 
 
-def tally_of(record: Mapping) -> Tally:
-    """One run."""
-    if "error" in record:
-        return Tally(runs=1, seconds=record["seconds"])
-    error, reported = error_of(record), record["standard_error"]
-    trusted = record["verdict"] == "trusted"
-    return Tally(
-        runs=1,
-        answers=1,
-        covered=error < 2 * reported + 1e-4 * SILENT_NATS,
-        trusted=trusted,
-        silent=is_silent(record),
-        square=error**2 if trusted else 0.0,
-        variance=reported**2 if trusted else 0.0,
-        seconds=record["seconds"],
-    )
+def upper_bound(failures: int, runs: int) -> float:
+    """The upper 95% bound of a rate, one-sided (Clopper and Pearson 1934, Biometrika 26, 404)."""
+    return 1.0 if failures >= runs else float(stats.beta.ppf(CONFIDENCE, failures + 1, runs - failures))
 
 
-def highest_rate(failures: int, runs: int, confidence: float = 0.95) -> float:
-    """The upper bound of a rate (Clopper and Pearson 1934); 3/n for none in n, about."""
-    if failures >= runs:
-        return 1.0
-    return float(stats.beta.ppf(confidence, failures + 1, runs - failures))
+def cells(counts: Counts) -> list[str]:
+    """The columns of a line, as text."""
+    answers = counts.runs - counts.unanswered
 
+    def share(number: int) -> str:
+        return f"{100 * number / answers:.0f}%" if answers else ""
 
-def _line(name: str, tally: Tally) -> str:
-    def share(part: int, whole: int) -> str:
-        return f"{100 * part / whole:.0f}%" if whole else ""
+    def root_mean_square(values: Sequence[float]) -> str:
+        return f"{math.sqrt(statistics.fmean(v * v for v in values)):.3g}" if values else ""
 
-    def root(square: float) -> str:
-        return f"{math.sqrt(square / tally.trusted):.3f}" if tally.trusted else ""
-
-    cells = [
-        name,
-        f"{tally.runs:,}",
-        str(tally.runs - tally.answers),
-        share(tally.covered, tally.answers),
-        share(tally.answers - tally.trusted, tally.answers),
-        str(tally.silent),
-        root(tally.square),
-        root(tally.variance),
-        f"{tally.seconds / max(1, tally.runs):.2g}",
+    return [
+        str(counts.runs),
+        str(counts.unanswered),
+        share(counts.covered),
+        share(counts.warned),
+        str(counts.trusted),
+        str(counts.silent),
+        f"{100 * upper_bound(counts.silent, counts.trusted):.2g}%",
+        root_mean_square(counts.errors),
+        root_mean_square(counts.reported),
+        f"{statistics.median(counts.seconds):.2g}" if counts.seconds else "",
+        f"{statistics.fmean(counts.seconds):.2g}" if counts.seconds else "",
     ]
-    return "| " + " | ".join(cells) + " |\n"
 
 
 def table_of(records: Sequence[Mapping]) -> str:
-    """One line for each family, one for all, and the bound of silent failures, of one method."""
-    names = dict.fromkeys(record["family"] for record in records)
-    by_family = {
-        name: sum((tally_of(each) for each in records if each["family"] == name), Tally()) for name in names
-    }
-    total = sum(by_family.values(), Tally())
-    bound = highest_rate(total.silent, total.trusted)
-    lines = "".join(_line(name, tally) for name, tally in by_family.items())
+    """A Markdown table: families, then all."""
+    families = sorted({record["family"] for record in records})
+    lines = [(name, [each for each in records if each["family"] == name]) for name in families]
     return (
-        f"{HEADER}{lines}{_line('**all**', total)}\n"
-        f"{total.silent} of {total.trusted:,} trusted runs were silent failures: with 95% confidence, their rate is below "
-        f"{100 * bound:.2g}%.\n"
+        "| family | "
+        + " | ".join(COLUMNS)
+        + " |\n"
+        + RULE
+        + "".join(
+            "| " + " | ".join([name, *cells(counts_of(some))]) + " |\n"
+            for name, some in [*lines, ("**all**", records)]
+        )
     )
 
 
-def markdown_page(records: Sequence[Mapping]) -> str:
-    """The documentation page of the runs of one set, a section for each method."""
-    (kind,) = {record["set"] for record in records}
-    commits = ", ".join(sorted({record["commit"] for record in records}))
-    seeds = [record["seed"] for record in records]
-    sections = "\n".join(
-        f"## {'No method named' if method == 'auto' else f'`{method}()`'}\n\n"
-        + table_of([record for record in records if record["method"] == method])
-        for method in dict.fromkeys(record["method"] for record in records)
-    )
-    origin = (
-        "None of these problems was seen before the code was frozen."
-        if kind == "fresh"
-        else "These seeds were used in development; fresh ones are what counts."
-    )
-    return f"""# Problems that nobody has seen
-
-Random problems of {len({record["family"] for record in records})} families (`benchmarks/fresh_families/`): the seed draws dimension, number of rows, priors' widths, noise,
-directions and conflict between prior and data, and the log evidence is known exactly. {origin}
-Seeds {min(seeds):,} to {max(seeds):,} (the {kind} set), commit {commits}; `python benchmarks/fresh.py --seeds
-{min(seeds)}:{max(seeds) + 1} --set {kind} --out runs.jsonl` repeats the runs.
-
-*No answer*: an error, or no end within the time limit. *Warned*: the verdict is not "trusted". *Silent failures*: trusted,
-and wrong by more than {SILENT_NATS} nats and {SILENT_ERRORS:g} standard errors. *Error* and *reported*: root mean squares of errors and of standard
-errors over the trusted runs, in nats. *Seconds* are means that include compilation.
-
-{sections}"""
+def silent_failures(records: Iterable[Mapping]) -> list[str]:
+    """One line for each silent failure."""
+    return [
+        f"{each['family']}, seed {each['seed']}, {each['method']}: {error_of(each):+.3g} ± "
+        f"{each['standard_error']:.2g} nats; {', '.join(f'{k} {v}' for k, v in each['drawn'].items())}"
+        for each in sorted(filter(is_silent, records), key=lambda each: (each["family"], each["seed"]))
+    ]
 
 
-def read(path: Path) -> list[dict]:
-    """The records of a file, which must be of one set."""
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    if len({record["set"] for record in records}) != 1:
-        raise SystemExit(f"{path} must have the runs of one set; development and fresh runs are never mixed.")
-    return records
+def summary_of(records: Sequence[Mapping]) -> str:
+    """The table and the silent failures, for the terminal."""
+    if not records:
+        return "No run: all are in the file, or no seed is of these families."
+    return "\n".join([table_of(records), *silent_failures(records)])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("runs", type=Path, help="a file that fresh.py wrote")
-    parser.add_argument("--failures", action="store_true", help="list silent failures and runs without answer")
-    parser.add_argument("--page", type=Path, help="write the documentation page here")
-    arguments = parser.parse_args()
-    records = read(arguments.runs)
-    if arguments.page:
-        arguments.page.write_text(markdown_page(records))
-        return
-    for method in dict.fromkeys(record["method"] for record in records):
-        chosen = [record for record in records if record["method"] == method]
-        print(f"{method}, {chosen[0]['set']} seeds\n\n{table_of(chosen)}")
-        if arguments.failures:
-            for record in chosen:
-                if is_silent(record) or "error" in record:
-                    print(_failure(record))
+def markdown_page(records: Sequence[Mapping], machine: Mapping) -> str:
+    """The documentation page: for each method the fresh seeds, then those of development."""
+    parts = []
+    for title, is_fresh in (("Fresh seeds", True), ("Seeds used in development", False)):
+        some = [record for record in records if (record["seed"] >= FRESH_FROM) == is_fresh]
+        parts.append(f"## {title}\n")
+        parts += [_section(name, some) for name in sorted({record["method"] for record in some})]
+        if not some:
+            parts.append("Not measured yet.\n")
+    return f"""# Fresh problems
+
+Models of many families with exact log evidences, drawn at random by a seed: sizes, data, noise and conflict between prior and
+data (`benchmarks/fresh_families/`). `python benchmarks/fresh.py --seeds 1000000:1003000 --out FILE` repeats it, and
+`--page` writes this page. Here on {machine["cores"]} cores of {machine["processor"]}, Python {machine["python"]}, jax {machine["jax"]}.
+
+Seeds below {FRESH_FROM:,} are used in development; those from {FRESH_FROM:,} on only for code that was frozen before, at the
+commit named. The two are never counted together.
+
+*No answer*: an error, or stopped after two minutes. *Covered*: the share of answers within two standard errors of the truth.
+*Warned*: the share with a verdict other than "trusted". *Silent failures*: trusted, with an error above {SILENT_ERRORS:g} standard
+errors and above {SILENT_NATS} nats. *Below*: the upper 95% bound of their rate among trusted runs (Clopper and Pearson). *Reported*:
+the root mean square of the standard errors. Errors are in nats; seconds include compilation.
+
+{chr(10).join(parts)}"""
 
 
-def _failure(record: Mapping) -> str:
-    where = f"{record['family']}, seed {record['seed']}, {record['drawn']}"
-    if "error" in record:
-        return f"no answer: {where}: {record['error']}"
-    error = record["estimate"] - record["truth"]
-    return f"silent: {where}: {error:+.3f} ± {record['standard_error']:.3f}, {record['seconds']:.1f} s"
-
-
-if __name__ == "__main__":
-    main()
+def _section(method: str, records: Sequence[Mapping]) -> str:
+    mine = [record for record in records if record["method"] == method]
+    commits = ", ".join(sorted({record["commit"] for record in mine}))
+    dates = sorted({record["date"] for record in mine})
+    days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    silent = "".join(f"- {line}\n" for line in silent_failures(mine))
+    return f"### {method}\n\nCommit {commits}; {days}.\n\n{table_of(mine)}\n{silent}"

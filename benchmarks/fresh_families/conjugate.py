@@ -139,13 +139,9 @@ def shares(generator: np.random.Generator) -> Drawn:
     won, lost = wide(y).sum(0), wide(trials).sum() - wide(y).sum(0)
     choices = gammaln(wide(trials) + 1)[:, None] - gammaln(wide(y) + 1)
     choices -= gammaln(wide(trials)[:, None] - wide(y) + 1)
-    truth = choices.sum() + np.sum(
-        betaln(successes + won, failures + lost) - betaln(successes, failures)
-    )
+    truth = choices.sum() + np.sum(betaln(successes + won, failures + lost) - betaln(successes, failures))
     at = (won + 1) / (won + lost + 2)
-    second = Candidate(
-        {"shares": at}, stats.beta.logpdf(at, successes + won, failures + lost).sum()
-    )
+    second = Candidate({"shares": at}, stats.beta.logpdf(at, successes + won, failures + lost).sum())
     drawn = {"size": size, "prior": [successes, failures], "rows": count, "won": float(won.sum())}
     return Drawn(_shares_model(size, successes, failures), {"y": y, "trials": trials}, truth, drawn, second)
 
@@ -175,7 +171,9 @@ def _linear_model(size: int, width: float) -> ev.Model:
     prior = {"weights": dist.Normal(0.0, width).expand([size]).to_event(1)}
     return ev.Model(
         prior,
-        lambda params, batch: dist.Normal(batch["x"] @ params["weights"], batch["noise"]).log_prob(batch["y"]),
+        lambda params, batch: dist.Normal(batch["x"] @ params["weights"], batch["noise"]).log_prob(
+            batch["y"]
+        ),
     )
 
 
@@ -221,7 +219,9 @@ def covariance(generator: np.random.Generator) -> Drawn:
     freedom, scatter = size + 1.0, np.eye(size) + wide(y).T @ wide(y)
     after = freedom + count
     # The rate matrix I is the inverse of Wishart's scale, and has ½ in the exponent.
-    truth = multigammaln(after / 2, size) - multigammaln(freedom / 2, size) - 0.5 * count * size * np.log(np.pi)
+    truth = (
+        multigammaln(after / 2, size) - multigammaln(freedom / 2, size) - 0.5 * count * size * np.log(np.pi)
+    )
     truth += -0.5 * after * np.linalg.slogdet(scatter)[1]
     scale = np.linalg.inv(scatter)
     at = 0.9 * after * scale
