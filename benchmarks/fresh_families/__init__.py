@@ -4,10 +4,10 @@ import zlib
 
 import numpy as np
 
-from . import conjugate
+from . import conjugate, symmetric, vague
 from .problem import Candidate, Drawn, Family
 
-FAMILIES: dict[str, Family] = {**conjugate.FAMILIES}
+FAMILIES: dict[str, Family] = {**conjugate.FAMILIES, **vague.FAMILIES, **symmetric.FAMILIES}
 
 
 def draw(family: str, seed: int) -> Drawn:

@@ -1,0 +1,213 @@
+"""Priors over hundreds of orders of magnitude, heavy tails, ordered values, correlations."""
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions.transforms import OrderedTransform
+from scipy import stats
+from scipy.special import gammaln
+
+import evidentia as ev
+
+from .problem import LOG_TWO_PI, ROWS, Candidate, Drawn, log_integral_of, log_uniform, pick, single, wide
+
+PRECISIONS = (1e-4, 1e-3, 0.01, 1.0)
+SCALES = {
+    "HalfCauchy(1e4)": (dist.HalfCauchy(1e4), stats.halfcauchy(scale=1e4)),
+    "LogNormal(0, 20)": (dist.LogNormal(0.0, 20.0), stats.lognorm(20.0)),
+    "InverseGamma(0.001, 0.001)": (dist.InverseGamma(0.001, 0.001), stats.invgamma(0.001, scale=0.001)),
+    "HalfNormal(1000)": (dist.HalfNormal(1e3), stats.halfnorm(scale=1e3)),
+    "Exponential(0.001)": (dist.Exponential(1e-3), stats.expon(scale=1e3)),
+}
+LOCATIONS = ((1, "Cauchy", 1.0), (1, "Cauchy", 1e4), (5, "StudentT", 10.0), (20, "Laplace", 1.0))
+
+
+@cache
+def _precision_model(shape: float) -> ev.Model:
+    return ev.Model(
+        {"precision": dist.Gamma(shape, shape)},
+        lambda params, batch: dist.Normal(0.0, params["precision"] ** -0.5).log_prob(batch["y"]),
+    )
+
+
+def vague_precision(generator: np.random.Generator) -> Drawn:
+    """Centred normal rows whose precision has a Gamma(a, a) prior, a from 10⁻⁴."""
+    shape, count = pick(generator, PRECISIONS), pick(generator, (2, *ROWS[1:]))
+    scale = log_uniform(generator, -3, 3)
+    y = single(scale * generator.standard_normal(count))
+    after = shape + count / 2, shape + 0.5 * np.sum(wide(y) ** 2)
+    truth = shape * np.log(shape) - gammaln(shape) + gammaln(after[0]) - after[0] * np.log(after[1])
+    at = after[0] / after[1]
+    second = Candidate({"precision": at}, stats.gamma.logpdf(at, after[0], scale=1 / after[1]))
+    drawn = {"shape": shape, "rows": count, "scale": scale}
+    truth -= 0.5 * count * LOG_TWO_PI
+    return Drawn(_precision_model(shape), {"y": y}, truth, drawn, second)
+
+
+@cache
+def _scale_model(name: str) -> ev.Model:
+    return ev.Model(
+        {"scale": SCALES[name][0]},
+        lambda params, batch: dist.Normal(0.0, params["scale"]).log_prob(batch["y"]),
+    )
+
+
+def vague_scale(generator: np.random.Generator) -> Drawn:
+    """Centred normal rows whose scale has a prior over many orders of magnitude."""
+    name, count = pick(generator, list(SCALES)), pick(generator, (2, *ROWS[1:]))
+    scale = log_uniform(generator, -2, 3)
+    y = single(scale * generator.standard_normal(count))
+    square, prior = np.sum(wide(y) ** 2), SCALES[name][1]
+
+    def log_density(log_scale):
+        log_rows = -0.5 * count * LOG_TWO_PI - count * log_scale - 0.5 * square * np.exp(-2 * log_scale)
+        return log_rows + prior.logpdf(np.exp(log_scale)) + log_scale
+
+    centre = 0.5 * np.log(square / count)
+    truth = log_integral_of(log_density, centre - 12, centre + 60)
+    drawn = {"prior": name, "rows": count, "scale": scale}
+    return Drawn(_scale_model(name), {"y": y}, truth, drawn)
+
+
+@cache
+def _locations_model(size: int, name: str, width: float) -> ev.Model:
+    prior = {
+        "Cauchy": dist.Cauchy(0.0, width),
+        "StudentT": dist.StudentT(3.0, 0.0, width),
+        "Laplace": dist.Laplace(0.0, width),
+    }[name]
+    return ev.Model(
+        {"locations": prior.expand([size]).to_event(1)},
+        lambda params, batch: (
+            dist.Normal(params["locations"], batch["noise"][:, None]).log_prob(batch["y"]).sum(-1)
+        ),
+    )
+
+
+def heavy_prior(generator: np.random.Generator) -> Drawn:
+    """Normal columns whose locations have Cauchy, Student and Laplace priors, also far out."""
+    size, name, width = pick(generator, LOCATIONS)
+    count, noise = pick(generator, ROWS[:3]), width * log_uniform(generator, -1.5, 1)
+    prior = {
+        "Cauchy": stats.cauchy(scale=width),
+        "StudentT": stats.t(3, scale=width),
+        "Laplace": stats.laplace(scale=width),
+    }[name]
+    locations = width * log_uniform(generator, -1, 1.5, size) * generator.choice((-1, 1), size)
+    y = single(locations + noise * generator.standard_normal((count, size)))
+    deviation = np.full(count, single(noise))
+    sigma = float(deviation[0])
+    means, error = wide(y).mean(0), sigma / np.sqrt(count)
+    # Rows enter through their means; the rest of their density is a factor.
+    truth = stats.norm.logpdf(wide(y), means, sigma).sum() + size * (0.5 * LOG_TWO_PI + np.log(error))
+    for mean in means:
+        low, high = mean - 12 * error, mean + 12 * error
+        parts = [(low, 0.0), (0.0, high)] if low < 0 < high else [(low, high)]
+        terms = [
+            log_integral_of(lambda x, m=mean: stats.norm.logpdf(x, m, error) + prior.logpdf(x), *part)
+            for part in parts
+        ]
+        truth += np.logaddexp.reduce(terms)
+    drawn = {"size": size, "prior": name, "width": width, "rows": count, "noise": noise}
+
+    def again() -> float:
+        return _by_error_function(wide(y), sigma, prior, width)
+
+    return Drawn(
+        _locations_model(size, name, width), {"y": y, "noise": deviation}, float(truth), drawn, again
+    )
+
+
+def _by_error_function(y, sigma, prior, width) -> float:
+    """The sum over a grid of prior quantiles and a grid of the likelihood, each where it is finer."""
+    total = 0.0
+    for column in y.T:
+        mean, error = column.mean(), sigma / np.sqrt(len(column))
+        x = np.unique(
+            np.concatenate(
+                [
+                    mean + error * np.linspace(-12, 12, 200_001),
+                    width * np.sinh(np.linspace(-12, 12, 200_001)),
+                ]
+            )
+        )
+        x = x[np.abs(x - mean) < 12 * error]
+        peak = stats.norm.logpdf(column, mean, sigma).sum()
+        values = np.exp(
+            stats.norm.logpdf(x, mean, error) - stats.norm.logpdf(0, 0, error) + prior.logpdf(x)
+        )
+        total += peak + np.log(np.trapezoid(values, x))
+    return float(total)
+
+
+@cache
+def _ordered_model(size: int) -> ev.Model:
+    base = dist.Normal(0.0, 1.0).expand([size]).to_event(1)
+
+    def log_likelihood(params, batch):
+        first, gaps = params["levels"][:1], jnp.log(jnp.diff(params["levels"]))
+        centres = jnp.concatenate([first, gaps])
+        return dist.Normal(centres, batch["noise"][:, None]).log_prob(batch["y"]).sum(-1)
+
+    return ev.Model({"levels": dist.TransformedDistribution(base, OrderedTransform())}, log_likelihood)
+
+
+def ordered(generator: np.random.Generator) -> Drawn:
+    """Ordered values: the first one and the logarithms of their gaps are seen with noise."""
+    size, count = pick(generator, (2, 4, 10)), pick(generator, ROWS[:3])
+    noise = np.full(count, single(log_uniform(generator, -0.7, 0.7)))
+    sigma = float(noise[0])
+    y = single(generator.standard_normal(size) + sigma * generator.standard_normal((count, size)))
+    precision = 1 + count / sigma**2
+    means = wide(y).sum(0) / sigma**2 / precision
+    truth = stats.norm.logpdf(wide(y), 0, sigma).sum()
+    truth += 0.5 * precision * means @ means - 0.5 * size * np.log(precision)
+    log_gaps = means[1:]
+    levels = np.concatenate([means[:1], means[0] + np.cumsum(np.exp(log_gaps))])
+    log_posterior = 0.5 * size * (np.log(precision) - LOG_TWO_PI) - log_gaps.sum()
+    drawn = {"size": size, "rows": count, "noise": sigma}
+    second = Candidate({"levels": levels}, log_posterior)
+    return Drawn(_ordered_model(size), {"y": y, "noise": noise}, truth, drawn, second)
+
+
+@cache
+def _correlation_model(concentration: float) -> ev.Model:
+    def log_likelihood(params, batch):
+        r = params["root"][1, 0]
+        rest = params["root"][1, 1] ** 2
+        square = (batch["y"][:, 1] - r * batch["y"][:, 0]) ** 2 / rest + batch["y"][:, 0] ** 2
+        return -0.5 * (square + jnp.log(rest)) - LOG_TWO_PI
+
+    return ev.Model({"root": dist.LKJCholesky(2, concentration)}, log_likelihood)
+
+
+def correlation(generator: np.random.Generator) -> Drawn:
+    """Pairs of unit variance with an unknown correlation, up to 0.995, LKJ prior."""
+    concentration, count = pick(generator, (1.0, 4.0)), pick(generator, ROWS)
+    r = pick(generator, (0.0, 0.5, -0.9, 0.995))
+    first = generator.standard_normal(count)
+    second = r * first + np.sqrt(1 - r**2) * generator.standard_normal(count)
+    y = single(np.stack([first, second], 1))
+    squares, product = np.sum(wide(y) ** 2), np.sum(wide(y)[:, 0] * wide(y)[:, 1])
+    constant = gammaln(concentration + 0.5) - gammaln(concentration) - 0.5 * np.log(np.pi)
+
+    def log_density(z):  # r = tanh z, whose derivative is 1 - r²
+        log_rest = -2 * (np.logaddexp(z, -z) - np.log(2))
+        tanh = np.tanh(z)
+        log_rows = -0.5 * (squares - 2 * tanh * product) * np.exp(-log_rest) - 0.5 * count * log_rest
+        return log_rows - count * LOG_TWO_PI + constant + concentration * log_rest
+
+    truth = log_integral_of(log_density, -15, 15)
+    drawn = {"concentration": concentration, "rows": count, "correlation": r, "edge": 15.0}
+    return Drawn(_correlation_model(concentration), {"y": y}, truth, drawn)
+
+
+FAMILIES = {
+    "vague precision": vague_precision,
+    "vague scale": vague_scale,
+    "heavy prior": heavy_prior,
+    "ordered values": ordered,
+    "correlation": correlation,
+}
