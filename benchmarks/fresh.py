@@ -90,6 +90,8 @@ def serve(connection: Connection, text: str, cache: str) -> None:
     """A worker: takes (family, seed), answers with a record and the memory in bytes."""
     import evidentia as ev
 
+    # Loading programs from disk prints false alarms about the processor, thousands of lines.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     ev.use_compilation_cache(cache)
     method = method_of(text)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
@@ -240,8 +242,6 @@ def main() -> None:
         for seed in seeds_of(options.seeds)
         if names[seed % len(names)] in asked and (options.method, seed) not in known
     ]
-    # Of the workers: loading programs from disk prints false alarms, and each has one core.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(MOST_CORES))
     about = {
         "method": options.method,

@@ -4,10 +4,16 @@ import zlib
 
 import numpy as np
 
-from . import conjugate, symmetric, vague
+from . import conjugate, densities, exchangeable, symmetric, vague
 from .problem import Candidate, Drawn, Family
 
-FAMILIES: dict[str, Family] = {**conjugate.FAMILIES, **vague.FAMILIES, **symmetric.FAMILIES}
+FAMILIES: dict[str, Family] = {
+    **conjugate.FAMILIES,
+    **densities.FAMILIES,
+    **exchangeable.FAMILIES,
+    **symmetric.FAMILIES,
+    **vague.FAMILIES,
+}
 
 
 def draw(family: str, seed: int) -> Drawn:

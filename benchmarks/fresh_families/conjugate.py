@@ -10,16 +10,18 @@ from scipy.special import betaln, gammaln, i0e, multigammaln
 
 import evidentia as ev
 
-from .problem import LOG_TWO_PI, ROWS, Candidate, Drawn, log_uniform, pick, single, wide
+from .problem import LOG_TWO_PI, Candidate, Drawn, log_uniform, pick, single, wide
 
-# Dimensions and prior deviations.
-MEANS = ((1, 1e-3), (1, 1e6), (3, 1.0), (10, 1e3), (40, 1.0), (60, 1e-3))
-COEFFICIENTS = ((1, 1e3), (5, 1.0), (20, 10.0), (60, 1.0))
-# Shape and rate of the variance, and the prior deviation of the mean in units of the rows'.
-SCALED = ((3.0, 2.0, 2.0), (0.5, 0.5, 10.0), (0.01, 0.01, 100.0))
-RATES = ((1, 2.0, 1.0), (5, 0.5, 0.01), (20, 1.0, 1.0), (1, 1e-3, 1e-3))  # dimensions, shape, rate
-SHARES = ((1, 1.0, 1.0), (1, 0.02, 0.02), (5, 0.5, 0.5), (20, 2.0, 5.0))
-CATEGORIES = ((3, 0.1), (5, 1.0), (20, 0.5), (40, 1.0))  # classes and concentration
+# Dimensions, prior deviation, rows: each entry of a palette is one compiled program.
+MEANS = ((1, 1e-3, 1), (1, 1e6, 100), (3, 1.0, 10_000), (10, 1e3, 10), (40, 1.0, 100), (60, 1e-3, 1000))
+COEFFICIENTS = ((1, 1e3, 3), (5, 1.0, 100_000), (20, 10.0, 10), (60, 1.0, 1000))
+# Shape and rate of the variance, the mean's prior deviation in units of the rows', rows.
+SCALED = ((3.0, 2.0, 2.0, 2), (0.5, 0.5, 10.0, 100), (0.01, 0.01, 100.0, 10), (3.0, 2.0, 2.0, 1000))
+RATES = ((1, 2.0, 1.0, 10_000), (5, 0.5, 0.01, 10), (20, 1.0, 1.0, 100), (1, 1e-3, 1e-3, 1))  # gamma: shape, rate
+SHARES = ((1, 1.0, 1.0, 1), (1, 0.02, 0.02, 10), (5, 0.5, 0.5, 1000), (20, 2.0, 5.0, 100))
+CATEGORIES = ((3, 0.1, 10), (5, 1.0, 1000), (20, 0.5, 100), (40, 1.0, 1))  # classes, concentration, rows
+MATRICES = ((2, 2), (2, 1000), (3, 30), (5, 100))
+ANGLES = ((1, 0.01, 1), (1, 2.0, 100), (5, 0.01, 10))
 
 
 @cache
@@ -35,8 +37,8 @@ def _means_model(size: int, width: float) -> ev.Model:
 
 def normal_means(generator: np.random.Generator) -> Drawn:
     """Columns of rows about unknown means; each row has its own known deviation."""
-    size, width = pick(generator, MEANS)
-    count, conflict = pick(generator, ROWS), pick(generator, (0.3, 1.0, 1.0, 10.0))
+    size, width, count = pick(generator, MEANS)
+    conflict = pick(generator, (0.3, 1.0, 1.0, 10.0))
     noise = single(width * log_uniform(generator, -1.5, 1.5) * generator.uniform(0.5, 2.0, count))
     means = width * conflict * generator.standard_normal(size)
     y = single(means + noise[:, None] * generator.standard_normal((count, size)))
@@ -71,8 +73,8 @@ def _scaled_model(shape: float, rate: float, width: float) -> ev.Model:
 
 def mean_and_variance(generator: np.random.Generator) -> Drawn:
     """Unknown mean and variance, with vague and informed normal-inverse-gamma priors."""
-    shape, rate, width = pick(generator, SCALED)
-    count, scale = pick(generator, (2, *ROWS[1:])), log_uniform(generator, -1.5, 1.5)
+    shape, rate, width, count = pick(generator, SCALED)
+    scale = log_uniform(generator, -1.5, 1.5)
     y = single(scale * (width * generator.standard_normal() + generator.standard_normal(count)))
     rows, precision = wide(y), width**-2 + count
     mean = rows.sum() / precision
@@ -102,8 +104,7 @@ def _rates_model(size: int, shape: float, rate: float) -> ev.Model:
 
 def counts(generator: np.random.Generator) -> Drawn:
     """Columns of Poisson counts with known exposures and gamma priors."""
-    size, shape, rate = pick(generator, RATES)
-    count = pick(generator, ROWS)
+    size, shape, rate, count = pick(generator, RATES)
     exposure = single(log_uniform(generator, -1, 1) * generator.uniform(0.5, 2.0, count))
     rates = log_uniform(generator, -1, 1.5, size)
     y = single(generator.poisson(rates * exposure[:, None]))
@@ -131,8 +132,7 @@ def _shares_model(size: int, successes: float, failures: float) -> ev.Model:
 
 def shares(generator: np.random.Generator) -> Drawn:
     """Columns of binomial counts; shares down to 10⁻³, beta priors."""
-    size, successes, failures = pick(generator, SHARES)
-    count = pick(generator, ROWS)
+    size, successes, failures, count = pick(generator, SHARES)
     trials = single(generator.integers(1, pick(generator, (2, 30)), count))
     truths = log_uniform(generator, -3, 0, size)
     y = single(generator.binomial(trials.astype(int)[:, None], truths))
@@ -154,8 +154,7 @@ def _categories_model(size: int, concentration: float) -> ev.Model:
 
 def categories(generator: np.random.Generator) -> Drawn:
     """Categorical rows with 3 to 40 classes, some of them empty: a simplex."""
-    size, concentration = pick(generator, CATEGORIES)
-    count = pick(generator, ROWS)
+    size, concentration, count = pick(generator, CATEGORIES)
     y = generator.choice(size, count, p=generator.dirichlet(np.full(size, 0.5))).astype(np.int32)
     after = concentration + np.bincount(y, minlength=size)
     truth = gammaln(size * concentration) - size * gammaln(concentration)
@@ -179,8 +178,7 @@ def _linear_model(size: int, width: float) -> ev.Model:
 
 def linear(generator: np.random.Generator) -> Drawn:
     """Linear regression with known noise; columns from orthogonal to nearly the same."""
-    size, width = pick(generator, COEFFICIENTS)
-    count = pick(generator, (3, 30, 300, 10_000))
+    size, width, count = pick(generator, COEFFICIENTS)
     alike = pick(generator, (0.0, 0.9, 0.999))
     x = np.sqrt(1 - alike) * generator.standard_normal((count, size))
     x = single(x + np.sqrt(alike) * generator.standard_normal((count, 1)))
@@ -213,7 +211,7 @@ def _precision_model(size: int) -> ev.Model:
 
 def covariance(generator: np.random.Generator) -> Drawn:
     """Rows with an unknown precision matrix, Wishart prior."""
-    size, count = pick(generator, (2, 3, 5)), pick(generator, (2, 30, 1000))
+    size, count = pick(generator, MATRICES)
     root = generator.standard_normal((size, size)) * log_uniform(generator, -1, 1)
     y = single(generator.standard_normal((count, size)) @ root.T)
     freedom, scatter = size + 1.0, np.eye(size) + wide(y).T @ wide(y)
@@ -242,8 +240,7 @@ def _angles_model(size: int, concentration: float) -> ev.Model:
 
 def angles(generator: np.random.Generator) -> Drawn:
     """Directions about unknown mean directions, which may be at ±π: a circle."""
-    size, prior = pick(generator, ((1, 0.01), (1, 2.0), (5, 0.01)))
-    count = pick(generator, ROWS[:3])
+    size, prior, count = pick(generator, ANGLES)
     concentration = single(np.full(count, log_uniform(generator, -1, 1.5)))
     centres = pick(generator, (np.pi, 0.0, 1.5)) + 0.3 * generator.standard_normal(size)
     y = generator.vonmises(0, concentration[0], (count, size)) + centres

@@ -1,7 +1,7 @@
 """A problem drawn at random, with its exact log evidence and a second way to it.
 
-A family is a function of a random generator. Hyperparameters of priors come from short lists of
-variants and numbers of rows from `ROWS`, so that problems share compiled programs; everything else
+A family is a function of a random generator. Shapes and hyperparameters of priors come from a short
+palette, so that problems share compiled programs; everything else
 (noise, scales, exposures, directions, conflict between prior and data) is drawn from continuous
 laws and enters through the data.
 """
@@ -15,7 +15,6 @@ from scipy.special import logsumexp
 
 import evidentia as ev
 
-ROWS = (1, 10, 100, 1000)
 LOG_TWO_PI = float(np.log(2 * np.pi))
 
 
@@ -86,7 +85,6 @@ def log_trapezoid(log_values: np.ndarray, step: float) -> float:
 
 __all__ = [
     "LOG_TWO_PI",
-    "ROWS",
     "Candidate",
     "Drawn",
     "Family",

@@ -1,154 +1,284 @@
-"""Symmetric functions of exchangeable parameters: sums, squares, products, largest values."""
+"""Symmetric families: exchangeable parts, signs, directions, and ordered values."""
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax.scipy.special import logsumexp as log_sum
+from numpyro.distributions.transforms import OrderedTransform
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import gammaln, k0e, logsumexp
 
 import evidentia as ev
 
-from .problem import LOG_TWO_PI, ROWS, Candidate, Drawn, log_integral_of, log_uniform, pick, single, wide
+from .problem import (
+    Candidate,
+    Drawn,
+    log_integral_of,
+    log_trapezoid,
+    log_uniform,
+    pick,
+    single,
+    wide,
+)
 
-
-def _rows_about(generator, centre: float, count: int, noise: float):
-    """Rows about a value with their known deviation, and the sufficient numbers."""
-    deviation = np.full(count, single(noise))
-    y = single(centre + noise * generator.standard_normal(count))
-    mean, sigma = wide(y).mean(), float(deviation[0])
-    error = sigma / np.sqrt(count)
-    log_factor = stats.norm.logpdf(wide(y), mean, sigma).sum() + 0.5 * LOG_TWO_PI + np.log(error)
-    return {"y": y, "noise": deviation}, mean, error, log_factor
-
-
-def _about(function):
-    return lambda params, batch: dist.Normal(function(params), batch["noise"]).log_prob(batch["y"])
+# Sizes, prior deviation (of sums only), rows.
+SUMS = ((2, 1.0, 10), (5, 1.0, 100), (7, 1.0, 10), (12, 1.0, 10), (25, 1.0, 10), (8, 1e3, 100))
+NORMS = ((2, 10), (5, 100), (10, 10), (20, 10))
+FLIPS = ((1, 10), (2, 100), (4, 10), (8, 1000))
+MIXTURES = ((2, 10), (4, 7), (8, 10), (7, 7))
+ORDERED = ((2, 10), (8, 1), (20, 100))
+WIDTH = 3.0  # prior deviation of a component's mean
+NORMAL = stats.norm.logpdf
 
 
 @cache
-def _sum_model(size: int) -> ev.Model:
-    prior = {"x": dist.Normal(0.0, 1.0).expand([size]).to_event(1)}
-    return ev.Model(prior, _about(lambda params: params["x"].sum()))
+def _sum_model(size: int, width: float) -> ev.Model:
+    def log_likelihood(params, batch):
+        return dist.Normal(params["parts"].sum(), batch["noise"]).log_prob(batch["y"])
+
+    return ev.Model({"parts": dist.Normal(0.0, width).expand([size]).to_event(1)}, log_likelihood)
 
 
-def sum_of_normals(generator: np.random.Generator) -> Drawn:
+def sum_of_parts(generator: np.random.Generator) -> Drawn:
     """Exchangeable normals that enter through their sum."""
-    size, count = pick(generator, (2, 4, 7, 12, 25)), pick(generator, ROWS[:3])
-    centre, noise = generator.normal(0, np.sqrt(size)), log_uniform(generator, -1, 1)
-    data, mean, error, log_factor = _rows_about(generator, centre, count, noise)
-    truth = log_factor + stats.norm.logpdf(mean, 0, np.sqrt(size + error**2))
-    gain = mean / (size + error**2)
-    # Along the sum the posterior is narrower than the prior; across it, it is the prior.
-    log_posterior = -0.5 * size * LOG_TWO_PI + 0.5 * np.log((size + error**2) / error**2)
-    second = Candidate({"x": np.full(size, gain)}, log_posterior)
-    return Drawn(_sum_model(size), data, truth, {"size": size, "rows": count, "noise": noise}, second)
+    size, width, count = pick(generator, SUMS)
+    noise = single(width * log_uniform(generator, -1, 1) * generator.uniform(0.5, 2, count))
+    total = width * np.sqrt(size) * generator.standard_normal()
+    y = single(total + noise * generator.standard_normal(count))
+    variance, weights = size * width**2, wide(noise) ** -2.0
+    precision, projection = weights.sum(), weights @ wide(y)
+    truth = NORMAL(wide(y), 0, wide(noise)).sum() - 0.5 * np.log1p(variance * precision)
+    truth += 0.5 * projection**2 / (1 / variance + precision)
+
+    def second():
+        covariance = variance + np.diag(wide(noise) ** 2)
+        return float(stats.multivariate_normal.logpdf(wide(y), np.zeros(count), covariance))
+
+    drawn = {"size": size, "width": width, "rows": count, "noise": float(np.median(noise))}
+    return Drawn(_sum_model(size, width), {"y": y, "noise": noise}, truth, drawn, second)
+
+
+@cache
+def _norm_model(size: int, power: int) -> ev.Model:
+    def log_likelihood(params, batch):
+        square = jnp.sum(params["x"] ** 2)
+        mean = square if power == 2 else jnp.sqrt(square + 1e-12)
+        return dist.Normal(mean, batch["noise"]).log_prob(batch["y"])
+
+    return ev.Model({"x": dist.Normal(0.0, 1.0).expand([size]).to_event(1)}, log_likelihood)
+
+
+def _norm(power: int, generator: np.random.Generator) -> Drawn:
+    size, count = pick(generator, NORMS)
+    noise = single(np.full(count, log_uniform(generator, -1, 0.5)))
+    radius = np.sqrt(generator.chisquare(size)) * pick(generator, (1.0, 1.0, 1.5))
+    y = single(radius**power + noise * generator.standard_normal(count))
+    deviation, constant = _about_mean(wide(y), float(noise[0]))
+    average = wide(y).mean()
+
+    def of_square(u):
+        square = np.exp(u)
+        mean = square if power == 2 else np.sqrt(square)
+        return stats.chi2.logpdf(square, size) + u + NORMAL(average, mean, deviation)
+
+    def second():
+        grid = np.linspace(1e-6, 20, 400_001)
+        heights = stats.chi.logpdf(grid, size) + NORMAL(average, grid**power, deviation)
+        return log_trapezoid(heights, grid[1] - grid[0]) + constant
+
+    truth = log_integral_of(of_square, -25.0, 6.0) + constant
+    drawn = {"size": size, "rows": count, "noise": float(noise[0]), "radius": float(radius)}
+    return Drawn(_norm_model(size, power), {"y": y, "noise": noise}, truth, drawn, second)
+
+
+def _about_mean(y: np.ndarray, noise: float) -> tuple[float, float]:
+    """The deviation of the rows' average, and the log factor that is left besides its density."""
+    count = len(y)
+    within = -0.5 * np.sum((y - y.mean()) ** 2) / noise**2
+    return noise / np.sqrt(count), within - 0.5 * (count - 1) * np.log(2 * np.pi * noise**2) - 0.5 * np.log(count)
 
 
 @cache
 def _squares_model(size: int) -> ev.Model:
-    prior = {"x": dist.Normal(0.0, 1.0).expand([size]).to_event(1)}
-    return ev.Model(prior, _about(lambda params: jnp.sum(params["x"] ** 2)))
+    def log_likelihood(params, batch):
+        return dist.Normal(params["x"] ** 2, batch["noise"][:, None]).log_prob(batch["y"]).sum(-1)
+
+    return ev.Model({"x": dist.Normal(0.0, 1.0).expand([size]).to_event(1)}, log_likelihood)
 
 
-def sum_of_squares(generator: np.random.Generator) -> Drawn:
-    """Normals that enter through the sum of their squares: signs, orders and rotations."""
-    size, count = pick(generator, (2, 3, 5, 10)), pick(generator, ROWS[:3])
-    centre, noise = generator.chisquare(size), log_uniform(generator, -0.5, 1)
-    data, mean, error, log_factor = _rows_about(generator, centre, count, noise)
+def squares(generator: np.random.Generator) -> Drawn:
+    """Columns about squares: two modes each, up to 256 in all."""
+    size, count = pick(generator, FLIPS)
+    noise = single(np.full(count, log_uniform(generator, -0.5, 0.5)))
+    y = single(generator.standard_normal(size) ** 2 + noise[:, None] * generator.standard_normal((count, size)))
+    truth, grid = 0.0, np.linspace(-9, 9, 200_001)
+    heights = []
+    for column in wide(y).T:
+        deviation, constant = _about_mean(column, float(noise[0]))
 
-    def log_density(log_square, scale=1.0):
-        square = np.exp(log_square)
-        return stats.norm.logpdf(mean, square, error) + stats.chi2.logpdf(square, size) + log_square
+        def log_density(x, average=column.mean(), deviation=deviation):
+            return NORMAL(x) + NORMAL(average, x**2, deviation)
 
-    truth = log_factor + log_integral_of(log_density, -60 / size - 5, np.log(200 + 10 * abs(mean)))
+        truth += log_integral_of(log_density, 0.0, 9.0) + np.log(2) + constant
+        heights.append((log_density, constant))
 
-    def again() -> float:
-        grid = np.linspace(1e-9, 200 + 10 * abs(mean), 2_000_001)  # of the radius squared, or its root
-        radius = np.sqrt(grid[-1]) * np.linspace(0, 1, len(grid))[1:]
-        values = stats.norm.pdf((mean - radius**2) / error) / error * stats.chi.pdf(radius, size)
-        return float(log_factor + np.log(np.trapezoid(values, radius)))
+    def second():
+        return sum(log_trapezoid(each(grid), grid[1] - grid[0]) + rest for each, rest in heights)
 
-    return Drawn(_squares_model(size), data, truth, {"size": size, "rows": count, "noise": noise}, again)
+    drawn = {"size": size, "rows": count, "noise": float(noise[0])}
+    return Drawn(_squares_model(size), {"y": y, "noise": noise}, truth, drawn, second)
 
 
 @cache
 def _product_model() -> ev.Model:
-    prior = {"a": dist.Normal(0.0, 1.0), "b": dist.Normal(0.0, 1.0)}
-    return ev.Model(prior, _about(lambda params: params["a"] * params["b"]))
+    def log_likelihood(params, batch):
+        return dist.Normal(params["a"] * params["b"] * batch["x"], batch["noise"]).log_prob(batch["y"])
+
+    return ev.Model({"a": dist.Normal(0.0, 1.0), "b": dist.Normal(0.0, 1.0)}, log_likelihood)
 
 
 def product(generator: np.random.Generator) -> Drawn:
-    """The product of two normals, which can change sign together and be exchanged."""
-    count, noise = pick(generator, ROWS[:3]), log_uniform(generator, -1, 1)
-    centre = pick(generator, (0.0, 0.5, 3.0))
-    data, mean, error, log_factor = _rows_about(generator, centre, count, noise)
+    """A slope that is a product of two normals: density K₀(|c|)/π, a ridge in two quadrants."""
+    count = pick(generator, (1, 100, 10_000))
+    x = single(generator.standard_normal(count))
+    noise = single(np.full(count, log_uniform(generator, -1, 0.7)))
+    slope = generator.standard_normal() * generator.standard_normal()
+    y = single(slope * x + noise * generator.standard_normal(count))
+    deviation = float(noise[0])
+    precision, projection = wide(x) @ wide(x) / deviation**2, wide(x) @ wide(y) / deviation**2
+    constant = NORMAL(wide(y), 0, deviation).sum()
 
-    def log_density(a):  # b is integrated out
-        return stats.norm.logpdf(a) + stats.norm.logpdf(mean, 0, np.hypot(a, error))
+    def half(u, sign):
+        size = np.exp(u)
+        log_prior = np.log(np.maximum(k0e(size), 1e-300) / np.pi) - size + u
+        return log_prior + sign * size * projection - 0.5 * size**2 * precision
 
-    truth = log_factor + log_integral_of(log_density, 0.0, 12.0) + np.log(2)
-    drawn = {"rows": count, "noise": noise, "centre": centre, "edge": 12.0}
-    return Drawn(_product_model(), data, truth, drawn)
+    def second():
+        grid = np.linspace(-40, 4, 100_001)  # log |a|; b is integrated out
+        inner = np.exp(2 * grid) * precision
+        of_b = -0.5 * np.log1p(inner) + 0.5 * np.exp(2 * grid) * projection**2 / (1 + inner)
+        return log_trapezoid(np.log(2) + NORMAL(np.exp(grid)) + grid + of_b, grid[1] - grid[0]) + constant
+
+    parts = [log_integral_of(partial(half, sign=sign), -40.0, 5.0) for sign in (-1, 1)]
+    drawn = {"rows": count, "noise": deviation, "slope": slope}
+    data = {"x": x, "y": y, "noise": noise}
+    return Drawn(_product_model(), data, float(np.logaddexp(*parts)) + constant, drawn, second)
 
 
 @cache
-def _rates_model(size: int, shape: float) -> ev.Model:
-    return ev.Model(
-        {"rates": dist.Gamma(shape, 1.0).expand([size]).to_event(1)},
-        lambda params, batch: dist.Poisson(params["rates"].sum() * batch["exposure"]).log_prob(batch["y"]),
+def _mixture_model(size: int, has_shares: bool) -> ev.Model:
+    def log_likelihood(params, batch):
+        parts = dist.Normal(params["means"], batch["noise"][:, None]).log_prob(batch["y"][:, None])
+        return log_sum(parts + (jnp.log(params["shares"]) if has_shares else -np.log(size)), axis=1)
+
+    prior = {"means": dist.Normal(0.0, WIDTH).expand([size]).to_event(1)}
+    return ev.Model(prior | ({"shares": dist.Dirichlet(jnp.ones(size))} if has_shares else {}), log_likelihood)
+
+
+@cache
+def _splits(count: int) -> list[np.ndarray]:
+    """For each set of rows, as bits, all its subsets."""
+    found = []
+    for mask in range(2**count):
+        subset, subsets = mask, [mask]
+        while subset:
+            subset = (subset - 1) & mask
+            subsets.append(subset)
+        found.append(np.array(subsets))
+    return found
+
+
+def _log_of_allocations(y: np.ndarray, noise: float, size: int, has_shares: bool) -> float:
+    """Sum over all allocations of rows to components, by convolution over subsets."""
+    count = len(y)
+    bits = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
+    number, total, square = bits.sum(1), bits @ y, bits @ y**2
+    precision = WIDTH**-2 + number / noise**2
+    block = -0.5 * number * np.log(2 * np.pi * noise**2) - 0.5 * np.log(WIDTH**2 * precision)
+    block += -0.5 * square / noise**2 + 0.5 * (total / noise**2) ** 2 / precision
+    block += gammaln(1 + number) if has_shares else -number * np.log(size)
+    sums = block
+    for _ in range(size - 1):
+        sums = np.array([logsumexp(sums[s] + block[mask ^ s]) for mask, s in enumerate(_splits(count))])
+    return float(sums[-1] + (gammaln(size) - gammaln(size + count) if has_shares else 0.0))
+
+
+def _log_of_partitions(y: np.ndarray, noise: float, size: int, has_shares: bool) -> float:
+    """The same over partitions, one row after the other, by predictive densities."""
+    states = {(): 0.0}  # (number, total) of the blocks that are used
+    for row, value in enumerate(y):
+        found: dict[tuple, list[float]] = {}
+        for blocks, weight in states.items():
+            spare = size - len(blocks)
+            for index in range(len(blocks) + (spare > 0)):
+                number, total = blocks[index] if index < len(blocks) else (0, 0.0)
+                variance = 1 / (WIDTH**-2 + number / noise**2)
+                log_density = NORMAL(value, variance * total / noise**2, np.sqrt(variance + noise**2))
+                copies = spare if index == len(blocks) else 1
+                share = (1 + number) / (size + row) if has_shares else 1 / size
+                changed = (*blocks[:index], (number + 1, total + value), *blocks[index + 1 :])
+                found.setdefault(changed, []).append(weight + np.log(copies * share) + log_density)
+        states = {blocks: float(np.logaddexp.reduce(each)) for blocks, each in found.items()}
+    return float(logsumexp(list(states.values())))
+
+
+def _mixture(has_shares: bool, generator: np.random.Generator) -> Drawn:
+    size, count = pick(generator, MIXTURES)
+    groups, distance = pick(generator, (1, 2, 3)), generator.uniform(1, 5)
+    noise = single(np.full(count, log_uniform(generator, -0.5, 0.3)))
+    y = single(distance * (generator.integers(groups, size=count) - (groups - 1) / 2))
+    y = single(y + noise * generator.standard_normal(count))
+    arguments = (wide(y), float(noise[0]), size, has_shares)
+    drawn = {"components": size, "rows": count, "groups": groups, "distance": distance, "noise": float(noise[0])}
+    return Drawn(
+        _mixture_model(size, has_shares),
+        {"y": y, "noise": noise},
+        _log_of_allocations(*arguments),
+        drawn,
+        partial(_log_of_partitions, *arguments),
     )
 
 
-def sum_of_rates(generator: np.random.Generator) -> Drawn:
-    """Counts whose rate is a sum of exchangeable gamma variables."""
-    size, shape = pick(generator, ((2, 1.0), (5, 0.2), (8, 1.0), (15, 0.5)))
-    count = pick(generator, ROWS[:3])
-    exposure = single(log_uniform(generator, -1, 1) * generator.uniform(0.5, 2, count))
-    y = single(generator.poisson(generator.gamma(size * shape) * exposure))
-    after = size * shape + wide(y).sum(), 1 + wide(exposure).sum()
-    truth = gammaln(after[0]) - gammaln(size * shape) - after[0] * np.log(after[1])
-    truth += np.sum(wide(y) * np.log(wide(exposure)) - gammaln(wide(y) + 1))
-    total = (after[0] + 0.5) / after[1]
-    # Given their sum, the shares have their prior, a Dirichlet.
-    shares = np.arange(1.0, size + 1) / np.sum(np.arange(1.0, size + 1))
-    log_posterior = stats.gamma.logpdf(total, after[0], scale=1 / after[1])
-    log_posterior += stats.dirichlet.logpdf(shares, np.full(size, shape)) - (size - 1) * np.log(total)
-    second = Candidate({"rates": total * shares}, log_posterior)
-    drawn = {"size": size, "shape": shape, "rows": count, "total": float(y.sum())}
-    return Drawn(_rates_model(size, shape), {"y": y, "exposure": exposure}, truth, drawn, second)
-
-
 @cache
-def _largest_model(size: int) -> ev.Model:
-    prior = {"x": dist.Uniform(0.0, 1.0).expand([size]).to_event(1)}
-    return ev.Model(prior, _about(lambda params: jnp.max(params["x"])))
+def _ordered_model(size: int) -> ev.Model:
+    base = dist.Normal(0.0, 1.0).expand([size]).to_event(1)
+
+    def log_likelihood(params, batch):
+        values = params["values"]
+        centres = jnp.concatenate([values[:1], jnp.log(jnp.diff(values))])
+        return dist.Normal(centres, batch["noise"][:, None]).log_prob(batch["y"]).sum(-1)
+
+    return ev.Model({"values": dist.TransformedDistribution(base, OrderedTransform())}, log_likelihood)
 
 
-def largest(generator: np.random.Generator) -> Drawn:
-    """The largest of exchangeable uniform variables."""
-    size, count = pick(generator, (2, 3, 6)), pick(generator, ROWS[:3])
-    centre, noise = generator.beta(size, 1), log_uniform(generator, -1, 0.5)
-    data, mean, error, log_factor = _rows_about(generator, centre, count, noise)
+def ordered(generator: np.random.Generator) -> Drawn:
+    """Ordered values whose first and whose log gaps are seen with noise."""
+    size, count = pick(generator, ORDERED)
+    noise = single(np.full(count, log_uniform(generator, -1, 0.5)))
+    standard = generator.standard_normal(size)
+    y = single(standard + noise[:, None] * generator.standard_normal((count, size)))
+    deviation, precision = float(noise[0]), 1 + count / float(noise[0]) ** 2
+    projection = wide(y).sum(0) / deviation**2
+    truth = NORMAL(wide(y), 0, deviation).sum() - 0.5 * size * np.log(precision)
+    truth += 0.5 * np.sum(projection**2) / precision
+    at = projection / precision + 0.2 / np.sqrt(precision)
+    values = np.cumsum(np.concatenate([at[:1], np.exp(at[1:])]))
+    log_posterior = NORMAL(at, projection / precision, precision**-0.5).sum() - at[1:].sum()
+    drawn = {"size": size, "rows": count, "noise": deviation}
+    second = Candidate({"values": values}, log_posterior)
+    return Drawn(_ordered_model(size), {"y": y, "noise": noise}, truth, drawn, second)
 
-    def log_density(x):
-        return stats.norm.logpdf(mean, x, error) + np.log(size) + (size - 1) * np.log(np.maximum(x, 1e-300))
 
-    truth = log_factor + log_integral_of(log_density, 0.0, 1.0)
-
-    def again() -> float:
-        draws = (np.arange(2_000_000) + 0.5) / 2_000_000
-        heights = stats.norm.logpdf(mean, draws ** (1 / size), error)  # quantiles of the maximum
-        return float(log_factor + np.log(np.mean(np.exp(heights - heights.max()))) + heights.max())
-
-    return Drawn(_largest_model(size), data, truth, {"size": size, "rows": count, "noise": noise}, again)
-
-
-FAMILIES = {
-    "sum of normals": sum_of_normals,
-    "sum of squares": sum_of_squares,
+FAMILIES: dict[str, Callable[[np.random.Generator], Drawn]] = {
+    "sum of exchangeable parts": sum_of_parts,
+    "ring": partial(_norm, 1),
+    "sum of squares": partial(_norm, 2),
+    "squares": squares,
     "product": product,
-    "sum of rates": sum_of_rates,
-    "largest": largest,
+    "mixture, equal shares": partial(_mixture, False),
+    "mixture, unknown shares": partial(_mixture, True),
+    "ordered values": ordered,
 }

@@ -1,19 +1,18 @@
-"""Priors over hundreds of orders of magnitude, heavy tails, ordered values, correlations."""
+"""Priors over hundreds of orders of magnitude, heavy tails, correlations."""
 
 from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.distributions.transforms import OrderedTransform
 from scipy import stats
 from scipy.special import gammaln
 
 import evidentia as ev
 
-from .problem import LOG_TWO_PI, ROWS, Candidate, Drawn, log_integral_of, log_uniform, pick, single, wide
+from .problem import LOG_TWO_PI, Candidate, Drawn, log_integral_of, log_uniform, pick, single, wide
 
-PRECISIONS = (1e-4, 1e-3, 0.01, 1.0)
+PRECISIONS = ((1e-4, 10), (1e-4, 1000), (1e-3, 2), (0.01, 100))  # shape and rate of the prior, rows
 SCALES = {
     "HalfCauchy(1e4)": (dist.HalfCauchy(1e4), stats.halfcauchy(scale=1e4)),
     "LogNormal(0, 20)": (dist.LogNormal(0.0, 20.0), stats.lognorm(20.0)),
@@ -21,7 +20,7 @@ SCALES = {
     "HalfNormal(1000)": (dist.HalfNormal(1e3), stats.halfnorm(scale=1e3)),
     "Exponential(0.001)": (dist.Exponential(1e-3), stats.expon(scale=1e3)),
 }
-LOCATIONS = ((1, "Cauchy", 1.0), (1, "Cauchy", 1e4), (5, "StudentT", 10.0), (20, "Laplace", 1.0))
+LOCATIONS = ((1, "Cauchy", 1.0, 1), (1, "Cauchy", 1e4, 100), (5, "StudentT", 10.0, 10), (20, "Laplace", 1.0, 10))
 
 
 @cache
@@ -34,7 +33,7 @@ def _precision_model(shape: float) -> ev.Model:
 
 def vague_precision(generator: np.random.Generator) -> Drawn:
     """Centred normal rows whose precision has a Gamma(a, a) prior, a from 10⁻⁴."""
-    shape, count = pick(generator, PRECISIONS), pick(generator, (2, *ROWS[1:]))
+    shape, count = pick(generator, PRECISIONS)
     scale = log_uniform(generator, -3, 3)
     y = single(scale * generator.standard_normal(count))
     after = shape + count / 2, shape + 0.5 * np.sum(wide(y) ** 2)
@@ -56,7 +55,8 @@ def _scale_model(name: str) -> ev.Model:
 
 def vague_scale(generator: np.random.Generator) -> Drawn:
     """Centred normal rows whose scale has a prior over many orders of magnitude."""
-    name, count = pick(generator, list(SCALES)), pick(generator, (2, *ROWS[1:]))
+    name = pick(generator, list(SCALES))
+    count = pick(generator, (2, 100))
     scale = log_uniform(generator, -2, 3)
     y = single(scale * generator.standard_normal(count))
     square, prior = np.sum(wide(y) ** 2), SCALES[name][1]
@@ -88,8 +88,8 @@ def _locations_model(size: int, name: str, width: float) -> ev.Model:
 
 def heavy_prior(generator: np.random.Generator) -> Drawn:
     """Normal columns whose locations have Cauchy, Student and Laplace priors, also far out."""
-    size, name, width = pick(generator, LOCATIONS)
-    count, noise = pick(generator, ROWS[:3]), width * log_uniform(generator, -1.5, 1)
+    size, name, width, count = pick(generator, LOCATIONS)
+    noise = width * log_uniform(generator, -1.5, 1)
     prior = {
         "Cauchy": stats.cauchy(scale=width),
         "StudentT": stats.t(3, scale=width),
@@ -143,36 +143,6 @@ def _by_error_function(y, sigma, prior, width) -> float:
 
 
 @cache
-def _ordered_model(size: int) -> ev.Model:
-    base = dist.Normal(0.0, 1.0).expand([size]).to_event(1)
-
-    def log_likelihood(params, batch):
-        first, gaps = params["levels"][:1], jnp.log(jnp.diff(params["levels"]))
-        centres = jnp.concatenate([first, gaps])
-        return dist.Normal(centres, batch["noise"][:, None]).log_prob(batch["y"]).sum(-1)
-
-    return ev.Model({"levels": dist.TransformedDistribution(base, OrderedTransform())}, log_likelihood)
-
-
-def ordered(generator: np.random.Generator) -> Drawn:
-    """Ordered values: the first one and the logarithms of their gaps are seen with noise."""
-    size, count = pick(generator, (2, 4, 10)), pick(generator, ROWS[:3])
-    noise = np.full(count, single(log_uniform(generator, -0.7, 0.7)))
-    sigma = float(noise[0])
-    y = single(generator.standard_normal(size) + sigma * generator.standard_normal((count, size)))
-    precision = 1 + count / sigma**2
-    means = wide(y).sum(0) / sigma**2 / precision
-    truth = stats.norm.logpdf(wide(y), 0, sigma).sum()
-    truth += 0.5 * precision * means @ means - 0.5 * size * np.log(precision)
-    log_gaps = means[1:]
-    levels = np.concatenate([means[:1], means[0] + np.cumsum(np.exp(log_gaps))])
-    log_posterior = 0.5 * size * (np.log(precision) - LOG_TWO_PI) - log_gaps.sum()
-    drawn = {"size": size, "rows": count, "noise": sigma}
-    second = Candidate({"levels": levels}, log_posterior)
-    return Drawn(_ordered_model(size), {"y": y, "noise": noise}, truth, drawn, second)
-
-
-@cache
 def _correlation_model(concentration: float) -> ev.Model:
     def log_likelihood(params, batch):
         r = params["root"][1, 0]
@@ -185,7 +155,7 @@ def _correlation_model(concentration: float) -> ev.Model:
 
 def correlation(generator: np.random.Generator) -> Drawn:
     """Pairs of unit variance with an unknown correlation, up to 0.995, LKJ prior."""
-    concentration, count = pick(generator, (1.0, 4.0)), pick(generator, ROWS)
+    concentration, count = pick(generator, ((1.0, 1), (1.0, 100), (4.0, 1000)))
     r = pick(generator, (0.0, 0.5, -0.9, 0.995))
     first = generator.standard_normal(count)
     second = r * first + np.sqrt(1 - r**2) * generator.standard_normal(count)
@@ -208,6 +178,5 @@ FAMILIES = {
     "vague precision": vague_precision,
     "vague scale": vague_scale,
     "heavy prior": heavy_prior,
-    "ordered values": ordered,
     "correlation": correlation,
 }
