@@ -24,12 +24,11 @@ def _cube(size: int, half: float):
     return {"x": dist.Uniform(-half, half).expand([size]).to_event(1)}
 
 
-def _log_normal(x, mean, deviation, at):
-    """Log density of independent normals; `at` is NumPy or JAX."""
-    size = x.shape[-1]
-    return (
-        -0.5 * at.sum(((x - mean) / deviation) ** 2, -1) - size * at.log(deviation) - 0.5 * size * LOG_TWO_PI
-    )
+def _log_normal(x, mean, deviation):
+    """Log density of independent normals; one deviation for all coordinates, or one for each row."""
+    deviation = jnp.asarray(deviation)
+    squares = jnp.sum(((x - mean) / deviation[..., None]) ** 2, -1)
+    return -0.5 * squares - x.shape[-1] * (jnp.log(deviation) + 0.5 * LOG_TWO_PI)
 
 
 def _log_inside(low: float, high: float, mean: np.ndarray, deviation: float) -> float:
@@ -42,7 +41,7 @@ def _log_inside(low: float, high: float, mean: np.ndarray, deviation: float) -> 
 @cache
 def _mixture_model(size: int, half: float) -> ev.Model:
     def log_likelihood(params, data):
-        parts = _log_normal(params["x"], data["means"], data["deviations"], jnp)
+        parts = _log_normal(params["x"], data["means"], data["deviations"])
         return log_sum(parts + data["log_weights"])
 
     return density(_cube(size, half), log_likelihood)
@@ -115,7 +114,7 @@ def narrow_peak(generator: np.random.Generator) -> Drawn:
 def _correlated_model(size: int) -> ev.Model:
     def log_likelihood(params, data):
         whitened = data["whitening"] @ (params["x"] - data["centre"])
-        return _log_normal(whitened, 0.0, 1.0, jnp) + data["log_determinant"]
+        return _log_normal(whitened, 0.0, 1.0) + data["log_determinant"]
 
     return density(_cube(size, 10.0), log_likelihood)
 
@@ -178,7 +177,7 @@ def _twisted_model(size: int) -> ev.Model:
     def log_likelihood(params, data):
         first, second = params["x"][::2], params["x"][1::2]
         straight = second - data["bend"] * (first**2 - 1)
-        return _log_normal(first, 0.0, 1.0, jnp) + _log_normal(straight, 0.0, data["width"], jnp)
+        return _log_normal(first, 0.0, 1.0) + _log_normal(straight, 0.0, data["width"])
 
     return density(_cube(size, 20.0), log_likelihood)
 
