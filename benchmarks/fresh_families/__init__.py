@@ -4,13 +4,16 @@ import zlib
 
 import numpy as np
 
-from . import conjugate, densities, exchangeable, symmetric, vague
+from . import conjugate, densities, edges, exchangeable, formulas, grouped, symmetric, vague
 from .problem import Candidate, Drawn, Family
 
 FAMILIES: dict[str, Family] = {
     **conjugate.FAMILIES,
     **densities.FAMILIES,
+    **edges.FAMILIES,
     **exchangeable.FAMILIES,
+    **formulas.FAMILIES,
+    **grouped.FAMILIES,
     **symmetric.FAMILIES,
     **vague.FAMILIES,
 }

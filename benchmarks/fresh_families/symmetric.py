@@ -28,7 +28,7 @@ from .problem import (
 SUMS = ((2, 1.0, 10), (5, 1.0, 100), (7, 1.0, 10), (12, 1.0, 10), (25, 1.0, 10), (8, 1e3, 100))
 NORMS = ((2, 10), (5, 100), (10, 10), (20, 10))
 FLIPS = ((1, 10), (2, 100), (4, 10), (8, 1000))
-MIXTURES = ((2, 10), (4, 7), (8, 10), (7, 7))
+MIXTURES = ((2, 10), (4, 7), (8, 8), (7, 7))
 ORDERED = ((2, 10), (8, 1), (20, 100))
 WIDTH = 3.0  # prior deviation of a component's mean
 NORMAL = stats.norm.logpdf
@@ -278,7 +278,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Drawn]] = {
     "sum of squares": partial(_norm, 2),
     "squares": squares,
     "product": product,
-    "mixture, equal shares": partial(_mixture, False),
-    "mixture, unknown shares": partial(_mixture, True),
+    "mixture with equal shares": partial(_mixture, False),
+    "mixture with unknown shares": partial(_mixture, True),
     "ordered values": ordered,
 }
