@@ -202,7 +202,7 @@ def read_records(path: Path) -> list[dict]:
     if not path.exists():
         return []
     found = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(json.JSONDecodeError):
             found.append(json.loads(line))
     return found

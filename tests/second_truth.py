@@ -4,11 +4,17 @@ The families' truths are formulas. Here the model's own prior and log-likelihood
 integrated or looked up at one point; a formula that belongs to another model disagrees.
 """
 
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from fresh_families import Candidate, Drawn
-from gauntlet_problems.problem import log_integral
+
+# The programs in benchmarks/ import each other as scripts do.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from fresh_families import Candidate, Drawn  # noqa: E402
+from gauntlet_problems.problem import log_integral  # noqa: E402
 
 from evidentia.model.program import Densities
 

@@ -71,7 +71,8 @@ def _mixture(size, half, means, deviations, log_weights, drawn) -> Drawn:
         )
     ]
     boxes = [
-        stats.norm.cdf(half, wide(mean), float(deviation)) - stats.norm.cdf(-half, wide(mean), float(deviation))
+        stats.norm.cdf(half, wide(mean), float(deviation))
+        - stats.norm.cdf(-half, wide(mean), float(deviation))
         for mean, deviation in zip(data["means"], data["deviations"], strict=True)
     ]
     total = sum(
@@ -87,9 +88,7 @@ def spike_in_slab(generator: np.random.Generator) -> Drawn:
     centre = generator.uniform(-0.1, 0.1, size)
     spike, weight = log_uniform(generator, -2.3, -1.5), log_uniform(generator, 0, 3)
     drawn = {"spike": spike, "weight": weight}
-    return _mixture(
-        size, 0.5, [centre, np.zeros(size)], [spike, 0.1], [np.log(weight), 0.0], drawn
-    )
+    return _mixture(size, 0.5, [centre, np.zeros(size)], [spike, 0.1], [np.log(weight), 0.0], drawn)
 
 
 def peaks(generator: np.random.Generator) -> Drawn:

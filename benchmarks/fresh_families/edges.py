@@ -183,7 +183,9 @@ def correlation_matrix(generator: np.random.Generator) -> Drawn:
     def log_constant(shape):
         k = np.arange(1, size)
         return np.sum(
-            0.5 * k * np.log(np.pi) + gammaln(shape + 0.5 * (size - 1 - k)) - gammaln(shape + 0.5 * (size - 1))
+            0.5 * k * np.log(np.pi)
+            + gammaln(shape + 0.5 * (size - 1 - k))
+            - gammaln(shape + 0.5 * (size - 1))
         )
 
     truth = log_constant(concentration + float(power)) - log_constant(concentration)
@@ -193,7 +195,9 @@ def correlation_matrix(generator: np.random.Generator) -> Drawn:
     def second():
         from numpyro.distributions import LKJ
 
-        log_density = [float(LKJ(size, shape).log_prob(at)) for shape in (concentration, concentration + float(power))]
+        log_density = [
+            float(LKJ(size, shape).log_prob(at)) for shape in (concentration, concentration + float(power))
+        ]
         return float(log_density[0] + float(power) * np.linalg.slogdet(at)[1] - log_density[1])
 
     drawn = {"size": size, "concentration": concentration, "power": float(power)}

@@ -34,7 +34,9 @@ def jzs(generator: np.random.Generator) -> Drawn:
     prior = stats.invgamma(0.5, scale=count * 0.125 / 2)
 
     def log_density(u):  # u = log g
-        log_bayes = 0.5 * (freedom - size) * np.log1p(np.exp(u)) - 0.5 * freedom * np.log1p(np.exp(u) * unexplained)
+        log_bayes = 0.5 * (freedom - size) * np.log1p(np.exp(u)) - 0.5 * freedom * np.log1p(
+            np.exp(u) * unexplained
+        )
         return log_bayes + prior.logpdf(np.exp(u)) + u
 
     def second():
@@ -66,7 +68,12 @@ def through_origin(generator: np.random.Generator) -> Drawn:
     """Normal regression without an intercept: the slope is integrated out."""
     width, count = pick(generator, WIDTHS), pick(generator, (3, 30, 300))
     x = wide(single(generator.standard_normal(count) + pick(generator, (0.0, 5.0))))
-    y = wide(single(generator.standard_normal() * x + log_uniform(generator, -0.7, 0.7) * generator.standard_normal(count)))
+    y = wide(
+        single(
+            generator.standard_normal() * x
+            + log_uniform(generator, -0.7, 0.7) * generator.standard_normal(count)
+        )
+    )
 
     def log_density(u):
         variance = np.exp(2 * u)
@@ -76,20 +83,20 @@ def through_origin(generator: np.random.Generator) -> Drawn:
         return log_prior - 0.5 * (squares + np.log(inner) + count * (np.log(2 * np.pi) + 2 * u))
 
     def second():
-        grid = np.linspace(-8, 3, 1101)
-        heights = [
-            stats.multivariate_normal.logpdf(
-                y, np.zeros(count), np.exp(2 * u) * np.eye(count) + width**2 * np.outer(x, x)
-            )
-            + stats.halfnorm.logpdf(np.exp(u), scale=2)
-            + u
-            for u in grid
-        ]
-        return log_trapezoid(np.array(heights), grid[1] - grid[0])
+        values, vectors = np.linalg.eigh(width**2 * np.outer(x, x))
+        squares, grid = (vectors.T @ y) ** 2, np.linspace(-8, 3, 2201)
+        spread = np.exp(2 * grid)[:, None] + np.maximum(values, 0)
+        heights = -0.5 * (squares / spread + np.log(2 * np.pi * spread)).sum(1)
+        heights += stats.halfnorm.logpdf(np.exp(grid), scale=2) + grid
+        return log_trapezoid(heights, grid[1] - grid[0])
 
     drawn = {"width": width, "rows": count, "slope": float(x @ y / (x @ x))}
     return Drawn(
-        _through_origin_model(width), {"x": x, "y": y}, log_integral_of(log_density, -10.0, 4.0), drawn, second
+        _through_origin_model(width),
+        {"x": x, "y": y},
+        log_integral_of(log_density, -10.0, 4.0),
+        drawn,
+        second,
     )
 
 

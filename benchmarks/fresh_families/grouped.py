@@ -20,7 +20,9 @@ def _rows(generator: np.random.Generator, size: int, repeats: int, deviation: fl
     """Rows of groups with known noise: data, and log p(rows | mean, deviation of the means)."""
     noise = single(np.full(size * repeats, log_uniform(generator, -0.7, 0.7)))
     group = np.repeat(np.arange(size), repeats).astype(np.int32)
-    y = single(deviation * generator.standard_normal(size)[group] + noise * generator.standard_normal(len(group)))
+    y = single(
+        deviation * generator.standard_normal(size)[group] + noise * generator.standard_normal(len(group))
+    )
     sigma = float(noise[0])
     averages = wide(y).reshape(size, repeats).mean(1)
     within = np.sum((wide(y) - averages[group]) ** 2) / sigma**2
@@ -74,7 +76,9 @@ def _funnel_model(size: int) -> ev.Model:
     }
     return ev.Model(
         prior,
-        lambda params, batch: dist.Normal(params["means"][batch["group"]], batch["noise"]).log_prob(batch["y"]),
+        lambda params, batch: dist.Normal(params["means"][batch["group"]], batch["noise"]).log_prob(
+            batch["y"]
+        ),
     )
 
 
@@ -152,7 +156,9 @@ def labels(generator: np.random.Generator) -> Drawn:
     """
     count = pick(generator, (2, 20, 200))
     noise = single(np.full(count, log_uniform(generator, -0.5, 0.5)))
-    y = single(2.0 * (generator.random(count) < generator.random()) + noise * generator.standard_normal(count))
+    y = single(
+        2.0 * (generator.random(count) < generator.random()) + noise * generator.standard_normal(count)
+    )
     other, one = NORMAL(wide(y), 0, wide(noise)), NORMAL(wide(y), 2, wide(noise))
     logs = np.array([0.0])
     for first, second in zip(one, other, strict=True):

@@ -98,7 +98,9 @@ def _about_mean(y: np.ndarray, noise: float) -> tuple[float, float]:
     """The deviation of the rows' average, and the log factor that is left besides its density."""
     count = len(y)
     within = -0.5 * np.sum((y - y.mean()) ** 2) / noise**2
-    return noise / np.sqrt(count), within - 0.5 * (count - 1) * np.log(2 * np.pi * noise**2) - 0.5 * np.log(count)
+    return noise / np.sqrt(count), within - 0.5 * (count - 1) * np.log(2 * np.pi * noise**2) - 0.5 * np.log(
+        count
+    )
 
 
 @cache
@@ -113,7 +115,9 @@ def squares(generator: np.random.Generator) -> Drawn:
     """Columns about squares: two modes each, up to 256 in all."""
     size, count = pick(generator, FLIPS)
     noise = single(np.full(count, log_uniform(generator, -0.5, 0.5)))
-    y = single(generator.standard_normal(size) ** 2 + noise[:, None] * generator.standard_normal((count, size)))
+    y = single(
+        generator.standard_normal(size) ** 2 + noise[:, None] * generator.standard_normal((count, size))
+    )
     truth, grid = 0.0, np.linspace(-9, 9, 200_001)
     heights = []
     for column in wide(y).T:
@@ -175,7 +179,9 @@ def _mixture_model(size: int, has_shares: bool) -> ev.Model:
         return log_sum(parts + (jnp.log(params["shares"]) if has_shares else -np.log(size)), axis=1)
 
     prior = {"means": dist.Normal(0.0, WIDTH).expand([size]).to_event(1)}
-    return ev.Model(prior | ({"shares": dist.Dirichlet(jnp.ones(size))} if has_shares else {}), log_likelihood)
+    return ev.Model(
+        prior | ({"shares": dist.Dirichlet(jnp.ones(size))} if has_shares else {}), log_likelihood
+    )
 
 
 @cache
@@ -232,7 +238,13 @@ def _mixture(has_shares: bool, generator: np.random.Generator) -> Drawn:
     y = single(distance * (generator.integers(groups, size=count) - (groups - 1) / 2))
     y = single(y + noise * generator.standard_normal(count))
     arguments = (wide(y), float(noise[0]), size, has_shares)
-    drawn = {"components": size, "rows": count, "groups": groups, "distance": distance, "noise": float(noise[0])}
+    drawn = {
+        "components": size,
+        "rows": count,
+        "groups": groups,
+        "distance": distance,
+        "noise": float(noise[0]),
+    }
     return Drawn(
         _mixture_model(size, has_shares),
         {"y": y, "noise": noise},

@@ -20,7 +20,12 @@ SCALES = {
     "HalfNormal(1000)": (dist.HalfNormal(1e3), stats.halfnorm(scale=1e3)),
     "Exponential(0.001)": (dist.Exponential(1e-3), stats.expon(scale=1e3)),
 }
-LOCATIONS = ((1, "Cauchy", 1.0, 1), (1, "Cauchy", 1e4, 100), (5, "StudentT", 10.0, 10), (20, "Laplace", 1.0, 10))
+LOCATIONS = (
+    (1, "Cauchy", 1.0, 1),
+    (1, "Cauchy", 1e4, 100),
+    (5, "StudentT", 10.0, 10),
+    (20, "Laplace", 1.0, 10),
+)
 
 
 @cache
@@ -135,9 +140,7 @@ def _by_error_function(y, sigma, prior, width) -> float:
         )
         x = x[np.abs(x - mean) < 12 * error]
         peak = stats.norm.logpdf(column, mean, sigma).sum()
-        values = np.exp(
-            stats.norm.logpdf(x, mean, error) - stats.norm.logpdf(0, 0, error) + prior.logpdf(x)
-        )
+        values = np.exp(stats.norm.logpdf(x, mean, error) - stats.norm.logpdf(0, 0, error) + prior.logpdf(x))
         total += peak + np.log(np.trapezoid(values, x))
     return float(total)
 
