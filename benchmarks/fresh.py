@@ -2,8 +2,8 @@
 
     python benchmarks/fresh.py --seeds 0:1000 --minutes 30 --workers 2 --out development.jsonl
     python benchmarks/fresh.py --seeds 1000000:1003000 --out benchmarks/results/fresh-SGAIS.jsonl
-    python benchmarks/fresh.py --seeds 0:5000 --method "SMC(num_particles=256)" --families "spike and slab"
-    python benchmarks/fresh.py --page     # docs/gauntlet-fresh.md of benchmarks/results/fresh*.jsonl
+    python benchmarks/fresh.py --seeds 0:5000 --method "SMC(num_particles=256)" --families peaks,ring
+    python benchmarks/fresh.py --page     # docs/gauntlet-fresh.md of results/fresh*.jsonl
 
 Seed s is problem s of family number s mod F (`fresh_families/`). Seeds below 1,000,000 are for
 development; from there on they are *fresh*, for code that was frozen before: one call takes one
@@ -47,7 +47,7 @@ class Worker(NamedTuple):
 
 
 def method_of(text: str) -> Any:
-    """A method of evidentia by its name, with literal arguments: "SMC" or "SMC(num_particles=64)"."""
+    """A method of evidentia by its name, with literal arguments: "SMC(num_particles=64)"."""
     import evidentia as ev
 
     call = ast.parse(text if text.endswith(")") else f"{text}()", mode="eval").body
@@ -139,37 +139,40 @@ def records_of(seeds: Iterable[int], names: list[str], options: argparse.Namespa
                     del pending[seed]
                     worker.connection.send((names[seed % len(names)], seed))
                     workers[number] = worker._replace(seed=seed, since=time.monotonic())
-            if all(worker.seed is None for worker in workers):
-                return
             busy = [worker.connection for worker in workers if worker.seed is not None]
-            answered = wait(busy, timeout=1.0)
+            if not busy:
+                return
+            wait(busy, timeout=1.0)
             for number, worker in enumerate(workers):
-                if worker.seed is None:
-                    continue
-                failed, memory = None, 0.0
-                if worker.connection in answered:
-                    try:
-                        record, memory = worker.connection.recv()
-                    except (EOFError, OSError):
-                        failed = "the process died"
-                    else:
-                        yield record
-                        workers[number] = worker._replace(seed=None)
-                elif time.monotonic() - worker.since > options.limit:
-                    failed = f"stopped after {options.limit:g} s"
-                if failed is not None:
-                    yield {
-                        "family": names[worker.seed % len(names)],
-                        "seed": worker.seed,
-                        "failed": failed,
-                        "seconds": round(time.monotonic() - worker.since, 3),
-                    }
-                if failed is not None or memory > MOST_MEMORY:
+                record, is_alive = answer_of(worker, names, options.limit)
+                if record is not None:
+                    yield record
+                    workers[number] = worker._replace(seed=None)
+                if not is_alive:
                     stopped(worker)
                     workers[number] = started_worker(options.method, options.cache)
     finally:
         for worker in workers:
             stopped(worker)
+
+
+def answer_of(worker: Worker, names: list[str], limit: float) -> tuple[dict | None, bool]:
+    """The record of a run that ended or was too long, and whether the worker can take another."""
+    if worker.seed is None:
+        return None, True
+    seconds = time.monotonic() - worker.since
+    if worker.connection.poll():
+        try:
+            record, memory = worker.connection.recv()
+            return record, memory < MOST_MEMORY
+        except (EOFError, OSError):
+            failed = "the process died"
+    elif seconds > limit:
+        failed = f"stopped after {limit:g} s"
+    else:
+        return None, True
+    record = {"family": names[worker.seed % len(names)], "seed": worker.seed, "failed": failed}
+    return record | {"seconds": round(seconds, 3)}, False
 
 
 def commit_of_source() -> str:

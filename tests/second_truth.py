@@ -13,8 +13,8 @@ import numpy as np
 
 # The programs in benchmarks/ import each other as scripts do.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from fresh_families import Candidate, Drawn  # noqa: E402
-from gauntlet_problems.problem import log_integral  # noqa: E402
+from fresh_families import Candidate, Drawn
+from gauntlet_problems.problem import log_integral
 
 from evidentia.model.program import Densities
 

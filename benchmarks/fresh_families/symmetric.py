@@ -118,20 +118,21 @@ def squares(generator: np.random.Generator) -> Drawn:
     y = single(
         generator.standard_normal(size) ** 2 + noise[:, None] * generator.standard_normal((count, size))
     )
-    truth, grid = 0.0, np.linspace(-9, 9, 200_001)
-    heights = []
-    for column in wide(y).T:
-        deviation, constant = _about_mean(column, float(noise[0]))
+    grid = np.linspace(-9, 9, 200_001)
+    about = [(column.mean(), *_about_mean(column, float(noise[0]))) for column in wide(y).T]
 
-        def log_density(x, average=column.mean(), deviation=deviation):
-            return NORMAL(x) + NORMAL(average, x**2, deviation)
+    def log_density(x, average, deviation):
+        return NORMAL(x) + NORMAL(average, x**2, deviation)
 
-        truth += log_integral_of(log_density, 0.0, 9.0) + np.log(2) + constant
-        heights.append((log_density, constant))
+    def of_column(average, deviation, constant):
+        half = log_integral_of(lambda x: log_density(x, average, deviation), 0.0, 9.0)
+        return half + np.log(2) + constant
 
     def second():
-        return sum(log_trapezoid(each(grid), grid[1] - grid[0]) + rest for each, rest in heights)
+        step = grid[1] - grid[0]
+        return sum(log_trapezoid(log_density(grid, *each), step) + rest for *each, rest in about)
 
+    truth = sum(of_column(*each) for each in about)
     drawn = {"size": size, "rows": count, "noise": float(noise[0])}
     return Drawn(_squares_model(size), {"y": y, "noise": noise}, truth, drawn, second)
 
