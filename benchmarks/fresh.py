@@ -1,8 +1,8 @@
 """Problems with exact evidences that nobody has seen: a method on families drawn by a seed.
 
     python benchmarks/fresh.py --seeds 0:1000 --minutes 30 --workers 2 --out development.jsonl
-    python benchmarks/fresh.py --seeds 1000000:1003000 --out benchmarks/results/fresh-SGAIS.jsonl
-    python benchmarks/fresh.py --seeds 0:5000 --method "SMC(num_particles=256)" --families peaks,ring
+    python benchmarks/fresh.py --seeds 1000000:1003000 --out benchmarks/results/fresh.jsonl
+    python benchmarks/fresh.py --seeds 0:5000 --method "SMC(chain_length=1)" --families peaks,ring
     python benchmarks/fresh.py --page     # docs/gauntlet-fresh.md of results/fresh*.jsonl
 
 Seed s is problem s of family number s mod F (`fresh_families/`). Seeds below 1,000,000 are for

@@ -17,12 +17,13 @@ MEANS = ((1, 1e-3, 1), (1, 1e6, 100), (3, 1.0, 10_000), (10, 1e3, 10), (40, 1.0,
 COEFFICIENTS = ((1, 1e3, 3), (5, 1.0, 100_000), (20, 10.0, 10), (60, 1.0, 1000))
 # Shape and rate of the variance, the mean's prior deviation in units of the rows', rows.
 SCALED = ((3.0, 2.0, 2.0, 2), (0.5, 0.5, 10.0, 100), (0.01, 0.01, 100.0, 10), (3.0, 2.0, 2.0, 1000))
-RATES = (
+RATES = (  # dimensions, shape and rate of the gamma prior, rows
     (1, 2.0, 1.0, 10_000),
     (5, 0.5, 0.01, 10),
     (20, 1.0, 1.0, 100),
     (1, 1e-3, 1e-3, 1),
-)  # gamma: shape, rate
+    (2, 2.0, 1.0, 1_000_000),
+)
 SHARES = ((1, 1.0, 1.0, 1), (1, 0.02, 0.02, 10), (5, 0.5, 0.5, 1000), (20, 2.0, 5.0, 100))
 CATEGORIES = ((3, 0.1, 10), (5, 1.0, 1000), (20, 0.5, 100), (40, 1.0, 1))  # classes, concentration, rows
 MATRICES = ((2, 2), (2, 1000), (3, 30), (5, 100))

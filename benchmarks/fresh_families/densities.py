@@ -1,7 +1,7 @@
 """One observation, as a density of up to 25 parameters: spikes, ridges, shells, edges, peaks.
 
-The data hold the constants of the density, so that all seeds of a dimension share a program. Priors
-are uniform on a cube; most densities lie inside it up to 10⁻⁹ of their mass.
+The data hold the constants of the density, so that all seeds of a dimension share a program.
+Priors are uniform on a cube; what a density has outside of it is counted, or below 10⁻⁴ nats.
 """
 
 from functools import cache
@@ -25,7 +25,7 @@ def _cube(size: int, half: float):
 
 
 def _log_normal(x, mean, deviation):
-    """Log density of independent normals; one deviation for all coordinates, or one for each row."""
+    """Log density of independent normals; one deviation for all coordinates of a row."""
     deviation = jnp.asarray(deviation)
     squares = jnp.sum(((x - mean) / deviation[..., None]) ** 2, -1)
     return -0.5 * squares - x.shape[-1] * (jnp.log(deviation) + 0.5 * LOG_TWO_PI)
@@ -247,7 +247,7 @@ def egg_box(generator: np.random.Generator) -> Drawn:
     truth = logsumexp(np.array(logs)[even] + size * log_moment)
 
     def second():
-        # Both signs on a quarter of the period, by the midpoint rule, which is exact to all digits.
+        # Both signs on a quarter of the period, by the midpoint rule, which is exact.
         one = np.cos((np.arange(64) + 0.5) * np.pi / 128)
         product = np.ones(1)
         for _ in range(size):

@@ -27,7 +27,7 @@ def _end_model() -> ev.Model:
 
 
 def uniform_end(generator: np.random.Generator) -> Drawn:
-    """y ~ U(0, θ), θ ~ Gamma(2, 1): ∫ θ¹⁻ⁿ exp(-θ) from the largest row, an exponential integral."""
+    """y ~ U(0, θ), θ ~ Gamma(2, 1): ∫ θ¹⁻ⁿ exp(-θ) from the largest row: scipy's expn."""
     count, end = pick(generator, ENDS), log_uniform(generator, -1, 1)
     y = single(generator.uniform(0, end, count))
     largest = float(y.max())

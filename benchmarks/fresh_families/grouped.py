@@ -29,7 +29,7 @@ def _rows(generator: np.random.Generator, size: int, repeats: int, deviation: fl
     constant = -0.5 * (within + size * (repeats - 1) * np.log(2 * np.pi * sigma**2) + size * np.log(repeats))
 
     def log_rows(scale, mean_variance=0.0):
-        """Given scales of the means (points,), with a common mean N(0, mean_variance) integrated out."""
+        """Given scales (points,); a common mean N(0, mean_variance) is integrated out."""
         variance = scale**2 + sigma**2 / repeats
         total = constant + NORMAL(averages, 0, np.sqrt(variance)[:, None]).sum(1)
         if not mean_variance:

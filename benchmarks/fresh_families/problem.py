@@ -1,7 +1,7 @@
 """A problem drawn at random, with its exact log evidence and a second way to it.
 
-A family is a function of a random generator. Shapes and hyperparameters of priors come from a short
-palette, so that problems share compiled programs; everything else
+A family is a function of a random generator. Shapes and hyperparameters of priors come from
+a short palette, so that problems share compiled programs; everything else
 (noise, scales, exposures, directions, conflict between prior and data) is drawn from continuous
 laws and enters through the data.
 """

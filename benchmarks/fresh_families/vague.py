@@ -6,11 +6,22 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import gammainc, gammaln
 
 import evidentia as ev
 
-from .problem import LOG_TWO_PI, Candidate, Drawn, log_integral_of, log_uniform, pick, single, wide
+from .problem import (
+    LOG_TWO_PI,
+    Candidate,
+    Drawn,
+    density,
+    log_integral_of,
+    log_trapezoid,
+    log_uniform,
+    pick,
+    single,
+    wide,
+)
 
 PRECISIONS = ((1e-4, 10), (1e-4, 1000), (1e-3, 2), (0.01, 100))  # shape and rate of the prior, rows
 SCALES = {
@@ -126,7 +137,7 @@ def heavy_prior(generator: np.random.Generator) -> Drawn:
 
 
 def _by_error_function(y, sigma, prior, width) -> float:
-    """The sum over a grid of prior quantiles and a grid of the likelihood, each where it is finer."""
+    """The sum over two grids together, one for the prior and one for the likelihood."""
     total = 0.0
     for column in y.T:
         mean, error = column.mean(), sigma / np.sqrt(len(column))
@@ -177,7 +188,64 @@ def correlation(generator: np.random.Generator) -> Drawn:
     return Drawn(_correlation_model(concentration), {"y": y}, truth, drawn)
 
 
+@cache
+def _log_gammas_model(size: int) -> ev.Model:
+    def log_likelihood(params, data):
+        x = params["x"]
+        return jnp.sum(data["shapes"] * x - jnp.exp(x)) - data["log_constant"]
+
+    return density({"x": dist.Uniform(-60.0, 20.0).expand([size]).to_event(1)}, log_likelihood)
+
+
+def log_gammas(generator: np.random.Generator) -> Drawn:
+    """Independent logarithms of gamma variables, skewed to the left, in a cube."""
+    size = pick(generator, (1, 5, 20))
+    shapes = single(log_uniform(generator, -0.5, 1, size))
+    log_constant = single(gammaln(wide(shapes)).sum())
+    truth = np.sum(gammaln(wide(shapes)) + np.log(gammainc(wide(shapes), np.exp(20.0))))
+    truth -= float(log_constant) + size * np.log(80)
+    at = np.log(wide(shapes)) - 0.3
+    second = Candidate({"x": at}, stats.loggamma.logpdf(at, wide(shapes)).sum())
+    drawn = {"size": size, "least shape": float(shapes.min()), "largest shape": float(shapes.max())}
+    return Drawn(
+        _log_gammas_model(size), {"shapes": shapes, "log_constant": log_constant}, truth, drawn, second
+    )
+
+
+@cache
+def _cauchy_model(width: float) -> ev.Model:
+    return ev.Model(
+        {"centre": dist.Normal(0.0, width)},
+        lambda params, batch: dist.Cauchy(params["centre"], batch["scale"]).log_prob(batch["y"]),
+    )
+
+
+def cauchy_rows(generator: np.random.Generator) -> Drawn:
+    """Rows with a Cauchy law: few of them far apart give one mode each."""
+    width, count = pick(generator, ((1.0, 2), (100.0, 3), (100.0, 30)))
+    scale = single(np.full(count, width * log_uniform(generator, -2, 0)))
+    spread = pick(generator, (0.0, 1.0))
+    y = width * generator.standard_normal() + spread * width * generator.standard_normal(count)
+    y = single(y + scale * generator.standard_cauchy(count))
+
+    def log_density(x):
+        log_rows = np.zeros(len(x))
+        for value in wide(y):
+            log_rows += stats.cauchy.logpdf(value, x, float(scale[0]))
+        return log_rows + stats.norm.logpdf(x, 0, width)
+
+    def again() -> float:
+        grid = np.linspace(-10 * width, 10 * width, 400_001)
+        return log_trapezoid(log_density(grid), grid[1] - grid[0])
+
+    truth = log_integral_of(log_density, -10 * width, 10 * width)
+    drawn = {"width": width, "rows": count, "scale": float(scale[0]), "spread": spread}
+    return Drawn(_cauchy_model(width), {"y": y, "scale": scale}, truth, drawn, again)
+
+
 FAMILIES = {
+    "log-gammas": log_gammas,
+    "Cauchy rows": cauchy_rows,
     "vague precision": vague_precision,
     "vague scale": vague_scale,
     "heavy prior": heavy_prior,
