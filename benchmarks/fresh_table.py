@@ -146,7 +146,8 @@ data (`benchmarks/fresh_families/`). `python benchmarks/fresh.py --seeds 1000000
 `--page` writes this page. Here on {machine["cores"]} cores of {machine["processor"]}, Python {machine["python"]}, jax {machine["jax"]}.
 
 Seeds below {FRESH_FROM:,} are used in development; those from {FRESH_FROM:,} on only for code that was frozen before, at the
-commit named. The two are never counted together.
+commit named. The two are never counted together. Families and seeds of development are chosen as work needs them, so that
+their overall rates estimate nothing.
 
 *No answer*: an error, or stopped after two minutes. *Covered*: the share of answers within two standard errors of the truth.
 *Warned*: the share with a verdict other than "trusted". *Silent failures*: trusted, with an error above {SILENT_ERRORS:g} standard
