@@ -1,4 +1,4 @@
-"""Priors and posteriors that were wrong in silence: beyond float32, and narrow modes in wide ones."""
+"""Priors beyond float32, and narrow modes beside wide ones: both were wrong in silence."""
 
 import jax.numpy as jnp
 import numpy as np

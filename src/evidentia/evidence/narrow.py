@@ -76,7 +76,7 @@ def look_closely(
     """Look at the scales below those of the draws, at some 200 positions for each parameter."""
     positions, share = np.asarray(draws.positions, np.float64), np.exp(weights.normalise(draws.log_weights))
     spread = np.sqrt(share @ (positions - share @ positions) ** 2)
-    best = np.argmax(draws.log_weights + symmetrised(model, proposal.log_density, draws.positions))
+    best = np.argmax(draws.log_weights + symmetrised(model, proposal, draws.positions))
     top = _top(model, rows, positions[best], spread)
     rounding = np.spacing(np.abs(top).astype(np.float32)).astype(np.float64)
     fall = _fall(model, rows, top, 2 * rounding)
@@ -142,7 +142,7 @@ def _unseen(
     points[..., range(size), range(size)] = top + distances
     flat = np.asarray(points, np.float32).astype(np.float64).reshape(-1, size)
     heights = _heights(model, rows, flat)
-    log_ratios = heights - symmetrised(model, proposal.log_density, jnp.asarray(flat, jnp.float32))
+    log_ratios = heights - symmetrised(model, proposal, jnp.asarray(flat, jnp.float32))
     is_new = np.diff(np.concatenate([scales, np.zeros((1, size))]), axis=0) < 0  # not cut off by rounding
     shells = np.where(is_new, scales, 0.0)
     with np.errstate(divide="ignore"):
