@@ -115,6 +115,7 @@ def test_cross_validation_has_a_score_for_each_pair_and_fold(study):
     assert np.all(np.array(found["iterations"]) == 20)
 
 
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")  # of the start from the prior
 def test_runs_end_at_the_maximiser_and_know_the_evidence_there(study):
     steps = 0.2 * study.unit_step, 0.05
     runs = partial(repeat, study, "JALA-EM", 50, 600, steps)

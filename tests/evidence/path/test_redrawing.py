@@ -166,7 +166,7 @@ def test_draws_that_show_a_poor_proposal_are_not_put_aside_for_luckier_ones(line
 def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
     """A quarter of ten draws is two; a density for 2.5 would make evidences 0.065 too high."""
     model, rows, laplace, exact = linear
-    proposal = _with_prior(Proposal((laplace,), log_shares=np.zeros(1)), rows, count)
+    proposal = _with_prior(model, Proposal((laplace,), log_shares=np.zeros(1)), rows, count)
     assert proposal.prior_share * count == pytest.approx(round(count / 4))
     found = [
         weighted_draws(model, rows, proposal, np.random.default_rng(seed), count, 1).log_evidence
