@@ -86,7 +86,10 @@ def runs_over(
         window = Window(jax.tree.map(jnp.asarray, arrays), 0, 1)
     else:
         arrays = arrays if in_order else shuffled(arrays, seed)
-        window = Window(on_device(arrays), 0, num_rows(arrays))
+        count = num_rows(arrays)
+        # Packs of groups are dear, and have shapes of their own, which share no programs.
+        is_packed = found.levels is not None
+        window = Window(jax.tree.map(jnp.asarray, arrays) if is_packed else on_device(arrays), 0, count)
     runs = _array_runs(found.model, window, known, seed, started, found)
     return runs if in_order or found.reason is not None else runs._replace(numbering=_shuffled_numbers(runs))
 

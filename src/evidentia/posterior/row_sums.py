@@ -5,7 +5,8 @@ array of size particles × rows is ever held. If the arrays of a window are spre
 each device sums over its own rows.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -13,8 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from evidentia.model.bound import BoundModel, Observations
+from evidentia.model.local.packs import PRESENT
 
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
+IN_PACKS = 512  # rows per block of packs, whose groups take integrals
 LARGE = 1 << 28  # numbers of a block, times particles, above which these take turns: 1 GiB in float32
 
 Carry = TypeVar("Carry")
@@ -59,8 +62,11 @@ def _sum_arrays(function, initial, arrays, start, stop, row_weights):
 
 
 def block_size(arrays: Observations) -> int:
-    """Rows per block of `sum_rows`."""
-    return min(BLOCK_SIZE, _capacity(arrays))
+    """Units per block of `sum_rows`."""
+    size = BLOCK_SIZE
+    if isinstance(arrays, Mapping) and PRESENT in arrays:
+        size = max(1, min(size, IN_PACKS // math.prod(arrays[PRESENT].shape[1:])))
+    return min(size, _capacity(arrays))
 
 
 def over_positions(
