@@ -266,6 +266,7 @@ class SGAIS(RedrawingMethod):
         measured["num_refreshes"] = len(redraws)
         measured["pareto_shape"] = infos[start - 1].pareto_shape if redraws else math.nan
         measured["unchecked"] = float(bool(redraws) and not infos[start - 1].is_checked)
+        measured["unseen"] = 0.0 if state.proposal is None else state.proposal.unseen
         remedy = diagnostics.SMALLER_CHUNKS if self.resample else "resample=True"
         of_path = diagnostics.signs_of_path(diagnostics.measure(later, spread), remedy)
         signs = diagnostics.signs_of_draws(measured) | of_path

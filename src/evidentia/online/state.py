@@ -157,6 +157,7 @@ def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
     measured = diagnostics.measure(state.steps, spread)
     measured["reservoir_standard_error"] = state.past.standard_error
     measured["pareto_shape"], measured["unchecked"] = state.pareto_shape, float(not state.is_checked)
+    measured["unseen"] = 0.0 if state.path.proposal is None else state.path.proposal.unseen
     signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_draws(measured)
     return Diagnosis(measured, signs | diagnostics.signs_of_reservoir(measured))
 

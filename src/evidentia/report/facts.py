@@ -74,6 +74,9 @@ KINDS = {
     "unchecked": Kind(
         "Unchecked redraw", "1 if no particles have shown that the last redraw covers the posterior"
     ),
+    "unseen": Kind(
+        "Posterior in modes not found", f"estimated; above {percent(path.MAX_UNSEEN)} is too much", percent
+    ),
     "num_refreshes": Kind("Redraws", "times the particles were drawn again from scratch"),
     "variance_share_last_refresh": Kind(
         "Error from the last redraw", "of the squared standard error", percent

@@ -99,7 +99,10 @@ def test_modes_of_different_height():
 @pytest.mark.parametrize(("shape", "is_heavy"), [(math.nan, False), (0.69, False), (0.71, True)])
 def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_heavy):
     # NaN: one draw per particle was enough, and no shape was fitted.
-    assert list(signs_of_draws({"pareto_shape": shape, "unchecked": 0.0})) == ["heavy weights"] * is_heavy
+    assert (
+        list(signs_of_draws({"pareto_shape": shape, "unchecked": 0.0, "unseen": 0.0}))
+        == ["heavy weights"] * is_heavy
+    )
 
 
 @pytest.mark.slow

@@ -137,13 +137,31 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
     """The expected share of the posterior in modes that were not found, as no particle was there.
 
     Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
-    average. The modes found stand for all.
+    average. The modes found stand for all, unless many of them were found by chance. Where S modes
+    have particles of one origin only, of n origins in all, modes that no particle reached have a
+    share of about S/n.
 
-    Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species).
+    Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species); Good
+    (1953), Biometrika 40, 237 (species seen once).
     """
+    once = _reached_once(proposal, particles)
+    if proposal.is_learnt:
+        return once
     shares = np.exp(weights.normalise(np.array([mode.log_mass for mode in proposal.components])))
     count = 1 / max(particles.sum_of_squares(particles.share), np.finfo(float).tiny)
-    return float(shares @ (1 - shares) ** count)
+    return max(once, float(shares @ (1 - shares) ** count))
+
+
+def _reached_once(proposal: Proposal, particles: Particles) -> float:
+    """The number of components with one origin among their particles, over that of all origins."""
+    is_there = particles.share > 0
+    if particles.origins is None or len(proposal.components) == 1 or not is_there.any():
+        return 0.0
+    of_component = np.argmax(proposal.log_terms(particles.positions[is_there]), axis=0)
+    origins = particles.origins[is_there]
+    pairs = np.unique(np.stack([of_component, origins]), axis=1)
+    num_origins = np.bincount(pairs[0])
+    return float(np.sum(num_origins == 1) / len(np.unique(origins)))
 
 
 class Unreached(NamedTuple):

@@ -24,6 +24,7 @@ MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
 MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
 FEW = 32  # particles used to measure the spread of the log density
 SMALLER_CHUNKS = "a smaller chunk_size"
+MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
 RECENT = 10  # moves that show the current state of the path
 
 
@@ -61,6 +62,12 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
     if measured["pareto_shape"] > MAX_PARETO_SHAPE:
         remedy = "Use more particles, or compare with refresh=False."
         found["heavy weights"] = heavy_weights(measured["pareto_shape"], remedy)
+    if measured["unseen"] > MAX_UNSEEN:
+        found["modes not found"] = (
+            f"about {100 * measured['unseen']:.0f}% of the posterior is in modes that were not found, as many of those found "
+            "were reached by descendants of a single particle: the log evidence is too low. Use more particles, or compare "
+            "with NestedSampling()."
+        )
     if measured["unchecked"]:
         found["irregular posterior"] = (
             "the posterior is not Gaussian about its modes, and no particles have shown that the proposal covers it at this "

@@ -28,6 +28,8 @@ class Population(NamedTuple):
             particles (`moves`); a particle is a chain of its own if only its last state is kept.
         counted: the part of `variance` that was counted since the oldest of those.
         memory: memory of the gradient estimator.
+        origins: the number of the particle at the start of the path from which each descends,
+            however long ago; each is its own before the first resampling.
     """
 
     key: Array
@@ -38,6 +40,7 @@ class Population(NamedTuple):
     ancestors: Int[np.ndarray, "generations chains"] | tuple[()] = ()
     counted: float = 0.0
     memory: Any = None
+    origins: Int[np.ndarray, " particles"] | tuple[()] = ()
 
 
 def from_prior(model: BoundModel, key: Array, count: int) -> Population:
@@ -91,6 +94,7 @@ def resample_particles(population: Population, scheme: str, chain_length: int = 
         log_weights=np.zeros(count),
         variance=log_evidence_variance(population),
         ancestors=np.stack([parents, *earlier]),
+        origins=np.repeat(origins_of(population)[chosen], chain_length),
         counted=_families_variance(population, skip=int(is_full)),
     )
 
@@ -106,10 +110,15 @@ def families_of(population: Population) -> Int[np.ndarray, " particles"]:
     return population.ancestors[generations - 1] if generations else np.arange(len(population.log_weights))
 
 
+def origins_of(population: Population) -> Int[np.ndarray, " particles"]:
+    """The number of the particle at the start of the path from which each particle descends."""
+    return np.asarray(population.origins) if len(population.origins) else np.arange(len(population.positions))
+
+
 def with_families(population: Population, families: Int[np.ndarray, " particles"]) -> Population:
     """Particles of equal weights; those with the same number count as relatives from here on."""
     numbers = np.unique(families, return_inverse=True)[1]
-    population = population._replace(ancestors=numbers[None])
+    population = population._replace(ancestors=numbers[None], origins=numbers)
     return population._replace(counted=_families_variance(population))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia import weights
-from evidentia.evidence.path.population import Population, families_of
+from evidentia.evidence.path.population import Population, families_of, origins_of
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.means import about_mean, is_apart
@@ -34,12 +34,14 @@ class Particles(NamedTuple):
     """Float64 positions, components in a common order, with shares that sum to one.
 
     Those with the same number in `families` have an ancestor in common, as far back as these are
-    known (`population`); if that is None, each is a family of its own.
+    known (`population`); if that is None, each is a family of its own. `origins` are the particles
+    at the start of the path from which they descend.
     """
 
     positions: Float[np.ndarray, "particles parameters"]
     share: Float[np.ndarray, " particles"]
     families: Int[np.ndarray, " particles"] | None = None
+    origins: Int[np.ndarray, " particles"] | None = None
 
     @classmethod
     def equal(cls, positions: Float[np.ndarray, "particles parameters"]) -> "Particles":
@@ -72,9 +74,9 @@ class Particles(NamedTuple):
         return self._replace(positions=fold_to(model, self.positions, domain).astype(np.float64))
 
     def _part(self, part: slice) -> "Particles":
-        share, families = self.share[part], self.families
-        share = share / max(share.sum(), np.finfo(float).tiny)
-        return Particles(self.positions[part], share, None if families is None else families[part])
+        share = self.share[part] / max(self.share[part].sum(), np.finfo(float).tiny)
+        families, origins = (None if each is None else each[part] for each in (self.families, self.origins))
+        return Particles(self.positions[part], share, families, origins)
 
 
 def weighted_particles(model: BoundModel, population: Population) -> Particles:
@@ -83,7 +85,8 @@ def weighted_particles(model: BoundModel, population: Population) -> Particles:
     positions = population.positions
     if model.symmetry:
         positions, _ = fold(model, positions, share)
-    return Particles(np.asarray(positions, np.float64), share, families_of(population))
+    families, origins = families_of(population), origins_of(population)
+    return Particles(np.asarray(positions, np.float64), share, families, origins)
 
 
 class Proposal(NamedTuple):

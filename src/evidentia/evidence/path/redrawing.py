@@ -121,6 +121,7 @@ def redraw_about(
     learnt = _with_prior(model, learnt, rows, count)
     draws = _learnt_draws(model, rows, learnt, generator, count)
     found = completed(model, rows, learnt, draws, other.folded_to(model, learnt.domain))
+    learnt = learnt._replace(unseen=unseen(learnt, particles.folded_to(model, learnt.domain)))
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
 
 

@@ -18,6 +18,7 @@ from evidentia.evidence.path.population import (
     Population,
     families_of,
     log_evidence_variance,
+    origins_of,
     split_key,
     with_families,
 )
@@ -70,4 +71,5 @@ def pooled(runs: Sequence[Population]) -> Population:
         log_evidence=weights.log_mean(log_evidences),
         variance=max(within, between),
     )
-    return with_families(together, families[chosen])
+    origins = np.concatenate([origins_of(run) + index * count for index, run in enumerate(runs)])
+    return with_families(together, families[chosen])._replace(origins=origins[chosen])
