@@ -13,7 +13,7 @@ import jax
 from evidentia.cluster.rows import PartitionedRows
 from evidentia.display.progress import Update
 from evidentia.errors import check_memory
-from evidentia.evidence.draws.of_prior import signs_of_edge
+from evidentia.evidence.float32 import signs_of_edge, signs_of_rounding
 from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.inner_error import InnerError, inner_error, with_rule
@@ -104,7 +104,8 @@ class ArrayRun:
             )
         if isinstance(self._rows, Window):
             edge = signs_of_edge(self._bound, self._rows, last.log_evidence, self._seed)
-            diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge})
+            rounded = signs_of_rounding(self._bound, self._last.positions)
+            diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge, **rounded})
         if self._bound.evaluations is not None:
             diagnosis = diagnosis._replace(signs={**self._bound.evaluations.signs, **diagnosis.signs})
         found = make_evidence(

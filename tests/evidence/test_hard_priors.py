@@ -1,5 +1,6 @@
 """Priors beyond float32, and narrow modes beside wide ones: both were wrong in silence."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -58,6 +59,41 @@ def test_a_prior_that_matters_beyond_float32_is_doubtful():
     with pytest.warns(ev.DiagnosticWarning, match="become zero or infinite in float32"):
         evidence = ev.estimate(model, {"y": np.ones(3, np.float32)})
     assert evidence.verdict.word == "doubtful"
+
+
+def test_shares_that_float32_rounds_to_the_edge_are_doubtful():
+    """A fifth of Dirichlet(0.1, 0.1, 0.1) has a last share below 10⁻⁷, where float32 rounds."""
+    model = ev.Model(
+        prior={"shares": dist.Dirichlet(0.1 * jnp.ones(3))},
+        log_likelihood=lambda params, batch: jnp.log(params["shares"][batch["y"]]),
+    )
+    with pytest.warns(ev.DiagnosticWarning):
+        evidence = ev.estimate(model, {"y": np.zeros(10, np.int32)})
+    assert evidence.signs.keys() & {"edge of float32", "prior beyond float32"}
+    assert evidence.verdict.word == "doubtful"
+
+
+def test_a_probability_near_zero_with_a_beta_prior_is_doubtful():
+    """A sixth of Beta(0.02, 0.02) lies below 10⁻³⁸, where float32 has no numbers."""
+    model = ev.Model(
+        prior={"share": dist.Beta(0.02, 0.02)},
+        log_likelihood=lambda params, batch: dist.Bernoulli(params["share"]).log_prob(batch["y"]),
+    )
+    with pytest.warns(ev.DiagnosticWarning, match="become zero or infinite in float32"):
+        evidence = ev.estimate(model, {"y": np.zeros(10, np.int32)})
+    assert evidence.verdict.word == "doubtful"
+
+
+def test_narrow_priors_far_from_zero_are_not_at_an_edge():
+    """Draws of Normal(10⁶, 0.01) take a few values in float32, and none is an edge."""
+    model = ev.Model(
+        prior={"mean": dist.Normal(1e6, 0.01), "scale": dist.LogNormal(50.0, 1e-6)},
+        log_likelihood=lambda params, batch: dist.Normal(params["mean"], params["scale"]).log_prob(
+            batch["y"]
+        ),
+    )
+    bound = model.bind({"y": jnp.full(3, 1e6)})
+    assert not bound.is_at_edge(bound.sample_prior(jax.random.key(0), 512)).any()
 
 
 @pytest.mark.slow

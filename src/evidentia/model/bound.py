@@ -75,9 +75,22 @@ class BoundModel:
         draws = self._sample_prior(key, drawn)
         return draws if drawn == num_particles else jnp.asarray(np.asarray(draws)[:num_particles])
 
-    def is_at_edge(self, positions: Float[Array, "draws parameters"] | np.ndarray) -> np.ndarray:
-        """Whether draws from the prior were rounded to the edge of a support."""
-        return (np.abs(np.asarray(positions)) == LARGEST_LOG).any(axis=1)
+    def is_at_edge(self, draws: Float[Array, "draws parameters"] | np.ndarray) -> np.ndarray:
+        """Which of the draws from the prior float32 has rounded to the edge of a support.
+
+        Several have the same extreme value, beyond which parameters no longer change.
+        """
+        on_host = np.asarray(draws)
+        found = (np.abs(on_host) == LARGEST_LOG).any(axis=1)
+        for extreme, outward in ((np.min, -1.0), (np.max, 1.0)):
+            is_extreme = on_host == extreme(on_host, axis=0)
+            for column in np.flatnonzero(is_extreme.sum(axis=0) > 1):
+                here = on_host[is_extreme[:, column].argmax()]
+                beyond = here + outward * (np.arange(len(here)) == column)
+                params = self.constrain(jnp.asarray(np.stack([here, beyond]), jnp.float32))
+                if all(np.array_equal(*np.asarray(values)) for values in params.values()):
+                    found |= is_extreme[:, column]
+        return found
 
     def draw_prior(self, key: Array, count: int) -> Float[Array, "draws parameters"]:
         """As `sample_prior`, with exactly `count` draws, for use inside a compiled program."""

@@ -4,27 +4,21 @@ Of the draws from Gamma(10⁻⁴, 10⁻⁴), 99 in 100 are smaller than e⁻⁸�
 unconstrained scale they lie at the edge, -87, whatever they were. Such draws are not draws of the
 density p: their pile would count as a place of the posterior. So the draws used are those inside,
 of the density p(θ) / s on the inside, where s is the prior's share there, and s is a factor of the
-evidence. What the outside adds is at most its share times the likelihood at the edge, if the
-likelihood falls beyond: a sign says where that matters.
+evidence. What the outside adds is left out; a sign says where it matters (`float32`).
 """
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia import weights
 from evidentia.errors import EstimationError
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.rows import Window
 
 MOST_DRAWN = 2**17  # draws for a share
 MOST_NUMBERS = 2**24  # draws times parameters
 FEWEST = 32  # draws inside
-AT_EDGE = 64  # draws at the edge whose likelihood is computed
-MATTERS = 0.01  # of the evidence
 
 
 class PriorDraws(NamedTuple):
@@ -55,23 +49,3 @@ def draws_inside(model: BoundModel, key: Array, count: int) -> PriorDraws:
     # With fewer inside than needed, some are there twice.
     chosen = inside[np.resize(np.arange(len(inside)), count)]
     return PriorDraws(jnp.asarray(chosen), float(np.log(share)), (1 - share) / len(inside))
-
-
-def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: int) -> dict[str, str]:
-    """A sign if what the prior has beyond float32 may add to the evidence."""
-    positions = model.sample_prior(jax.random.key(seed), 1024)
-    is_at_edge = model.is_at_edge(positions)
-    if not is_at_edge.any():
-        return {}
-    there = np.asarray(positions)[np.resize(np.flatnonzero(is_at_edge), AT_EDGE)]
-    deviations, offset = rows.log_likelihoods(model, jnp.asarray(there))
-    deviations = np.where(np.isnan(deviations), np.inf, deviations)  # unknown: it may be anything
-    share = float(np.mean(is_at_edge))
-    if np.log(share) + weights.log_mean(deviations) + offset < log_evidence + np.log(MATTERS):
-        return {}
-    return {
-        "prior beyond float32": (
-            f"{100 * share:.0f}% of the draws from the prior become zero or infinite in float32, and the likelihood there is not "
-            "negligible: what this part adds to the evidence is unknown. Use a prior whose mass lies between 1e-38 and 1e38."
-        )
-    }

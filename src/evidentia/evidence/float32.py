@@ -1,0 +1,80 @@
+"""Signs that float32 has lost a part of the prior or of the posterior at the edge of a support."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.model.bound import BoundModel
+from evidentia.model.program import Site
+from evidentia.posterior.rows import Window
+
+AT_EDGE = 64  # draws at the edge whose likelihood is computed
+MATTERS = 0.01  # of the evidence, or of the particles
+NUM_ROUNDED = 512  # particles
+MOST_LOST = 0.1  # of an unconstrained parameter, by rounding of the constrained one
+
+
+def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: int) -> dict[str, str]:
+    """A sign if what the prior has beyond float32 may add to the evidence.
+
+    It adds at most its share times the likelihood at the edge, if the likelihood falls beyond.
+    """
+    positions = model.sample_prior(jax.random.key(seed), 1024)
+    is_at_edge = model.is_at_edge(positions)
+    if not is_at_edge.any():
+        return {}
+    there = np.asarray(positions)[np.resize(np.flatnonzero(is_at_edge), AT_EDGE)]
+    deviations, offset = rows.log_likelihoods(model, jnp.asarray(there))
+    deviations = np.where(np.isnan(deviations), np.inf, deviations)  # unknown: it may be anything
+    share = float(np.mean(is_at_edge))
+    if np.log(share) + weights.log_mean(deviations) + offset < log_evidence + np.log(MATTERS):
+        return {}
+    return {
+        "prior beyond float32": (
+            f"{100 * share:.0f}% of the draws from the prior become zero or infinite in float32, and the likelihood there is not "
+            "negligible: what this part adds to the evidence is unknown. Use a prior whose mass lies between 1e-38 and 1e38."
+        )
+    }
+
+
+def signs_of_rounding(model: BoundModel, positions: Float[Array, "particles parameters"]) -> dict[str, str]:
+    """A sign if float32 rounds parameters of the posterior to the edge of a support.
+
+    Near the upper end of an interval, and in a simplex where little is left for the last parts,
+    neighbouring numbers are far apart on the unconstrained scale, and the posterior beyond the
+    last of them is lost.
+    """
+    few = jnp.asarray(np.asarray(positions)[:NUM_ROUNDED])
+    params = model.constrain(few)
+    if all(_is_real_or_positive(params[name], site, few) for name, site in model.densities.sites.items()):
+        return {}
+    there_and_back = np.asarray(_unconstrained(model, params), np.float64)
+    is_lost = ~(np.abs(there_and_back - np.asarray(few)) < MOST_LOST).all(axis=1)
+    if not np.mean(is_lost) > MATTERS:
+        return {}
+    return {
+        "edge of float32": (
+            f"{100 * np.mean(is_lost):.0f}% of the particles lie where float32 rounds a parameter to the edge of its support: the posterior "
+            "beyond is lost, and the log evidence is too low. Use a prior with less mass at the edge, or the logarithm of the "
+            "distance from it as parameter."
+        )
+    }
+
+
+def _is_real_or_positive(values: Array, site: Site, positions: Array | np.ndarray) -> bool:
+    """Whether parameters are their positions, or the exponentials of these."""
+    if site.shape != site.unconstrained_shape:
+        return False
+    own = np.asarray(positions)[:, site.start : site.stop]
+    flat = np.asarray(values).reshape(own.shape)
+    with np.errstate(over="ignore"):
+        return np.array_equal(flat, own) or np.allclose(flat, np.exp(own), rtol=1e-4, atol=0)
+
+
+@partial(jax.jit, static_argnames="model")
+def _unconstrained(model, params):
+    return jax.vmap(model.unconstrain)(params)
