@@ -69,40 +69,25 @@ def symmetrised(model: BoundModel, proposed: Proposed, positions: Positions) -> 
     if not model.symmetry:
         return proposed.log_density(np.asarray(positions, np.float64))
     if is_summed(model):
-        return mean_of_nearest(model, proposed.log_density, positions, FULL_SUM)
+        sums = in_blocks(partial(_log_sum, model, proposed.log_density), positions)
+        return sums - log_num_copies(model)
     own = proposed.log_density(np.asarray(positions, np.float64)) - log_num_copies(model)
     if proposed.domain is not None:
         return np.where(is_folded(model, positions, proposed.domain), own, np.inf)
     return own - log_shares(model, proposed.parts(), positions)
 
 
-def is_summed(model: BoundModel) -> bool:
+def is_summed(model: BoundModel, most: int = FULL_SUM) -> bool:
     """Whether the copies of a position are so few that a density is summed over all of them."""
-    return log_num_copies(model) <= math.log(FULL_SUM)
-
-
-def mean_of_nearest(
-    model: BoundModel, log_density: Density, positions: Positions, most: int
-) -> Float[np.ndarray, " draws"]:
-    """Log of the average of a density over all copies, of which only the nearest are added.
-
-    Above `most` copies these are the ones at most one swap and one flip away: a lower bound, for
-    fits, whose quality it changes, but not for weights.
-    """
-    if not model.symmetry:
-        return log_density(np.asarray(positions, np.float64))
-    sums = in_blocks(
-        lambda block: np.logaddexp.reduce(_at_copies(model, log_density, block, most)[1], axis=0), positions
-    )
-    return sums - log_num_copies(model)
+    return log_num_copies(model) <= math.log(most)
 
 
 def rows_of_density(model: BoundModel, most: int = FULL_SUM) -> int:
     """The number of rows whose likelihood takes as long as a mixture's density at all copies.
 
-    It is a rough count of operations, for copies up to `most`.
+    It is a rough count of operations. If there are more than `most` copies, it is that at one.
     """
-    copies = math.exp(min(math.log(most), log_num_copies(model))) if model.symmetry else 1
+    copies = math.exp(log_num_copies(model)) if is_summed(model, most) else 1
     return int(ROWS_OF_COPY * copies * model.num_parameters**2)
 
 
@@ -123,16 +108,18 @@ def copy_in_proportion(
             f"bridge sampling lists all copies of a draw, at most {FULL_SUM:,}; the model's symmetries give each posterior "
             f"mode {math.exp(log_num_copies(model)):,.0f}. Use SGAIS(), which needs no list."
         )
-    copies, terms = _at_copies(model, log_density, jnp.asarray(positions, jnp.float32), FULL_SUM)
+    copies, terms = _at_copies(model, log_density, jnp.asarray(positions, jnp.float32))
     chosen = np.argmax(terms + generator.gumbel(size=terms.shape), axis=0)
     return copies[chosen, np.arange(len(positions))]
 
 
-def _at_copies(
-    model: BoundModel, log_density: Density, positions, most: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _log_sum(model: BoundModel, log_density: Density, positions) -> np.ndarray:
+    return np.logaddexp.reduce(_at_copies(model, log_density, positions)[1], axis=0)
+
+
+def _at_copies(model: BoundModel, log_density: Density, positions) -> tuple[np.ndarray, np.ndarray]:
     """Every copy of each position, and there the log of a density times that of the Jacobian."""
-    orders, signs = _elements(model, most)
+    orders, signs = _elements(model)
     copies, log_jacobians = _copies(model, positions, orders)
     every = np.asarray(copies, np.float64)[:, None] * signs[:, None]
     every = every.reshape(-1, *every.shape[2:])
@@ -159,26 +146,11 @@ def _reordered(model, positions, orders):
     return jax.lax.map(one, orders)
 
 
-def _elements(model: BoundModel, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Orders of the components, and signs of the coordinates after them."""
-    flips, size = model.symmetry.all_flips, model.num_parameters
-    is_full = log_num_copies(model) <= math.log(most)
-    most_flips = len(flips) if is_full else 1
-    chosen = [each for number in range(most_flips + 1) for each in itertools.combinations(flips, number)]
-    signs = np.ones((len(chosen), size))
+def _elements(model: BoundModel) -> tuple[np.ndarray, np.ndarray]:
+    """All orders of the components, and all signs of the coordinates after them."""
+    flips = model.symmetry.all_flips
+    chosen = [each for number in range(len(flips) + 1) for each in itertools.combinations(flips, number)]
+    signs = np.ones((len(chosen), model.num_parameters))
     for row, flipped in zip(signs, chosen, strict=True):
         row[list(itertools.chain(*flipped))] = -1.0
-    return np.array(_orders(num_components(model), most)), signs
-
-
-def _orders(count: int, most: int) -> list[tuple[int, ...]]:
-    """All orders of components if there are at most `most`, else the identity and its swaps."""
-    if math.factorial(count) <= most:
-        return list(itertools.permutations(range(count)))
-    identity = list(range(count))
-    swaps = []
-    for first, second in itertools.combinations(identity, 2):
-        swap = identity.copy()
-        swap[first], swap[second] = second, first
-        swaps.append(tuple(swap))
-    return [tuple(identity), *swaps]
+    return np.array(list(itertools.permutations(range(num_components(model))))), signs

@@ -22,7 +22,7 @@ from scipy.linalg import eigvalsh
 from evidentia import weights
 from evidentia.evidence.path.proposal import Particles, Proposal
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.copies import is_summed, mean_of_nearest, rows_of_density
+from evidentia.posterior.copies import is_summed, rows_of_density, symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import Positions, fold
@@ -150,8 +150,13 @@ def _largest(proposal: Proposal, most: int) -> Proposal:
 
 
 def _log_density(model: BoundModel, proposal: Proposal, positions: Positions) -> Float[np.ndarray, " draws"]:
-    # Copies that are not neighbours matter little for a fit, and there may be hundreds.
-    return mean_of_nearest(model, proposal.log_density, positions, NEAR_COPIES)
+    """The density for the weights of draws that a mixture is fitted to: at all copies if few.
+
+    That at one copy gives exact weights, too, of the posterior about this copy.
+    """
+    if is_summed(model, NEAR_COPIES):
+        return symmetrised(model, proposal, positions)
+    return proposal.log_density(np.asarray(positions, np.float64))
 
 
 def improved(proposal: Proposal, particles: Particles, most_components: int = MOST_COMPONENTS) -> Proposal:
