@@ -103,8 +103,9 @@ class ArrayRun:
                 self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
             )
         if isinstance(self._rows, Window):
-            edge = signs_of_edge(self._bound, self._rows, last.log_evidence, self._seed)
-            rounded = signs_of_rounding(self._bound, self._last.positions)
+            seen = self._rows.part(0, self._last.num_observations)
+            edge = signs_of_edge(self._bound, seen, last.log_evidence, self._seed)
+            rounded = signs_of_rounding(self._bound, self._last.positions, self._last.log_weights)
             diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge, **rounded})
         if self._bound.evaluations is not None:
             diagnosis = diagnosis._replace(signs={**self._bound.evaluations.signs, **diagnosis.signs})

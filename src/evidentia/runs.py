@@ -87,7 +87,7 @@ def runs_over(
     else:
         arrays = arrays if in_order else shuffled(arrays, seed)
         count = num_rows(arrays)
-        # Packs of groups are dear, and have shapes of their own, which share no programs.
+        # Packs are not padded: each is expensive, and their shapes share no compiled programs.
         is_packed = found.levels is not None
         window = Window(jax.tree.map(jnp.asarray, arrays) if is_packed else on_device(arrays), 0, count)
     runs = _array_runs(found.model, window, known, seed, started, found)

@@ -61,26 +61,27 @@ def test_a_prior_that_matters_beyond_float32_is_doubtful():
     assert evidence.verdict.word == "doubtful"
 
 
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_shares_that_float32_rounds_to_the_edge_are_doubtful():
     """A fifth of Dirichlet(0.1, 0.1, 0.1) has a last share below 10⁻⁷, where float32 rounds."""
     model = ev.Model(
         prior={"shares": dist.Dirichlet(0.1 * jnp.ones(3))},
         log_likelihood=lambda params, batch: jnp.log(params["shares"][batch["y"]]),
     )
-    with pytest.warns(ev.DiagnosticWarning):
-        evidence = ev.estimate(model, {"y": np.zeros(10, np.int32)})
+    evidence = ev.estimate(model, {"y": np.zeros(10, np.int32)})
     assert evidence.signs.keys() & {"edge of float32", "prior beyond float32"}
     assert evidence.verdict.word == "doubtful"
 
 
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_a_probability_near_zero_with_a_beta_prior_is_doubtful():
     """A sixth of Beta(0.02, 0.02) lies below 10⁻³⁸, where float32 has no numbers."""
     model = ev.Model(
         prior={"share": dist.Beta(0.02, 0.02)},
         log_likelihood=lambda params, batch: dist.Bernoulli(params["share"]).log_prob(batch["y"]),
     )
-    with pytest.warns(ev.DiagnosticWarning, match="become zero or infinite in float32"):
-        evidence = ev.estimate(model, {"y": np.zeros(10, np.int32)})
+    evidence = ev.estimate(model, {"y": np.zeros(10, np.int32)})
+    assert "become zero or infinite in float32" in evidence.signs["prior beyond float32"]
     assert evidence.verdict.word == "doubtful"
 
 

@@ -12,14 +12,14 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.program import Site
 from evidentia.posterior.rows import Window
 
-AT_EDGE = 64  # draws at the edge whose likelihood is computed
+AT_EDGE = 64  # draws at the edge whose mean likelihood is computed
 MATTERS = 0.01  # of the evidence, or of the particles
 NUM_ROUNDED = 512  # particles
 MOST_LOST = 0.1  # of an unconstrained parameter, by rounding of the constrained one
 
 
 def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: int) -> dict[str, str]:
-    """A sign if what the prior has beyond float32 may add to the evidence.
+    """A sign if the prior's mass beyond float32 may contribute to the evidence.
 
     It adds at most its share times the likelihood at the edge, if the likelihood falls beyond.
     """
@@ -41,14 +41,22 @@ def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: in
     }
 
 
-def signs_of_rounding(model: BoundModel, positions: Float[Array, "particles parameters"]) -> dict[str, str]:
+def signs_of_rounding(
+    model: BoundModel,
+    positions: Float[Array, "particles parameters"],
+    log_weights: Float[np.ndarray, " particles"],
+) -> dict[str, str]:
     """A sign if float32 rounds parameters of the posterior to the edge of a support.
 
     Near the upper end of an interval, and in a simplex where little is left for the last parts,
     neighbouring numbers are far apart on the unconstrained scale, and the posterior beyond the
     last of them is lost.
     """
-    few = jnp.asarray(np.asarray(positions)[:NUM_ROUNDED])
+    share = np.exp(weights.normalise(log_weights))
+    if not np.isfinite(share).all():
+        return {}
+    chosen = np.random.default_rng(0).choice(len(share), NUM_ROUNDED, p=share / share.sum())
+    few = jnp.asarray(np.asarray(positions)[chosen])
     params = model.constrain(few)
     if all(_is_real_or_positive(params[name], site, few) for name, site in model.densities.sites.items()):
         return {}
@@ -58,7 +66,7 @@ def signs_of_rounding(model: BoundModel, positions: Float[Array, "particles para
         return {}
     return {
         "edge of float32": (
-            f"{100 * np.mean(is_lost):.0f}% of the particles lie where float32 rounds a parameter to the edge of its support: the posterior "
+            f"{100 * np.mean(is_lost):.0f}% of the posterior found lies where float32 rounds a parameter to the edge of its support: the posterior "
             "beyond is lost, and the log evidence is too low. Use a prior with less mass at the edge, or the logarithm of the "
             "distance from it as parameter."
         )

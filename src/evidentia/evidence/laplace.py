@@ -19,11 +19,10 @@ from evidentia.evidence.path.proposal import at_modes
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import find_modes
-from evidentia.posterior.partition import log_shares
+from evidentia.posterior.partition import OF_PART, log_shares
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import log_num_copies
 
-DRAWS_OF_MODE = 1024  # that show which copies of a mode overlap
 NEARLY_EVEN = 0.9  # ESS fraction above which a heavy tail adds little and its fit is noise
 
 
@@ -151,6 +150,7 @@ def _log_distinct_copies(
         return 0.0
     found = []
     for mode in modes:
-        draws = mode.draw(np.random.default_rng(0), DRAWS_OF_MODE)
-        found.append(log_num_copies(model) + weights.log_mean(log_shares(model, ((0.0, draws),), draws)))
+        draws = mode.draw(np.random.default_rng(0), OF_PART)
+        share = weights.log_mean(log_shares(model, ((0.0, draws),), draws))
+        found.append(log_num_copies(model) + (0.0 if np.isnan(share) else share))  # unknown if all are apart
     return np.array(found)

@@ -57,7 +57,7 @@ class Look(NamedTuple):
         found = {}
         if self.fall > MOST_FALL:
             found["resolution of float32"] = (
-                f"the log posterior falls by {self.fall:.2g} nats between neighbouring numbers in float32, in which parameters "
+                f"the log posterior falls by {self.fall:.2g} nats over two steps between neighbouring numbers in float32, in which parameters "
                 "are kept: it is too narrow for them, and the log evidence is wrong. Subtract a good guess from the "
                 "parameters, and give what remains a prior that is at most 10⁶ times as wide as the posterior."
             )

@@ -125,8 +125,7 @@ class ParticleMethod:
         started = time.perf_counter()
         check_count("num_steps", num_steps, 1)
         check_seed(seed)
-        key_start, key_init, key_steps = jax.random.split(jax.random.key(seed), 3)
-        key_check = jax.random.fold_in(key_start, 0)
+        key_start, key_init, key_steps, key_check = jax.random.split(jax.random.key(seed), 4)
         problem, theta0, start = self._prepared(latent_model, theta0, particles0, data, key_start)
         if log_evidence0 is not None:
             start = start._replace(log_evidence=float(log_evidence0), variance=0.0)

@@ -42,7 +42,7 @@ Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " 
 
 
 class Proposed(Protocol):
-    """A density with draws, of one copy of a posterior; `domain` is where that is, if known."""
+    """A density with draws, of one copy of a posterior."""
 
     @property
     def domain(self) -> Centre | None:
@@ -69,12 +69,18 @@ def symmetrised(model: BoundModel, proposed: Proposed, positions: Positions) -> 
     if not model.symmetry:
         return proposed.log_density(np.asarray(positions, np.float64))
     if is_summed(model):
-        sums = in_blocks(partial(_log_sum, model, proposed.log_density), positions)
-        return sums - log_num_copies(model)
+        return mean_over_copies(model, proposed.log_density, positions)
     own = proposed.log_density(np.asarray(positions, np.float64)) - log_num_copies(model)
     if proposed.domain is not None:
         return np.where(is_folded(model, positions, proposed.domain), own, np.inf)
     return own - log_shares(model, proposed.parts(), positions)
+
+
+def mean_over_copies(
+    model: BoundModel, log_density: Density, positions: Positions
+) -> Float[np.ndarray, " draws"]:
+    """Log of the average of a density over all copies of each position."""
+    return in_blocks(partial(_log_sum, model, log_density), positions) - log_num_copies(model)
 
 
 def is_summed(model: BoundModel, most: int = FULL_SUM) -> bool:

@@ -32,7 +32,8 @@ from evidentia.posterior.symmetry import Positions, components_of, in_blocks, un
 MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
 MOST_TERMS = 4_000_000  # states times positions at a time
 ALIKE = 0.1  # squared distance of two components, in their variances, below which they do not differ
-APART = 4.0  # squared distance of two components, in their variances, above which they differ
+APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
+OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
 
 Draws = Float[np.ndarray, "draws parameters"]
 Components = Float[np.ndarray, "draws components coordinates"]
@@ -75,13 +76,13 @@ def log_shares(
 
 
 def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
-    """The Gaussians of draws, in common for components too many to differ; None if they do."""
+    """The Gaussians of draws, in common for similar components; None if too many are apart."""
     components = in_blocks(partial(components_of, model), draws.astype(np.float32)).astype(np.float64)
-    mean, variance = components.mean(0), components.var(0) + 1e-12
+    mean, variance = components.mean(0), _positive(components.var(0), np.mean(components**2, axis=0))
+    between = np.sum((mean[:, None] - mean) ** 2 / (variance[:, None] + variance), axis=-1)
     groups = [[index] for index in range(len(mean))]
     while len(groups) > 1:
-        centres, spreads = _means(groups, mean), _means(groups, variance)
-        distances = np.sum((centres[:, None] - centres) ** 2 / (spreads[:, None] + spreads), axis=-1)
+        distances = np.array([[between[np.ix_(one, other)].max() for other in groups] for one in groups])
         np.fill_diagonal(distances, np.inf)
         first, second = sorted(np.unravel_index(np.argmin(distances), distances.shape))
         is_listed = math.prod(len(group) + 1 for group in groups) <= MOST_STATES
@@ -93,9 +94,14 @@ def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
     numbers = np.zeros(len(mean), int)
     for number, group in enumerate(groups):
         numbers[group] = number
-    of_parameters = draws.mean(0), draws.var(0) + 1e-12
+    of_parameters = draws.mean(0), _positive(draws.var(0), np.mean(draws**2, axis=0))
     sizes = tuple(len(group) for group in groups)
     return Gaussians(_means(groups, mean), _means(groups, variance), tuple(numbers), sizes, of_parameters)
+
+
+def _positive(variance: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Variances that are not below the rounding of their mean squares."""
+    return np.maximum(variance, 1e-12 * squares + np.finfo(float).tiny)
 
 
 def _means(groups: list[list[int]], values: np.ndarray) -> np.ndarray:

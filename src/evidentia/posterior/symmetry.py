@@ -147,12 +147,16 @@ def fold_to(model: BoundModel, positions: Positions, centre: Centre) -> np.ndarr
 
 def is_folded(model: BoundModel, positions: Positions, centre: Centre) -> Bool[np.ndarray, " particles"]:
     """Whether positions are their own copies nearest to a centre."""
-    return in_blocks(lambda block: _inside(model, centre, block) == 0.0, positions)
-
-
-@partial(jax.jit, static_argnames="model")
-def _inside(model, centre, positions):
-    return jax.vmap(within(model, centre, lambda position: jnp.zeros(())))(positions)
+    on_host, inside = np.asarray(positions), np.ones(len(positions), bool)
+    if model.symmetry.components:
+        components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+        costs, is_nearer = _costs(components, centre.mean, centre.variance, unit_masks(model), np)
+        places = np.arange(costs.shape[1])
+        inside = (_cheapest_orders(costs) == places).all(axis=1)
+        inside &= ~is_nearer[:, places, places].any(axis=(1, 2))
+    for flip in map(list, model.symmetry.flips):
+        inside &= on_host[:, flip] @ centre.slope[flip] >= 0
+    return inside
 
 
 def _cheapest_orders(costs: Float[np.ndarray, "particles places components"]) -> np.ndarray:

@@ -47,9 +47,9 @@ def evidence_without_parameters(
         formula: without intercept and terms.
         law: a family without parameters of its own.
         response: of the rows.
-        offset: the predictor of each row, but for its unit.
+        offset: the predictor of each row.
         seed: to be kept in the result.
-        started: when, by `time.perf_counter`.
+        started: start time in seconds, from `time.perf_counter`.
     """
     outputs = (len(response.levels) - 1,) if law.kind == "category" else ()
     predictor = np.zeros((len(offset), *outputs), np.float32) + offset.reshape(-1, *(1 for _ in outputs))

@@ -28,13 +28,11 @@ from jaxtyping import Float
 
 from evidentia.errors import EstimationError
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.copies import copy_in_proportion, symmetrised
+from evidentia.posterior.copies import copy_in_proportion, mean_over_copies
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
 from evidentia.posterior.symmetry import fold
 
 Positions = Float[np.ndarray, "draws parameters"]
-OF_PART = 1024  # draws that show how interchangeable components differ
-
 Chains = Float[np.ndarray, "chains draws parameters"]
 LogDensity = Callable[[Positions], Float[np.ndarray, " draws"]]
 
@@ -65,7 +63,6 @@ class Fit(NamedTuple):
     """The density q fitted to draws."""
 
     gaussian: LocalGaussian
-    domain: None = None
 
     def draw(self, generator: np.random.Generator, count: int) -> Positions:
         """Independent draws."""
@@ -74,10 +71,6 @@ class Fit(NamedTuple):
     def log_density(self, positions: Positions) -> Float[np.ndarray, " draws"]:
         """Log density at positions."""
         return log_student_t(self.gaussian, positions)
-
-    def parts(self) -> tuple[tuple[float, Positions], ...]:
-        """All of the density, with some draws."""
-        return ((0.0, self.draw(np.random.default_rng(0), OF_PART)),)
 
     def near(self, target: Target, positions: Positions, generator: np.random.Generator) -> Positions:
         """A copy of each draw of the posterior, which makes it a draw of f₀."""
@@ -96,7 +89,7 @@ class Fit(NamedTuple):
         if target.symmetric is None:
             log_proposal = self.log_density(rounded.astype(np.float64))
         else:
-            log_proposal = symmetrised(target.symmetric, self, rounded)  # pyright: ignore[reportArgumentType]
+            log_proposal = mean_over_copies(target.symmetric, self.log_density, rounded)  # pyright: ignore[reportArgumentType]
         return target.log_density(rounded) - log_proposal
 
 

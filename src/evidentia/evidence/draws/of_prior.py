@@ -9,16 +9,18 @@ evidence. What the outside adds is left out; a sign says where it matters (`floa
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import EstimationError
+from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 
-MOST_DRAWN = 2**17  # draws for a share
+AT_ONCE = 2**17  # draws
+MOST_BLOCKS = 16  # of so many draws
 MOST_NUMBERS = 2**24  # draws times parameters
-FEWEST = 32  # draws inside
 
 
 class PriorDraws(NamedTuple):
@@ -32,20 +34,24 @@ class PriorDraws(NamedTuple):
 def draws_inside(model: BoundModel, key: Array, count: int) -> PriorDraws:
     """Draws from the prior, without those that float32 rounds to the edge of a support.
 
-    Raises EstimationError if hardly any are left.
+    Raises EstimationError if fewer than `count` are found.
     """
     positions = model.sample_prior(key, count)
     if not model.is_at_edge(positions).any():
         return PriorDraws(positions)
-    total = max(count, min(MOST_DRAWN, MOST_NUMBERS // model.num_parameters))
-    many = np.asarray(model.sample_prior(key, total))
-    inside = many[~model.is_at_edge(many)]
-    if len(inside) < FEWEST:
+    size = max(count, min(AT_ONCE, MOST_NUMBERS // model.num_parameters))
+    found, total = [np.asarray(positions)[:0]], 0
+    while sum(map(len, found)) < count and total < MOST_BLOCKS * size:
+        check()
+        key, key_block = jax.random.split(key)
+        many = np.asarray(model.sample_prior(key_block, size))
+        found.append(many[~model.is_at_edge(many)])
+        total += size
+    inside = np.concatenate(found)
+    if len(inside) < count:
         raise EstimationError(
-            f"of {total:,} draws from the prior {len(inside)} are numbers in float32: the others are so small or so large that "
-            "they become zero or infinite. Use a prior whose mass lies between 1e-38 and 1e38, such as Gamma(0.01, 0.01)."
+            f"of {total:,} draws from the prior {len(inside):,} are numbers in float32, and {count:,} are needed: the others are so "
+            "small or so large that they become zero or infinite. Use a prior whose mass lies between 1e-38 and 1e38, such as Gamma(0.01, 0.01)."
         )
     share = len(inside) / total
-    # With fewer inside than needed, some are there twice.
-    chosen = inside[np.resize(np.arange(len(inside)), count)]
-    return PriorDraws(jnp.asarray(chosen), float(np.log(share)), (1 - share) / len(inside))
+    return PriorDraws(jnp.asarray(inside[:count]), float(np.log(share)), (1 - share) / len(inside))

@@ -22,7 +22,7 @@ MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
 HEAVIEST = 8  # positions from which to search for modes
-FEW_FAR = 32  # draws for fewer rows, far from the modes for more, that are weighed
+FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
 
 def covers(
@@ -114,7 +114,7 @@ def exceeding(
     if weights.ess(draws.log_weights) < MIN_ESS * len(draws.log_weights):
         found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
     if model.evaluations is None and rows.size * count * MANY_BATCHES <= FREE:
-        # Of one copy, whose density says enough, and costs less than that of all.
+        # The density at one copy is enough here, and cheaper than at all copies.
         within = proposal.draw_within(generator, MANY_BATCHES * count)
         usual = _log_plain_ratio(model, rows, proposal, np.asarray(draws.positions)[:count])
         ratios = _log_plain_ratio(model, rows, proposal, within)
@@ -138,8 +138,8 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
 
     Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
     average. The modes found stand for all, unless many of them were found by chance. Where S modes
-    have particles of one origin only, of n origins in all, modes that no particle reached have a
-    share of about S/n.
+    have particles of one origin only, of n pairs of a mode and an origin, modes that no particle
+    reached have a share of about S/n. Components of a learnt proposal stand for modes.
 
     Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species); Good
     (1953), Biometrika 40, 237 (species seen once).
@@ -153,7 +153,10 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
 
 
 def _reached_once(proposal: Proposal, particles: Particles) -> float:
-    """The number of components with one origin among their particles, over that of all origins."""
+    """The share of pairs of a component and an origin in which the component has no other origin.
+
+    A visit of a component is a pair, as descendants of one origin are not independent.
+    """
     is_there = particles.share > 0
     if particles.origins is None or len(proposal.components) == 1 or not is_there.any():
         return 0.0
@@ -161,7 +164,7 @@ def _reached_once(proposal: Proposal, particles: Particles) -> float:
     origins = particles.origins[is_there]
     pairs = np.unique(np.stack([of_component, origins]), axis=1)
     num_origins = np.bincount(pairs[0])
-    return float(np.sum(num_origins == 1) / len(np.unique(origins)))
+    return float(np.sum(num_origins == 1) / pairs.shape[1])
 
 
 class Unreached(NamedTuple):

@@ -64,9 +64,9 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
         found["heavy weights"] = heavy_weights(measured["pareto_shape"], remedy)
     if measured["unseen"] > MAX_UNSEEN:
         found["modes not found"] = (
-            f"about {100 * measured['unseen']:.0f}% of the posterior is in modes that were not found, as many of those found "
-            "were reached by descendants of a single particle: the log evidence is too low. Use more particles, or compare "
-            "with NestedSampling()."
+            f"about {100 * measured['unseen']:.0f}% of the posterior is in regions without particles: many of the regions with particles "
+            "were reached from a single starting particle, so that others were probably not reached at all. The log evidence is "
+            "too low. Use more particles, or compare with NestedSampling()."
         )
     if measured["unchecked"]:
         found["irregular posterior"] = (

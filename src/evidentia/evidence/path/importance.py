@@ -86,9 +86,9 @@ def weighted_draws(
     """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
 
     Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
-    weights, in tails that it covers thinly, are rare. There are at least `min_batches`, unless the
-    first ones show that no number of batches will do. A number that depends on the weights makes
-    the mean of heavy ones slightly low. The proposal is checked first (`normalisation`).
+    weights, in tails that it covers thinly, are rare. There are at least `min_batches`; it stops
+    early if the target is unreachable. A number that depends on the weights makes the mean of
+    heavy ones slightly low. The proposal is checked first (`normalisation`).
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
@@ -143,15 +143,18 @@ def _batch(
 ) -> WeightedDraws:
     check()
     num_own = count - round(proposal.prior_share * count)
-    positions = proposal.draw(generator, num_own)
+    positions, is_lost = proposal.draw(generator, num_own), np.zeros(count, bool)
     if num_own < count:
         key = jax.random.key(generator.integers(2**32))
         of_prior = model.sample_prior(key, count - num_own)
+        is_lost[num_own:] = model.is_at_edge(of_prior)
         positions = jnp.asarray(np.concatenate([positions, of_prior]))  # on the host: no compilation
     likelihood = proposal.log_likelihoods(model, rows, positions)
     log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
-    # Far out in the prior a likelihood may overflow, and at the edge of a support a draw.
-    log_weights[num_own:] = np.where(np.isnan(log_weights[num_own:]), -np.inf, log_weights[num_own:])
+    # Far out in the prior a likelihood may overflow. Draws that float32 rounds to the edge of a
+    # support are not draws of the prior's density.
+    is_lost[num_own:] |= np.isnan(log_weights[num_own:])
+    log_weights = np.where(is_lost, -np.inf, log_weights)
     return WeightedDraws(positions, log_weights, likelihood.offset, likelihood.variance)
 
 
@@ -179,4 +182,7 @@ def log_prior_ratio(
     """log p(θ) / q(θ) at every position, where q includes the prior's share."""
     log_ratios = model.log_priors(positions) - symmetrised(model, proposal, positions)
     share = proposal.prior_share
-    return -np.logaddexp(np.log1p(-share) - log_ratios, np.log(share)) if share else log_ratios
+    if not share:
+        return log_ratios
+    with np.errstate(invalid="ignore"):  # both densities may be infinite at the edge of a support
+        return -np.logaddexp(np.log1p(-share) - log_ratios, np.log(share))

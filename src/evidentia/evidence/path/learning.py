@@ -152,7 +152,7 @@ def _largest(proposal: Proposal, most: int) -> Proposal:
 def _log_density(model: BoundModel, proposal: Proposal, positions: Positions) -> Float[np.ndarray, " draws"]:
     """The density for the weights of draws that a mixture is fitted to: at all copies if few.
 
-    That at one copy gives exact weights, too, of the posterior about this copy.
+    With many copies it is that at one, which gives exact weights of the whole posterior, too.
     """
     if is_summed(model, NEAR_COPIES):
         return symmetrised(model, proposal, positions)

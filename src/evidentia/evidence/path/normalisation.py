@@ -14,13 +14,16 @@ from evidentia.evidence.path.proposal import Proposal
 
 FEWEST, MOST = 256, 4096  # draws
 WORK = 16_000_000  # of draws times components times squared parameters
-TOLERATED = 5.0  # standard errors: a sound proposal exceeds them once in a million
+TOLERATED = 5.0  # standard errors in both of two tests, as ratios are skewed
 
 
 def check_density(proposal: Proposal) -> None:
     """Raise EstimationError unless the proposal's density is that of its draws."""
-    mean, error = mean_ratio(proposal)
-    if not abs(mean - 1.0) <= TOLERATED * error:
+    for seed in range(2):
+        mean, error = mean_ratio(proposal, seed)
+        if abs(mean - 1.0) <= TOLERATED * error:
+            break
+    else:
         raise EstimationError(
             f"the density of the draws about the posterior's modes is off: its integral is {mean:.4g} ± {error:.2g} instead of 1. "
             "The posterior is too narrow for float32, which cannot tell its positions apart: centre and scale the parameters, "
@@ -28,12 +31,12 @@ def check_density(proposal: Proposal) -> None:
         )
 
 
-def mean_ratio(proposal: Proposal) -> tuple[float, float]:
+def mean_ratio(proposal: Proposal, seed: int) -> tuple[float, float]:
     """The mean of r / q over draws of the proposal, with its standard error."""
     size = len(proposal.components[0].centre)
     count = int(np.clip(WORK // (len(proposal.components) * size**2), FEWEST, MOST))
-    draws = np.asarray(proposal.draw(np.random.default_rng(0), count), np.float64)
-    # Variances smaller by 1 + 1/√d give ratios with a variance of about one in any dimension.
+    draws = np.asarray(proposal.draw(np.random.default_rng(seed), count), np.float64)
+    # Variances smaller by 1 + 1/√d give ratios with a variance below one in any dimension.
     narrower = 1 + 1 / math.sqrt(size)
     heights = []
     for share, component in zip(proposal.shares, proposal.components, strict=True):

@@ -19,13 +19,13 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.means import about_mean, is_apart
 from evidentia.posterior.modes import distinct, is_same, newton
+from evidentia.posterior.partition import OF_PART
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
 from evidentia.posterior.symmetry import Centre, fold, fold_to
 
 NUM_STARTS = 64  # maximum number of particles from which to search for modes
 PATIENCE = 8  # starts in vain
-OF_PART = 1024  # draws that show how the components of a part differ
 UNSEARCHED = 0.001  # share of the particles, far from the modes found, that needs no search
 MAX_SEARCHED = 2_000_000  # maximum of rows times parameters times these particles
 
@@ -153,7 +153,7 @@ class Proposal(NamedTuple):
         return np.logaddexp.reduce(self.log_terms(positions), axis=0)
 
     def parts(self) -> tuple[tuple[float, Float[np.ndarray, "draws parameters"]], ...]:
-        """The log share and some draws of each mode, which is about a copy of its own."""
+        """The log share and some draws of each mode, as modes may be at different copies."""
         generator = np.random.default_rng(0)  # the same draws whenever a share is computed
         return tuple(
             (float(np.log(share)), draw_student_t(generator, mode, OF_PART))
