@@ -43,7 +43,7 @@ def test_a_width_that_float32_has_not():
     )
     assert look.fall > 1.0
     sentence = look.signs["resolution of float32"]
-    assert f"falls by {look.fall:.2g} nats between neighbouring numbers" in sentence
+    assert f"falls by {look.fall:.2g} nats over two steps between neighbouring numbers" in sentence
 
 
 @pytest.mark.parametrize(
