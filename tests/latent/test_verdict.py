@@ -209,3 +209,16 @@ def test_a_fit_that_was_stopped_is_doubtful():
     with pytest.warns(ev.EvidenceWarning, match="stopped after"):
         stopped = CALM.fit(MODEL, THETA0, data=Y, num_steps=100, progress=stop)
     assert stopped.verdict == ("doubtful", "the run was stopped after 5 steps.")
+
+
+@pytest.mark.parametrize("friction", [1.0, 100.0])
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
+def test_momentum_with_large_friction_has_particles_that_are_too_narrow(friction):
+    """Short steps leave the variance of the posterior times (1 + e^{-γh}) / 2."""
+    method = MomentumPGD(num_particles=4000, step_size=0.05, friction=friction, optimizer=STILL)
+    found = method.fit(MODEL, THETA0, data=Y, num_steps=2000)
+    assert ("narrow particles" in found.signs) == (friction > 1.0)
+    variance = np.var(np.asarray(found.particles), axis=0) / 0.5
+    assert variance == pytest.approx(
+        method.variance_of_short_steps, abs=0.12
+    )  # five errors of 4,000 particles

@@ -114,7 +114,7 @@ def _top(model: BoundModel, rows: Rows, start: np.ndarray, spread: np.ndarray) -
 
 
 def _fall(model: BoundModel, rows: Rows, top: np.ndarray, arms: np.ndarray) -> float:
-    """The smaller fall of the two sides, as the top may be at an edge; the largest over coordinates."""
+    """The smaller fall of both sides, as the top may be at an edge, in the worst coordinate."""
     heights = _heights(model, rows, _cross(top, arms))
     falls = heights[0] - heights[1:].reshape(2, -1)
     return float(np.max(np.min(falls, axis=0)))

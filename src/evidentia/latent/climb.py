@@ -78,7 +78,8 @@ def climb(
     """Make up to `num_steps` steps; `show` is called after every block."""
     blocks: list[Block] = []
     size = -(-num_steps // NUM_BLOCKS)
-    shares = [step_share(method, problem, key, state)]
+    key_share = jax.random.fold_in(key, num_steps)  # no step has this number
+    shares = [step_share(method, problem, key_share, state)]
     try:
         for first in range(0, num_steps, size):
             steps = jnp.arange(first, min(first + size, num_steps))
@@ -88,14 +89,14 @@ def climb(
             state = reached
             blocks.append(block)
             if len(blocks) % MEASURED == 0:
-                shares.append(step_share(method, problem, key, state))
+                shares.append(step_share(method, problem, key_share, state))
             show(blocks)
             if method.tolerance is not None and _has_converged(blocks, method.tolerance):
                 break
     except (KeyboardInterrupt, EstimationError) as stopped:
         return Climbed(state, blocks, shares, stopped)
     if len(blocks) % MEASURED:  # the end, too
-        shares.append(step_share(method, problem, key, state))
+        shares.append(step_share(method, problem, key_share, state))
     return Climbed(state, blocks, shares)
 
 

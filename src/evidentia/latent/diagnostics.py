@@ -24,6 +24,7 @@ from evidentia.latent.start import Start, from_prior
 from evidentia.weights import MAX_PARETO_SHAPE
 
 MAX_SHARE = 0.5  # of the stable curvature without weights: then the variance of x is twice too large
+LEAST_VARIANCE = 0.9  # of the particles without weights, relative to the posterior's
 MIN_FAMILIES = 2.0  # effective number; with fewer the standard error is close to its bound, one
 LARGEST = 1000  # latent variables with a second estimate, which needs a matrix of their squared number
 MAX_DISTANCE = 3.0  # of the two estimates, in joint standard errors,
@@ -31,8 +32,11 @@ LEAST_DISTANCE = 0.1  # and in nats
 MAX_RISE = 1.0  # nats in the last quarter of the steps
 
 
-def of_steps(shares: Sequence[float], has_weights: bool) -> Diagnosis:
-    """Whether the steps are stable, from their curvature's shares of the largest stable one."""
+def of_steps(shares: Sequence[float], has_weights: bool, short_steps: float) -> Diagnosis:
+    """Whether the steps are stable, from their curvature's shares of the largest stable one.
+
+    `short_steps` is the variance of the particles over that of the posterior for short steps.
+    """
     known = [share for share in shares if not math.isnan(share)]
     largest = max(known, default=math.nan)
     found = {}
@@ -45,6 +49,11 @@ def of_steps(shares: Sequence[float], has_weights: bool) -> Diagnosis:
         found["long steps"] = (
             f"the curvature of log_joint at the particles is {largest:.2g} of the largest at which steps of this size are stable: the variance "
             f"of the particles is up to {1 / (1 - largest):.2g} times that of the posterior. Take a smaller step_size."
+        )
+    if short_steps < LEAST_VARIANCE:
+        found["narrow particles"] = (
+            f"friction * step_size is so large that the variance of the particles is {short_steps:.2g} of that of the posterior. Take a "
+            "smaller step_size or friction."
         )
     if len(known) < len(shares):
         found["curvature unknown"] = (

@@ -203,7 +203,7 @@ class ParticleMethod:
         key: Array,
     ) -> Diagnosis:
         """What the checks found; a run that was stopped has no second estimate."""
-        found = [diagnostics.of_steps(climbed.step_shares, self.has_weights)]
+        found = [diagnostics.of_steps(climbed.step_shares, self.has_weights, self.variance_of_short_steps)]
         if self.has_weights:
             positions, _ = self.particles(climbed.state)
             found.append(diagnostics.of_weights(path, start, len(positions)))
@@ -232,6 +232,11 @@ class ParticleMethod:
     def update(self, problem: Problem, key: Array, state: Any) -> tuple[Any, Gain]:
         """The state after a step, and its gain in log evidence, NaN without weights; pure."""
         raise NotImplementedError
+
+    @property
+    def variance_of_short_steps(self) -> float:
+        """The variance of the particles over that of the posterior, as steps get short."""
+        return 1.0
 
     def stable_curvature(self, state: Any) -> float:
         """The largest curvature of log_joint in x at which the steps do not diverge, 2 / h.

@@ -75,6 +75,14 @@ class MomentumPGD(ParticleMethod):
         velocities = jax.random.normal(key_velocities, positions.shape)
         return MomentumState(theta, self.transformation.init(theta), at, velocities, by_theta)
 
+    @property
+    def variance_of_short_steps(self) -> float:
+        """The variance of the particles over that of the posterior, (1 + e^{-γh}) / 2.
+
+        With γh large a step is one of Langevin dynamics with half of the noise.
+        """
+        return 0.5 * (1 + math.exp(-self.friction * self.step_size))
+
     def stable_curvature(self, state: MomentumState) -> float:
         """The largest curvature in x at which steps do not diverge, 2 (1 + e^{-γh}) / h².
 

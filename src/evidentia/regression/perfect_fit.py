@@ -1,11 +1,12 @@
 """Columns that explain the response exactly, where the evidence is infinite.
 
-If n rows lie in the span of k < n columns, the likelihood of the best coefficients grows as σ to
-the power k - n for a scale σ near 0, and its integral has no bound unless the prior of σ vanishes
-there fast enough. Under the JZS prior the Bayes factor is infinite at R² = 1, too: the integral
-over g diverges (Liang et al. 2008). Of the families, this concerns gaussian and student-t, and on
-the scale of the link gamma and beta, whose dispersion goes to 0. Under the unit-information prior
-of `g_prior`, whose g is n, the evidence of a perfect fit is finite.
+If n rows lie in the span of k < n columns, the likelihood integrated over the coefficients grows
+as σ to the power k - n for a scale σ near 0, and the evidence is infinite unless the prior of σ
+vanishes there at least as fast as σ to the power n - k. Under the JZS prior the Bayes factor is
+infinite at R² = 1, too: the integral over g diverges (Liang et al. 2008). Of the families, this
+concerns gaussian and student-t, and on the scale of the link gamma and beta, whose dispersion goes
+to 0. Under the unit-information prior of `g_prior`, whose g is n, the evidence of a perfect fit is
+finite.
 
 In floating point a perfect fit leaves a share of the variation that is rounding: what would be
 found is a large number made of rounding errors, or no end.
