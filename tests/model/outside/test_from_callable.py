@@ -421,6 +421,10 @@ def test_a_spike_is_doubtful(log_likelihood, sign):
     model = ev.Model.from_callable(
         log_likelihood, lambda cube: 2 * cube - 1, num_parameters=2, vectorized=True
     )
-    with pytest.warns(ev.EvidenceWarning):
-        found = ev.estimate(model, seed=4 if sign == "narrow parts" else 5)
-    assert sign in found.signs and found.verdict.word == "doubtful"
+    try:
+        with pytest.warns(ev.EvidenceWarning):
+            found = ev.estimate(model, seed=4 if sign == "narrow parts" else 5)
+    except ev.EstimationError as error:  # where rounding leaves draws at a few positions
+        assert sign == "resolution of float32" and "too narrow for float32" in str(error)
+    else:
+        assert sign in found.signs and found.verdict.word == "doubtful"

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
+from scipy.sparse.csgraph import connected_components
+from scipy.special import softmax
 
 from evidentia import weights
 from evidentia.evidence.path.importance import FREE, MANY_BATCHES, MIN_ESS, WeightedDraws, log_ratio
@@ -22,6 +24,7 @@ MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
 HEAVIEST = 8  # positions from which to search for modes
+SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
 FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
 
@@ -137,9 +140,9 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
     """The expected share of the posterior in modes that were not found, as no particle was there.
 
     Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
-    average. The modes found stand for all, unless many of them were found by chance. Where S modes
-    have particles of one origin only, of n pairs of a mode and an origin, modes that no particle
-    reached have a share of about S/n. Components of a learnt proposal stand for modes.
+    average. The modes found stand for all, unless many of them were found by chance. Where S regions
+    have particles of one origin only, of n pairs of a region and an origin, those that no particle
+    reached have a share of about S/n.
 
     Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species); Good
     (1953), Biometrika 40, 237 (species seen once).
@@ -153,18 +156,33 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
 
 
 def _reached_once(proposal: Proposal, particles: Particles) -> float:
-    """The share of pairs of a component and an origin in which the component has no other origin.
+    """The share of pairs of a region and an origin in which the region has no other origin.
 
-    A visit of a component is a pair, as descendants of one origin are not independent.
+    A visit of a region is a pair, as descendants of one origin are not independent.
     """
     is_there = particles.share > 0
     if particles.origins is None or len(proposal.components) == 1 or not is_there.any():
         return 0.0
-    of_component = np.argmax(proposal.log_terms(particles.positions[is_there]), axis=0)
-    origins = particles.origins[is_there]
-    pairs = np.unique(np.stack([of_component, origins]), axis=1)
+    of_region = _regions(proposal, particles.positions[is_there])
+    pairs = np.unique(np.stack([of_region, particles.origins[is_there]]), axis=1)
     num_origins = np.bincount(pairs[0])
+    if np.count_nonzero(num_origins) == 1:
+        return 0.0
     return float(np.sum(num_origins == 1) / pairs.shape[1])
+
+
+def _regions(
+    proposal: Proposal, positions: Float[ndarray, "particles parameters"]
+) -> Int[ndarray, " particles"]:
+    """The number of the region of each position: components that share positions are one region.
+
+    Several components of a learnt proposal describe one mode, or a posterior without any.
+    """
+    shares = softmax(proposal.log_terms(positions), axis=0)
+    shared, totals = shares @ shares.T, shares.sum(1)
+    is_shared = shared > SHARED * np.minimum(totals[:, None], totals)
+    _, region = connected_components(is_shared, directed=False)
+    return region[np.argmax(shares, axis=0)]
 
 
 class Unreached(NamedTuple):

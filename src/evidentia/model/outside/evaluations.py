@@ -84,7 +84,7 @@ class Evaluations:
         Each point is remembered, so a run cannot show that a function is random.
         """
         possible = [point for point, value in self._values.items() if value > -np.inf]
-        if not possible:
+        if not possible or not self.num_evaluations:  # a completed run, read from its checkpoint
             return
         possible.sort(key=lambda point: -self._values[point])
         ranks = np.unique(np.geomspace(1, len(possible), NUM_REPEATED).round().astype(int)) - 1
