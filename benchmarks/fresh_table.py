@@ -73,8 +73,8 @@ def upper_bound(failures: int, runs: int) -> float:
     return 1.0 if failures >= runs else float(stats.beta.ppf(CONFIDENCE, failures + 1, runs - failures))
 
 
-def cells(counts: Counts) -> list[str]:
-    """The columns of a line, as text."""
+def cells(counts: Counts, is_all: bool) -> list[str]:
+    """The columns of a line, as text; the bound only for all runs, as those of a family are few."""
     answers = counts.runs - counts.unanswered
 
     def share(number: int) -> str:
@@ -90,7 +90,7 @@ def cells(counts: Counts) -> list[str]:
         share(counts.warned),
         str(counts.trusted),
         str(counts.silent),
-        f"{100 * upper_bound(counts.silent, counts.trusted):.2g}%",
+        f"{100 * upper_bound(counts.silent, counts.trusted):.2g}%" if is_all and counts.trusted > 100 else "",
         root_mean_square(counts.errors),
         root_mean_square(counts.reported),
         f"{statistics.median(counts.seconds):.2g}" if counts.seconds else "",
@@ -108,7 +108,7 @@ def table_of(records: Sequence[Mapping]) -> str:
         + " |\n"
         + RULE
         + "".join(
-            "| " + " | ".join([name, *cells(counts_of(some))]) + " |\n"
+            "| " + " | ".join([name, *cells(counts_of(some), name == "**all**")]) + " |\n"
             for name, some in [*lines, ("**all**", records)]
         )
     )
@@ -151,7 +151,8 @@ their overall rates estimate nothing.
 
 *No answer*: an error, or stopped after two minutes. *Covered*: the share of answers within two standard errors of the truth.
 *Warned*: the share with a verdict other than "trusted". *Silent failures*: trusted, with an error above {SILENT_ERRORS:g} standard
-errors and above {SILENT_NATS} nats. *Below*: the upper 95% bound of their rate among trusted runs (Clopper and Pearson). *Reported*:
+errors and above {SILENT_NATS} nats. *Below*: the upper 95% bound of their rate among trusted runs, if these are more than 100
+(Clopper and Pearson). *Reported*:
 the root mean square of the standard errors. Errors are in nats; seconds include compilation.
 
 {chr(10).join(parts)}"""

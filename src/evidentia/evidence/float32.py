@@ -12,9 +12,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.program import Site
 from evidentia.posterior.rows import Window
 
-AT_EDGE = 64  # draws at the edge whose mean likelihood is computed
+AT_EDGE = 64  # draws at the edge whose mean likelihood is computed; there it hardly varies
 MATTERS = 0.01  # of the evidence, or of the particles
-NUM_ROUNDED = 512  # particles
+NUM_ROUNDED = 512  # particles that are looked at: a share of MATTERS is five of them
 MOST_LOST = 0.1  # of an unconstrained parameter, by rounding of the constrained one
 
 

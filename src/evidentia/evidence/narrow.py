@@ -27,7 +27,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
 
-FACTOR = 4.0  # between two scales
+FACTOR = 4.0  # between two scales: shells of 1.4 nats, over which a density is about constant
 NUM_STEPS = 20  # scales of the search: down to 10⁻¹² of the draws' standard deviations
 REPEATED = 3  # steps at a scale while they lead up
 NUM_SCALES, WIDEST = 16, 4.0  # of a conditional, the largest in standard deviations: down to 10⁻⁹

@@ -31,7 +31,7 @@ from evidentia.posterior.symmetry import Positions, components_of, in_blocks, un
 
 MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
 MOST_TERMS = 4_000_000  # states times positions at a time
-ALIKE = 0.1  # squared distance of two components, in their variances, below which they do not differ
+ALIKE = 0.1  # squared distance of two components, in their variances: below, one Gaussian is within 0.05 nats of each
 APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
 OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
 

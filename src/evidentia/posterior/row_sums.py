@@ -17,7 +17,7 @@ from evidentia.model.bound import BoundModel, Observations
 from evidentia.model.local.packs import PRESENT
 
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
-IN_PACKS = 512  # rows per block of packs, whose groups take integrals
+IN_PACKS = 512  # rows per block of packs: as four blocks of rows, since each group has many nodes
 LARGE = 1 << 28  # numbers of a block, times particles, above which these take turns: 1 GiB in float32
 
 Carry = TypeVar("Carry")

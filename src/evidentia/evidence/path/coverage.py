@@ -23,7 +23,8 @@ from evidentia.posterior.rows import Rows
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
-HEAVIEST = 8  # positions from which to search for modes
+HEAVIEST = 8  # positions from which to search for modes, each for some ten Newton steps
+LOOKS = 2**17  # the most positions further inside that are looked at: 30 MB for 60 parameters
 SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
 FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
@@ -116,9 +117,10 @@ def exceeding(
     found = []
     if weights.ess(draws.log_weights) < MIN_ESS * len(draws.log_weights):
         found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
-    if model.evaluations is None and rows.size * count * MANY_BATCHES <= FREE:
+    num_looks = min(LOOKS, FREE // rows.size)
+    if model.evaluations is None and num_looks >= MANY_BATCHES * count:
         # The density at one copy is enough here, and cheaper than at all copies.
-        within = proposal.draw_within(generator, MANY_BATCHES * count)
+        within = proposal.draw_within(generator, num_looks)
         usual = _log_plain_ratio(model, rows, proposal, np.asarray(draws.positions)[:count])
         ratios = _log_plain_ratio(model, rows, proposal, within)
         order = np.argsort(-ratios)[:HEAVIEST]

@@ -12,7 +12,7 @@ import numpy as np
 from evidentia.errors import EstimationError
 from evidentia.evidence.path.proposal import Proposal
 
-FEWEST, MOST = 256, 4096  # draws
+FEWEST, MOST = 256, 4096  # draws: an error of 1/16 at most, of 1/64 where they cost nothing
 WORK = 16_000_000  # of draws times components times squared parameters
 TOLERATED = 5.0  # standard errors in both of two tests, as ratios are skewed
 
