@@ -74,7 +74,7 @@ def upper_bound(failures: int, runs: int) -> float:
 
 
 def cells(counts: Counts, is_all: bool) -> list[str]:
-    """The columns of a line, as text; the bound only for all runs, as those of a family are few."""
+    """The columns of a line, as text; a bound only for all runs, as those of a family are few."""
     answers = counts.runs - counts.unanswered
 
     def share(number: int) -> str:

@@ -142,9 +142,9 @@ def unseen(proposal: Proposal, particles: Particles) -> float:
     """The expected share of the posterior in modes that were not found, as no particle was there.
 
     Of modes with shares pₖ of the posterior, n independent particles miss Σ pₖ (1 - pₖ)ⁿ on
-    average. The modes found stand for all, unless many of them were found by chance. Where S regions
-    have particles of one origin only, of n pairs of a region and an origin, those that no particle
-    reached have a share of about S/n.
+    average. The modes found stand for all, unless many of them were found by chance. Where S
+    regions have particles of one origin only, of n pairs of a region and an origin, those that no
+    particle reached have a share of about S/n.
 
     Source: Smith, van Belle (1984), Biometrics 40, 119 (the same for the number of species); Good
     (1953), Biometrika 40, 237 (species seen once).
