@@ -1,0 +1,75 @@
+"""Faults planted in the estimator do not end in a wrong number without a word.
+
+Those of a proposal's density and draws are in `path/test_normalisation.py`.
+"""
+
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.evidence.path import redrawing
+from evidentia.kernels.kernel import Moved
+
+ROWS = np.zeros(100, np.float32)
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")]
+
+
+def two_modes(params, y):
+    """Modes at -1 and 1, with widths of 0.1 after a hundred rows; the left one has 3/4 of the mass."""
+    tilt = np.log(3) / len(ROWS) * (params["m"] < 0)
+    return -0.5 * (jnp.abs(params["m"]) - 1 - 0 * y) ** 2 - 0.5 * jnp.log(2 * jnp.pi) + tilt
+
+
+def exact() -> float:
+    grid = np.linspace(-6, 6, 200_001)
+    heights = -50 * (np.abs(grid) - 1) ** 2 - 50 * np.log(2 * np.pi) + np.log(3) * (grid < 0)
+    density = np.exp(heights - heights.max() - 0.5 * grid**2) / np.sqrt(2 * np.pi)
+    return float(np.log(np.trapezoid(density, grid)) + heights.max())
+
+
+MODEL = ev.Model({"m": dist.Normal(0, 1)}, two_modes)
+
+
+def is_caught(evidence: ev.Evidence, truth: float) -> bool:
+    """Whether the number is right within its error, or its verdict warns of it."""
+    is_right = abs(evidence.log_evidence - truth) < 4.5 * evidence.standard_error
+    return is_right or evidence.verdict.word != "trusted"
+
+
+@pytest.mark.parametrize("removed", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mode_that_is_removed_is_noticed(removed, seed):
+    about_many_modes = redrawing.about_many_modes
+
+    def with_one_removed(*args):
+        found = about_many_modes(*args)
+        if found is None or len(found.components) == 1:
+            return found
+        kept = sorted(found.components, key=lambda mode: mode.centre[0])
+        del kept[removed]
+        return found._replace(components=tuple(kept))
+
+    with patch.object(redrawing, "about_many_modes", with_one_removed):
+        evidence = ev.estimate(MODEL, ROWS, seed=seed)
+    assert is_caught(evidence, exact())
+
+
+@dataclass(frozen=True)
+class AcceptsAll(ev.kernels.RandomWalk):
+    """A random walk that forgets to reject."""
+
+    def move(self, key, positions, density, scale):
+        steps = jax.random.normal(key, positions.shape) @ scale.factor.T
+        return Moved(positions + steps, jnp.zeros(len(positions)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_that_do_not_keep_the_posterior_do_not_change_its_evidence(seed):
+    evidence = ev.estimate(MODEL, ROWS, method=ev.SGAIS(exact_kernel=AcceptsAll()), seed=seed)
+    assert is_caught(evidence, exact())
