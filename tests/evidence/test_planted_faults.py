@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::evidentia.Ev
 
 
 def two_modes(params, y):
-    """Modes at -1 and 1, with widths of 0.1 after a hundred rows; the left one has 3/4 of the mass."""
+    """Modes at -1 and 1 of width 0.1 after a hundred rows; the left one has 3/4 of the mass."""
     tilt = np.log(3) / len(ROWS) * (params["m"] < 0)
     return -0.5 * (jnp.abs(params["m"]) - 1 - 0 * y) ** 2 - 0.5 * jnp.log(2 * jnp.pi) + tilt
 

@@ -134,3 +134,14 @@ def test_nearly_perfect_fits_have_the_error_of_rounding():
         found = ev.estimate(ev.Regression("y ~ x"), nearer)
     assert found.standard_error > 1
     assert ev.estimate(ev.Regression("noisy ~ x"), TABLE).standard_error == 0
+
+
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+def test_models_of_a_selection_have_the_error_of_rounding():
+    generator = np.random.default_rng(0)
+    table = {name: generator.normal(size=50) for name in "abc"}
+    table["y"] = table["a"] + 2 * table["b"] + 1e-6 * generator.normal(size=50)
+    selection = ev.select_terms("y ~ a + b + c", table)
+    is_close = selection.included[:, :2].all(axis=1)
+    assert (selection.log_bayes_factor_error[is_close] > 0.1).all()
+    assert not selection.log_bayes_factor_error[~is_close].any()

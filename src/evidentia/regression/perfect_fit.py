@@ -82,10 +82,16 @@ def check_fit(frame: Frame, sums: g_prior.Sums, fit: g_prior.Fit, chosen: ndarra
         ]
         listed = ", ".join(map(repr, needed)) or "a constant"
         raise DataError(INFINITE.format(formula, listed, fit.unexplained, hint))
-    nats = sums.degrees_of_freedom / 2 * ROUNDING / fit.unexplained
+    nats = float(rounding(sums.degrees_of_freedom, np.array(fit.unexplained)))
     if nats > MOST_ROUNDING:
         warn([ROUNDED.format(formula, fit.unexplained, nats)])
-    return nats if nats > LEAST_ROUNDING else 0.0
+    return nats
+
+
+def rounding(degrees_of_freedom: int, unexplained: Float[ndarray, " *models"]) -> Float[ndarray, " *models"]:
+    """Errors of log evidences by rounding, in nats, for shares that models leave unexplained."""
+    nats = degrees_of_freedom / 2 * ROUNDING / np.maximum(unexplained, np.finfo(float).tiny)
+    return np.where(nats > LEAST_ROUNDING, nats, 0.0)
 
 
 def check_model(

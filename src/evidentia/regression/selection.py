@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, warn
+from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, quietly, warn
 from evidentia.regression.averages import Averages
 from evidentia.regression.design import learn
 from evidentia.regression.estimated_models import estimated
@@ -21,7 +21,7 @@ from evidentia.regression.g_prior_models import Fits, fits_of, log_bayes_factors
 from evidentia.regression.model_search import search
 from evidentia.regression.model_space import MOST_LISTED, ModelSpace, model_space, well_formed
 from evidentia.regression.neighbours import Neighbours
-from evidentia.regression.perfect_fit import PERFECT, check_fit
+from evidentia.regression.perfect_fit import PERFECT, check_fit, rounding
 from evidentia.regression.regression import Regression
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.term_selection import TermSelection
@@ -148,9 +148,11 @@ def _listed(frame: Frame, space: ModelSpace, scale: float | None) -> Averages:
     probability = np.exp(log_joint - log_joint.max())
     probability /= probability.sum()
     coefficients = _coefficients(frame, sums, (probability * shrinkages) @ fits.effects)
-    none = np.zeros(len(included))
+    errors, none = _rounding(sums, fits, scale), np.zeros(len(included))
     inclusion = probability @ included
-    return Averages(included, factors, none, probability, none, inclusion, 0 * inclusion, 1.0, *coefficients)
+    return Averages(
+        included, factors, errors, probability, none, inclusion, 0 * inclusion, 1.0, *coefficients
+    )
 
 
 def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -> Averages:
@@ -159,12 +161,14 @@ def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -
     largest = np.ones((1, len(owners)), bool)
     _check_fits(frame, sums, largest, fits_of(sums, largest), scale)
     found = search(Neighbours(sums, scale, space, owners), space.needs, seed)
-    factors, effects = np.zeros(len(found.models)), np.zeros(len(owners))
+    factors, errors, effects = np.zeros(len(found.models)), np.zeros(len(found.models)), np.zeros(len(owners))
     size = max(BLOCK // max(len(owners), 1), 1)
     for block in np.array_split(np.arange(len(factors)), -(-len(factors) // size)):
         columns = found.models[block][:, owners]
         fits = fits_of(sums, columns)
-        _check_fits(frame, sums, columns, fits, scale)
+        with quietly():  # the errors say how much is rounding
+            _check_fits(frame, sums, columns, fits, scale)
+        errors[block] = _rounding(sums, fits, scale)
         factors[block], shrinkages = log_bayes_factors(sums, fits, scale)
         effects += (found.weights[block] * shrinkages) @ fits.effects
     log_joint = factors + space.log_prior[found.models.sum(axis=1)]
@@ -181,7 +185,7 @@ def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -
     return Averages(
         found.models,
         factors,
-        np.zeros(len(factors)),
+        errors,
         np.exp(log_joint - found.log_normaliser),
         np.full(len(factors), np.nan),
         found.inclusion,
@@ -203,6 +207,12 @@ def _check_fits(
     place = worst[columns[worst].sum(axis=1).argmin()]
     chosen = np.flatnonzero(columns[place])
     check_fit(frame, sums, least_squares(sums, chosen), chosen, FINITE)
+
+
+def _rounding(sums: Sums, fits: Fits, scale: float | None) -> Float[ndarray, " models"]:
+    """Errors of log Bayes factors by rounding, in nats; none under the g-prior with g = n."""
+    errors = rounding(sums.degrees_of_freedom, fits.unexplained)
+    return np.where((fits.ranks < sums.degrees_of_freedom) & (scale is not None), errors, 0.0)
 
 
 def _owners(frame: Frame) -> ndarray:
