@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import numpy as np
 from fresh import RESULTS, commit_of_source, read_records, run_once
-from fresh_table import FRESH_FROM, counts_of, error_of
+from fresh_table import FRESH_FROM, counts_of, error_of, is_silent
 
 PATH = "evidentia.evidence.path."
 ALL = "all mechanisms"
@@ -110,8 +110,12 @@ def page_of(records: list[dict]) -> str:
         "*Changed*: runs whose result differs at all. *Worse*: errors that grow by more than 4 standard errors and 0.1 nats.",
         "*Silent*: runs that are trusted and off by more than that. Seconds are medians after compilation.",
         "",
-        "| without | what it does | runs | changed | covered | warned | silent | worse | in families | seconds |",
-        "|---|---|--:|--:|--:|--:|--:|--:|---|--:|",
+        "*Verdict*: **needed** if runs are worse or silent failures more without it; *no loss* if results change, but nothing",
+        "is lost; *not used* if no result changes. On so few problems only the first is a finding: a mechanism for rare",
+        "problems is not dead because none of them was drawn, and what two mechanisms see is not missed without one.",
+        "",
+        "| without | what it does | runs | changed | covered | warned | silent | worse | in families | seconds | verdict |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|--:|---|",
     ]
     for name in (ALL, *MECHANISMS):
         own = [each for each in records if each["without"] == name and each["seed"] in base]
@@ -128,9 +132,13 @@ def _line_of(name: str, own: list[dict], base: dict[int, dict]) -> str:
     what = MECHANISMS[name][0] if name in MECHANISMS else ""
     answered = max(1, counts.runs - counts.unanswered)
     seconds = statistics.median(one["seconds"] for one in own)
+    silent_before = sum(is_silent(base[one["seed"]]) for one in own)
+    verdict = "" if name == ALL else "no loss" if changed else "not used"
+    if worse or counts.silent > silent_before:
+        verdict = "**needed**"
     return (
         f"| {name} | {what} | {counts.runs} | {len(changed)} | {100 * counts.covered / answered:.0f}% | {counts.warned} | "
-        f"{counts.silent} | {len(worse)} | {families} | {seconds:.2f} |"
+        f"{counts.silent} | {len(worse)} | {families} | {seconds:.2f} | {verdict} |"
     )
 
 

@@ -20,8 +20,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.local import CHECKS, Integrated
 from evidentia.posterior.rows import Rows
 
-NUM_DRAWS = 8
+LEAST_DRAWS, MOST_DRAWS = 8, 128  # among 8 draws, those with large differences can all be missing
 MOST_ROWS = 2048
+WORK = LEAST_DRAWS * MOST_ROWS  # rows times draws
 LARGE = 0.1  # nats
 
 
@@ -62,8 +63,9 @@ def inner_error(
     if not isinstance(function, Integrated):
         return None
     shares = np.exp(log_weights - np.max(log_weights))
-    chosen = np.random.default_rng(0).choice(len(shares), NUM_DRAWS, p=shares / shares.sum())
     some = rows.sample(min(MOST_ROWS, rows.size))
+    num_draws = int(np.clip(WORK // (some.stop - some.start), LEAST_DRAWS, MOST_DRAWS))
+    chosen = np.random.default_rng(0).choice(len(shares), num_draws, p=shares / shares.sum())
     batch = jax.tree.map(lambda leaf: leaf[some.start : some.stop], some.arrays)
     found = _differences(model, jnp.asarray(positions)[chosen], batch)
     *others, by_draw = (np.asarray(one, np.float64) for one in found)
@@ -91,7 +93,7 @@ def _shift_and_variance(
     sums = by_draw.mean(axis=1) * total
     unseen = 0.0 if count == total else float(np.mean(by_draw.var(axis=1))) * total**2 / count
     shift = float(sums.mean())
-    return shift, float(sums.var()) / NUM_DRAWS + unseen + (shift / 2) ** 2
+    return shift, float(sums.var()) / len(sums) + unseen + (shift / 2) ** 2
 
 
 @compiled(static_argnames=("model",))
