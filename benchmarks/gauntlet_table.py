@@ -117,7 +117,8 @@ def markdown_page(results: Mapping, families: Mapping[str, str]) -> str:
     return f"""# The gauntlet
 
 `ev.estimate(model, data)`, with no method named, on {sum(found.runs > 0 for found in counts.values())} problems whose log evidence is known: exactly, by quadrature,
-or from two long independent methods. Measured on {days} on {machine["cores"]} cores of {" and ".join(processors)}
+or from two long independent methods. Development used these problems; for
+others see [fresh problems](gauntlet-fresh.md). Measured on {days} on {machine["cores"]} cores of {" and ".join(processors)}
 with Python {machine["python"]}, jax {machine["jax"]}; `python benchmarks/gauntlet.py` repeats it.
 
 *Covered*: the share of runs within two standard errors of the truth (target: 90 to 99%), where the standard error includes

@@ -328,7 +328,9 @@ def test_groups_whose_parameters_are_about_gaussian_take_laplaces_method():
     other = ev.estimate(regression, table, method=ev.SGAIS(num_particles=128))
     joint = np.hypot(found.standard_error, other.standard_error)
     assert abs(found.log_evidence - other.log_evidence) < 4 * joint < 0.4
-    none_but_two = table.assign(y=table["y"] & (group % 50 == 0))  # their inner integrals are far from Gaussian
+    none_but_two = table.assign(
+        y=table["y"] & (group % 50 == 0)
+    )  # their inner integrals are far from Gaussian
     skewed = ev.estimate(regression, none_but_two)
     exact = -34.0735  # a sum over a grid of intercepts, deviations and effects
     assert abs(skewed.log_evidence - exact) < 4 * skewed.standard_error < 0.4
