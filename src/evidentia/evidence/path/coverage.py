@@ -17,6 +17,7 @@ from evidentia import weights
 from evidentia.evidence.path.importance import FREE, MANY_BATCHES, MIN_ESS, WeightedDraws, log_ratio
 from evidentia.evidence.path.proposal import Particles, Proposal, is_near
 from evidentia.model.bound import BoundModel
+from evidentia.model.local import Integrated
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
 
@@ -24,7 +25,8 @@ MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
 HEAVIEST = 8  # positions from which to search for modes, each for some ten Newton steps
-LOOKS = 2**17  # the most positions further inside that are looked at: 30 MB for 60 parameters
+LOOKS = 2**17  # positions further inside that are looked at where they are free
+BLOCKS = 4  # of `MANY_BATCHES` draws a particle, one after the other: inner integrals take memory
 SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
 FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
@@ -117,12 +119,16 @@ def exceeding(
     found = []
     if weights.ess(draws.log_weights) < MIN_ESS * len(draws.log_weights):
         found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
-    num_looks = min(LOOKS, FREE // rows.size)
-    if model.evaluations is None and num_looks >= MANY_BATCHES * count:
+    least = MANY_BATCHES * count
+    if model.evaluations is None and rows.size * least <= FREE:
+        # Likelihoods that are integrals cost more than their rows say.
+        is_plain = not isinstance(model.densities.pointwise, Integrated)
+        num_blocks = min(max(LOOKS, least), FREE // rows.size) // least if is_plain else 1
         # The density at one copy is enough here, and cheaper than at all copies.
-        within = proposal.draw_within(generator, num_looks)
+        within = proposal.draw_within(generator, num_blocks * least)
         usual = _log_plain_ratio(model, rows, proposal, np.asarray(draws.positions)[:count])
-        ratios = _log_plain_ratio(model, rows, proposal, within)
+        blocks = np.split(within, num_blocks * BLOCKS)
+        ratios = np.concatenate([_log_plain_ratio(model, rows, proposal, one) for one in blocks])
         order = np.argsort(-ratios)[:HEAVIEST]
         found.append(within[order[ratios[order] > np.max(usual)]])
     return np.concatenate(found) if found else np.empty((0, model.num_parameters))
