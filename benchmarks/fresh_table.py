@@ -152,8 +152,7 @@ their overall rates estimate nothing.
 *No answer*: an error, or stopped after two minutes. *Covered*: the share of answers within two standard errors of the truth.
 *Warned*: the share with a verdict other than "trusted". *Silent failures*: trusted, with an error above {SILENT_ERRORS:g} standard
 errors and above {SILENT_NATS} nats. *Below*: the upper 95% bound of their rate among trusted runs, if these are more than 100
-(Clopper and Pearson). *Reported*:
-the root mean square of the standard errors. Errors are in nats; seconds include compilation.
+(Clopper and Pearson). *Reported*: the root mean square of the standard errors. Errors are in nats; seconds include compilation.
 
 {chr(10).join(parts)}"""
 

@@ -42,9 +42,8 @@ def is_caught(evidence: ev.Evidence, truth: float) -> bool:
     return is_right or evidence.verdict.word != "trusted"
 
 
-@pytest.mark.parametrize("removed", [0, 1])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_mode_that_is_removed_is_noticed(removed, seed):
+def mode_removed(removed: int):
+    """Proposals at many modes lack the one with this number, from the left."""
     about_many_modes = redrawing.about_many_modes
 
     def with_one_removed(*args):
@@ -55,9 +54,28 @@ def test_a_mode_that_is_removed_is_noticed(removed, seed):
         del kept[removed]
         return found._replace(components=tuple(kept))
 
-    with patch.object(redrawing, "about_many_modes", with_one_removed):
+    return patch.object(redrawing, "about_many_modes", with_one_removed)
+
+
+@pytest.mark.parametrize("removed", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mode_that_is_removed_is_noticed(removed, seed):
+    with mode_removed(removed):
         evidence = ev.estimate(MODEL, ROWS, seed=seed)
     assert is_caught(evidence, exact())
+
+
+def test_a_mode_that_is_removed_is_a_silent_failure_without_the_checks():
+    nothing = np.empty((0, 1))
+    with (
+        mode_removed(0),
+        patch.object(redrawing, "about_one_mode", lambda *_: None),
+        patch.object(redrawing, "covers", lambda *_: True),
+        patch.object(redrawing, "exceeding", lambda *_: nothing),
+    ):
+        evidence = ev.estimate(MODEL, ROWS)
+    assert evidence.log_evidence - exact() == pytest.approx(np.log(1 / 4), abs=0.02)
+    assert not is_caught(evidence, exact())
 
 
 @dataclass(frozen=True)

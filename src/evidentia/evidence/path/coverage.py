@@ -25,8 +25,8 @@ MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
 HEAVIEST = 8  # positions from which to search for modes, each for some ten Newton steps
-LOOKS = 2**17  # positions further inside that are looked at where they are free
-BLOCKS = 4  # of `MANY_BATCHES` draws a particle, one after the other: inner integrals take memory
+LOOKS = 2**17  # positions further inside, where they are free: one in 10⁴ of them is met ten times
+BLOCKS = 4  # one after the other: inner integrals of 50 rows at 16,384 positions would take 18 GiB
 SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
 FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
