@@ -72,6 +72,7 @@ def test_a_mode_that_is_removed_is_a_silent_failure_without_the_checks():
         patch.object(redrawing, "about_one_mode", lambda *_: None),
         patch.object(redrawing, "covers", lambda *_: True),
         patch.object(redrawing, "exceeding", lambda *_: nothing),
+        patch.object(redrawing, "rises", lambda *_: nothing),
     ):
         evidence = ev.estimate(MODEL, ROWS)
     assert evidence.log_evidence - exact() == pytest.approx(np.log(1 / 4), abs=0.02)
@@ -91,3 +92,21 @@ class AcceptsAll(ev.kernels.RandomWalk):
 def test_moves_that_do_not_keep_the_posterior_do_not_change_its_evidence(seed):
     evidence = ev.estimate(MODEL, ROWS, method=ev.SGAIS(exact_kernel=AcceptsAll()), seed=seed)
     assert is_caught(evidence, exact())
+
+
+def test_moves_that_do_not_keep_their_density_are_noticed_by_a_method_that_depends_on_them():
+    evidence = ev.estimate(MODEL, ROWS, method=ev.SMC(kernel=AcceptsAll()))
+    assert evidence.verdict.word == "doubtful"
+    assert "AcceptsAll" in evidence.signs["moves change the prior"]
+    assert abs(evidence.diagnostics["prior_change"]) > 5
+
+
+def test_moves_that_keep_their_density_give_no_sign():
+    evidence = ev.estimate(MODEL, ROWS, method=ev.SMC())
+    assert "moves change the prior" not in evidence.signs
+    assert abs(evidence.diagnostics["prior_change"]) < 5
+
+
+def test_moves_without_a_correction_are_not_asked_to_keep_their_density():
+    evidence = ev.estimate(MODEL, ROWS, method=ev.SMC(kernel=ev.kernels.BAOAB()))
+    assert np.isnan(evidence.diagnostics["prior_change"])

@@ -61,6 +61,10 @@ class Diagnosis(NamedTuple):
     measured: Mapping[str, float] = {}
     signs: Mapping[str, str] = {}
 
+    def plus(self, other: "Diagnosis") -> "Diagnosis":
+        """Those of both."""
+        return Diagnosis({**self.measured, **other.measured}, {**self.signs, **other.signs})
+
 
 class Snapshot(NamedTuple):
     """The estimate and particles after one step of a method.

@@ -15,6 +15,7 @@ from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.ahead import redraw_ahead
 from evidentia.evidence.path.annealing import anneal
+from evidentia.evidence.path.invariance import diagnose_moves
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
 from evidentia.evidence.path.proposal import Proposal
@@ -270,7 +271,10 @@ class SGAIS(RedrawingMethod):
         remedy = diagnostics.SMALLER_CHUNKS if self.resample else "resample=True"
         of_path = diagnostics.signs_of_path(diagnostics.measure(later, spread), remedy)
         signs = diagnostics.signs_of_draws(measured) | of_path
-        return Diagnosis({**measured, **_variance_shares(infos)}, signs)
+        found = Diagnosis({**measured, **_variance_shares(infos)}, signs)
+        if not is_on_path:
+            return found
+        return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:

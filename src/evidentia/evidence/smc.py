@@ -13,6 +13,7 @@ from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, over_
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics
 from evidentia.evidence.path.annealing import anneal, anneal_step, temper
+from evidentia.evidence.path.invariance import diagnose_moves
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior
 from evidentia.evidence.stops import next_stop
@@ -136,7 +137,7 @@ class SMC(ChunkedMethod):
                 positions=found.population.positions,
                 log_weights=found.population.log_weights,
                 share_done=found.share_done,
-                diagnose=partial(_diagnose, model, rows, found.population, found.steps, REMEDY),
+                diagnose=partial(self._diagnose, model, rows, found.population, found.steps, REMEDY),
             )
 
     def next_stop(self, state: PathState, total: int) -> int:
@@ -173,11 +174,11 @@ class SMC(ChunkedMethod):
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`."""
         steps = [step for info in infos for step in info.steps]
-        return _diagnose(model, rows, state.population, steps, diagnostics.SMALLER_CHUNKS)
+        return self._diagnose(model, rows, state.population, steps, diagnostics.SMALLER_CHUNKS)
 
-
-def _diagnose(
-    model: BoundModel, rows: Rows, population: Population, steps: Sequence[StepInfo], remedy: str
-) -> Diagnosis:
-    spread = diagnostics.height_spread(model, rows, population)
-    return diagnostics.diagnose_path(steps, spread, remedy)
+    def _diagnose(
+        self, model: BoundModel, rows: Rows, population: Population, steps: Sequence[StepInfo], remedy: str
+    ) -> Diagnosis:
+        spread = diagnostics.height_spread(model, rows, population)
+        of_path = diagnostics.diagnose_path(steps, spread, remedy)
+        return of_path.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))

@@ -76,6 +76,15 @@ class StepInfo(NamedTuple):
     num_moves: int = 0
 
 
+class ReadyMove(NamedTuple):
+    """A kernel with what it needs to move particles, and a scale for each half or for all."""
+
+    kernel: Kernel
+    prepared: Prepared
+    scales: list[Scale]
+    folded_to: Centre | None
+
+
 def move_particles(
     settings: PathSettings,
     model: BoundModel,
@@ -95,6 +104,41 @@ def move_particles(
     Source of the halves: Goodman and Weare (2010), Communications in Applied Mathematics and
     Computational Science 5, 65; Foreman-Mackey et al. (2013), PASP 125, 306.
     """
+    population, ready = prepared_move(settings, model, population, log_weights, target)
+    on_host = np.asarray(population.positions, np.float64)
+    if settings.resampling is not None:
+        population = resample_particles(population, settings.resampling, settings.chain_length)
+    before, correlation, num_moves = population.positions, math.inf, 0
+    most_moves = _most_moves(settings, model, ready)
+    length, jumps = settings.chain_length, None
+    while num_moves < most_moves and correlation > CORRELATED:
+        check()
+        if num_moves == 1:
+            key, key_jumps = split_key(population.key)
+            population = population._replace(key=key)
+            jumps = fitted_jumps(on_host, log_weights, host_generator(key_jumps))
+        if jumps is not None and num_moves % 2:
+            positions, accepted = jumped(jumps, model, target, ready.folded_to, population.positions)
+            population = population._replace(positions=positions)
+            jumps = jumps if accepted > LEAST_ACCEPTED else None
+        elif length > 1 and num_moves:  # chains are not begun again from all their states
+            break
+        else:
+            population, noise, noise_share = moved_once(model, ready, population, length)
+        correlation = largest_correlation(before, population.positions[length - 1 :: length])
+        num_moves += 1
+    population = population._replace(memory=settings.gradient.adapt(ready.prepared.memory, noise))
+    return population, info._replace(correlation=correlation, noise_share=noise_share, num_moves=num_moves)
+
+
+def prepared_move(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    log_weights: Float[np.ndarray, " particles"],
+    target: Target,
+) -> tuple[Population, ReadyMove]:
+    """The particles, folded if the model has symmetries, and a move that suits their weights."""
     shares = np.exp(weights.normalise(log_weights))
     population, folded_to = _folded(settings, model, population, shares)
     on_host = np.asarray(population.positions, np.float64)
@@ -104,41 +148,17 @@ def move_particles(
     kernel = settings.exact_kernel if is_exact else settings.kernel
     assert kernel is not None
     precision = _precision(model, prepared, kernel, centre)
+    halves = _parts(len(shares), 2 if kernel.is_scaled else 1)
     scales = [
-        (half, _scale(on_host[others], log_weights[others], precision, target))
-        for half, others in _halves(kernel, len(shares))
+        _scale(on_host[others], log_weights[others], precision, target)
+        for others in reversed(halves)  # of two halves the other one
     ]
-    if settings.resampling is not None:
-        population = resample_particles(population, settings.resampling, settings.chain_length)
-    before, correlation, num_moves = population.positions, math.inf, 0
-    most_moves = _most_moves(settings, model, prepared, kernel)
-    length, jumps = settings.chain_length, None
-    while num_moves < most_moves and correlation > CORRELATED:
-        check()
-        if num_moves == 1:
-            key, key_jumps = split_key(population.key)
-            population = population._replace(key=key)
-            jumps = fitted_jumps(on_host, log_weights, host_generator(key_jumps))
-        if jumps is not None and num_moves % 2:
-            positions, accepted = jumped(jumps, model, target, folded_to, population.positions)
-            population = population._replace(positions=positions)
-            jumps = jumps if accepted > LEAST_ACCEPTED else None
-        elif length > 1 and num_moves:  # chains are not begun again from all their states
-            break
-        else:
-            population, noise, noise_share = _moved_once(
-                model, kernel, prepared, population, scales, folded_to, length
-            )
-        correlation = largest_correlation(before, population.positions[length - 1 :: length])
-        num_moves += 1
-    population = population._replace(memory=settings.gradient.adapt(prepared.memory, noise))
-    return population, info._replace(correlation=correlation, noise_share=noise_share, num_moves=num_moves)
+    return population, ReadyMove(kernel, prepared, scales, folded_to)
 
 
-def _halves(kernel: Kernel, count: int) -> list[tuple[slice, slice]]:
-    """Halves of the particles with their complements; all particles if scales do not matter."""
-    first, second, everyone = slice(count // 2), slice(count // 2, None), slice(None)
-    return [(first, second), (second, first)] if kernel.is_scaled else [(everyone, everyone)]
+def _parts(count: int, number: int) -> list[slice]:
+    """All of the particles, or their halves."""
+    return [slice(None)] if number == 1 else [slice(count // 2), slice(count // 2, None)]
 
 
 def _scale(
@@ -150,20 +170,16 @@ def _scale(
     return posterior_scale(positions, shares, precision, target.num_observations)
 
 
-def _moved_once(
-    model: BoundModel,
-    kernel: Kernel,
-    prepared: Prepared,
-    population: Population,
-    scales: list[tuple[slice, Scale]],
-    folded_to: Centre | None,
-    chain_length: int,
+def moved_once(
+    model: BoundModel, ready: ReadyMove, population: Population, chain_length: int
 ) -> tuple[Population, float, float]:
     """The population after a move, the gradient noise and its share."""
+    kernel, prepared, scales, folded_to = ready
     key, found = population.key, []
-    for half, scale in scales:
+    # Chains begin at fewer particles than gave the scales.
+    for part, scale in zip(_parts(len(population.positions), len(scales)), scales, strict=True):
         key, key_move = split_key(key)
-        positions = population.positions[half]
+        positions = population.positions[part]
         found.append(move(model, kernel, prepared, key_move, positions, scale, folded_to, chain_length))
     moved, noises, noise_shares = zip(*found, strict=True)
     positions = np.concatenate([np.asarray(each.positions) for each in moved])  # on the host: no compilation
@@ -175,14 +191,15 @@ def _moved_once(
     return population, float(np.mean(noises)), float(np.mean(noise_shares))
 
 
-def _most_moves(settings: PathSettings, model: BoundModel, prepared: Prepared, kernel: Kernel) -> int:
+def _most_moves(settings: PathSettings, model: BoundModel, ready: ReadyMove) -> int:
     """The largest number of moves in a row: many while rows are few."""
+    kernel = ready.kernel
     is_exact = kernel.needs == "log_density" and not kernel.is_reweighting
     if not is_exact or not (settings.is_repeating or settings.chain_length > 1):
         return 1
     if settings.chain_length > 1:
         return 2  # chains, and jumps of all their states
-    work = prepared.target.window.size * model.num_parameters
+    work = ready.prepared.target.window.size * model.num_parameters
     return max(1, min(MOST_MOVES, FEW_ROWS // max(1, work)))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.evidence.path.coverage import MISSED, completed, covers, exceeding, unreached, unseen
+from evidentia.evidence.path.coverage import HEAVIEST, MISSED, completed, covers, exceeding, unreached, unseen
 from evidentia.evidence.path.importance import (
     CHEAP,
     MANY_BATCHES,
@@ -36,13 +36,14 @@ from evidentia.evidence.path.proposal import (
     some_of,
     weighted_particles,
 )
+from evidentia.evidence.path.rays import rises
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import is_summed
 from evidentia.posterior.modes import modes_above, newton
 from evidentia.posterior.rows import Rows
 
 FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
-MOST_SEARCHES = 2  # for further modes, where a proposal misses some of the posterior
+MOST_SEARCHES = 4  # for further modes, where a proposal misses some of the posterior
 MANY_STARTS = 64  # particles from which to search for modes that a path does not reach
 PRIOR_SHARE = 0.25  # of the draws of a learnt proposal, if they are as many as can be
 ON_LINE = 9  # points between the mode and a particle
@@ -140,8 +141,9 @@ def _accurate(
     """
     draws = accurate_draws(model, rows, proposal, generator, count, draws)
     for _ in range(MOST_SEARCHES):
-        starts = exceeding(model, rows, proposal, draws, generator, count)
-        found = [newton(model, rows, start) for start in starts]
+        inside = exceeding(model, rows, proposal, draws, generator, count)
+        beside = rises(model, rows, proposal, generator, HEAVIEST)
+        found = [newton(model, rows, start) for start in (*inside, *beside)]
         richer = about(model, rows, [*proposal.components, *found], generator) if found else None
         if richer is None or len(richer.components) <= len(proposal.components):
             break
