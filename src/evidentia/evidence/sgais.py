@@ -15,6 +15,7 @@ from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.ahead import redraw_ahead
 from evidentia.evidence.path.annealing import anneal
+from evidentia.evidence.path.importance import is_even
 from evidentia.evidence.path.invariance import diagnose_moves
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
@@ -230,7 +231,13 @@ class SGAIS(RedrawingMethod):
         state = PathState(population, num_observations, proposal, tried_at=num_observations)
         estimate = self.estimate(state)
         info = ChunkInfo(
-            steps, estimate, estimate, is_redrawn=True, is_checked=proposal.is_checked, pareto_shape=shape
+            steps,
+            path=estimate,
+            estimate=estimate,
+            is_redrawn=True,
+            is_checked=proposal.is_checked,
+            is_even=is_even(draws),
+            pareto_shape=shape,
         )
         return state, info
 
@@ -256,7 +263,8 @@ class SGAIS(RedrawingMethod):
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, and the sources of the squared standard error.
 
-        The path before the last redraw is measured, but nothing depends on it any more.
+        The path before the last redraw is measured, and is a second opinion on the first redraw
+        from its particles.
         """
         redraws = [index for index, info in enumerate(infos) if info.is_redrawn]
         start = redraws[-1] + 1 if redraws else 0
@@ -272,9 +280,13 @@ class SGAIS(RedrawingMethod):
         of_path = diagnostics.signs_of_path(diagnostics.measure(later, spread), remedy)
         signs = diagnostics.signs_of_draws(measured) | of_path
         found = Diagnosis({**measured, **_variance_shares(infos)}, signs)
-        if not is_on_path:
+        if is_on_path:
+            return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
+        walked = [info for info in infos if info.is_redrawn and info.steps]
+        if not walked:
             return found
-        return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
+        opinions = walked[-1].path, walked[-1].estimate
+        return found.plus(diagnostics.compare_with_path(*opinions, is_even=infos[start - 1].is_even))
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:

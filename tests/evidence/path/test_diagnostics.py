@@ -12,7 +12,14 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.path.diagnostics import height_spread, measure, signs_of_draws, signs_of_path
+from evidentia.evidence.method import Estimate
+from evidentia.evidence.path.diagnostics import (
+    compare_with_path,
+    height_spread,
+    measure,
+    signs_of_draws,
+    signs_of_path,
+)
 from evidentia.evidence.path.population import Population
 from evidentia.kernels import BAOAB
 from evidentia.posterior.gradients import MiniBatch
@@ -138,3 +145,38 @@ def test_shares_of_the_variance_add_up_to_one():
         share = diagnostics[f"variance_share_{start}"]
         assert 0 < share <= 1
         assert share + diagnostics["variance_share_later_chunks"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("path", "redraw", "is_even", "is_sign"),
+    [
+        ((-10.0, 0.1), (-10.2, 0.01), False, False),
+        ((-10.0, 0.1), (-9.0, 0.01), True, False),  # the path has missed a part that was found
+        ((-10.0, 0.1), (-9.0, 0.01), False, True),
+        ((-10.0, 0.1), (-11.0, 0.01), True, True),  # the redraw misses a part
+        ((-10.0, 0.9), (-9.9, 0.01), False, True),  # the path knows too little
+        ((-10.0, 0.9), (-9.9, 0.01), True, False),
+        ((-10.0, 0.0), (-10.0, 0.0), True, False),
+    ],
+)
+def test_a_path_and_the_redraw_from_its_particles_must_agree(path, redraw, is_even, is_sign):
+    estimates = (Estimate(raw, error**2) for raw, error in (path, redraw))
+    found = compare_with_path(*estimates, is_even=is_even)
+    assert ("path contradicts" in found.signs) == is_sign
+    assert found.measured["path_error"] == pytest.approx(path[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_particles_that_do_not_move_through_a_banana_are_a_sign(seed):
+    bend, width = 0.55, 0.04
+
+    def on_bananas(params, y):
+        first, second = params["x"][::2], params["x"][1::2]
+        straight = dist.Normal(bend * (first**2 - 1), width).log_prob(second)
+        return dist.Normal(0, 1).log_prob(first).sum() + straight.sum() + 0 * y
+
+    model = ev.Model({"x": dist.Uniform(-20, 20).expand([6]).to_event(1)}, on_bananas)
+    evidence, _ = diagnosed(model, np.zeros(1, np.float32), ev.SGAIS(), seed)
+    is_right = abs(evidence.log_evidence + 6 * np.log(40)) < max(0.1, 4 * evidence.standard_error)
+    assert is_right or {"path contradicts", "moves do not decorrelate"} & set(evidence.signs)

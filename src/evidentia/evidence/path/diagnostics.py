@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.path.moves import StepInfo
 from evidentia.evidence.path.population import Population
 from evidentia.model.bound import BoundModel
@@ -25,6 +25,8 @@ MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of ea
 FEW = 32  # particles used to measure the spread of the log density
 SMALLER_CHUNKS = "a smaller chunk_size"
 MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
+MAX_DIFFERENCE = 4.0  # joint standard errors between a path and the redraw from its particles
+MAX_PATH_ERROR = 0.7  # nats, as where one of some runs has nearly all of their evidence; 1 if it has all
 RECENT = 10  # moves that show the current state of the path
 
 
@@ -46,6 +48,28 @@ def diagnose_path(
     """Diagnostics of a path and their signs (`measure`, `signs_of_path`)."""
     measured = measure(steps, height_spread)
     return Diagnosis(measured, signs_of_path(measured, ess_remedy))
+
+
+def compare_with_path(path: Estimate, redraw: Estimate, *, is_even: bool) -> Diagnosis:
+    """Whether a redraw agrees with the path whose particles it is made from and checked by.
+
+    If the redraw has less evidence than the path, it misses some of the posterior. If it has more,
+    the path does, and particles that miss a part cannot tell whether a redraw has all of it: even
+    weights can, or else nothing does.
+    """
+    known = math.sqrt(path.variance)
+    error = math.sqrt(path.variance + redraw.variance)
+    difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
+    measured = {"path_difference": difference, "path_error": known}
+    is_uneven = not is_even and (difference > MAX_DIFFERENCE or known > MAX_PATH_ERROR)
+    if not is_uneven and difference > -MAX_DIFFERENCE:
+        return Diagnosis(measured)
+    sentence = (
+        f"the path from the prior has a log evidence of {path.raw:.1f} ± {known:.1f}, and the draws from the proposal that its particles "
+        f"gave have {redraw.raw:.1f} ± {math.sqrt(redraw.variance):.1f}: moves have not led the particles through all of the posterior, and the log "
+        "evidence may be too low. Use more particles, or compare with NestedSampling()."
+    )
+    return Diagnosis(measured, {"path contradicts": sentence})
 
 
 def heavy_weights(shape: float, remedy: str) -> str:

@@ -165,7 +165,12 @@ def is_enough(draws: WeightedDraws, count: int) -> bool:
 
 def is_regular(draws: WeightedDraws, count: int) -> bool:
     """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
-    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= REGULAR * count)
+    return len(draws.log_weights) == count and is_even(draws)
+
+
+def is_even(draws: WeightedDraws) -> bool:
+    """Whether at least half of the draws are effective."""
+    return bool(weights.ess(draws.log_weights) >= REGULAR * len(draws.log_weights))
 
 
 def log_ratio(
