@@ -15,7 +15,7 @@ import json
 import signal
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -49,6 +49,8 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "jumps": ("of particles between modes", PATH + "moves.fitted_jumps", lambda *_: None),
     "repeated moves": ("until particles are decorrelated", PATH + "moves.MOST_MOVES", 1),
     "means": ("proposals about means in many dimensions", PATH + "proposal.is_apart", lambda *_: False),
+    "rays": ("searches where the posterior rises beside modes", PATH + "redrawing.rises", lambda *_: []),
+    "path as second opinion": ("a redraw must agree with its path", PATH + "diagnostics.compare_with_path", None),
     "sample of rows": ("weights from 4,096 of many rows", PATH + "proposal.log_likelihoods_near", lambda *_: None),
 }  # fmt: skip
 
@@ -56,12 +58,14 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
 def replacement_of(name: str) -> Any:
     """What stands in for a mechanism that is switched off."""
     from evidentia.evidence.draws.of_prior import PriorDraws
+    from evidentia.evidence.method import Diagnosis
     from evidentia.evidence.path.coverage import Unreached
 
     return {
         "prior inside float32": lambda model, key, count: PriorDraws(model.sample_prior(key, count)),
         "completion at modes": lambda model, rows, proposal, draws, particles, count: draws,
         "completion of learnt ones": lambda model, rows, proposal, draws, *more: draws,
+        "path as second opinion": lambda *_, is_even: Diagnosis(),
         "look at far draws": lambda model, rows, proposal, draws, earlier, generator: Unreached(
             np.empty((0, model.num_parameters)), 0.0
         ),
@@ -84,14 +88,14 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def runs_of(family: str, seed: int, limit: float) -> Iterator[dict]:
-    """Records of a problem with all mechanisms, and without each."""
+def runs_of(family: str, seed: int, names: Iterable[str], limit: float) -> Iterator[dict]:
+    """Records of a problem with all mechanisms, and without each of those named."""
     import evidentia as ev
 
     method = ev.SGAIS()
     with at_most(3 * limit):
         run_once(family, seed, method)  # compiles
-    for name in (ALL, *MECHANISMS):
+    for name in (ALL, *names):
         changed = contextlib.nullcontext()
         if name != ALL:
             changed = patch(MECHANISMS[name][1], replacement_of(name))
@@ -101,14 +105,15 @@ def runs_of(family: str, seed: int, limit: float) -> Iterator[dict]:
 
 def page_of(records: list[dict]) -> str:
     """The table in Markdown: how the runs change without each mechanism."""
-    base = {record["seed"]: record for record in records if record["without"] == ALL}
+    base = {problem_of(record): record for record in records if record["without"] == ALL}
     lines = [
         "# Ablation of the core",
         "",
-        f"`ev.SGAIS()` on {len(base)} drawn problems with exact evidence (development seeds), and without each of its mechanisms:",
+        f"`ev.SGAIS()` on {len({seed for seed, _ in base})} drawn problems with exact evidence (development seeds), and without each of its mechanisms:",
         "`python benchmarks/ablation.py` (the mechanisms and what stands in for each are in the script).",
         "*Changed*: runs whose result differs at all. *Worse*: errors that grow by more than 4 standard errors and 0.1 nats.",
-        "*Silent*: runs that are trusted and off by more than that. Seconds are medians after compilation.",
+        "*Silent*: runs that are trusted and off by more than that. Seconds are medians after compilation. Each run is compared",
+        "with that of all mechanisms on the same code; mechanisms that came later were run on later code, by `--without`.",
         "",
         "*Verdict*: **needed** if runs are worse or silent failures more without it; *no loss* if results change, but nothing",
         "is lost; *not used* if no result changes. On so few problems only the first is a finding: a mechanism for rare",
@@ -118,21 +123,26 @@ def page_of(records: list[dict]) -> str:
         "|---|---|--:|--:|--:|--:|--:|--:|---|--:|---|",
     ]
     for name in (ALL, *MECHANISMS):
-        own = [each for each in records if each["without"] == name and each["seed"] in base]
+        own = [each for each in records if each["without"] == name and problem_of(each) in base]
         if own:
             lines.append(_line_of(name, own, base))
     return "\n".join(lines) + "\n"
 
 
-def _line_of(name: str, own: list[dict], base: dict[int, dict]) -> str:
+def problem_of(record: dict) -> tuple[int, str]:
+    """A problem and the code that it was run on: seed and commit."""
+    return record["seed"], record["commit"]
+
+
+def _line_of(name: str, own: list[dict], base: dict[tuple[int, str], dict]) -> str:
     counts = counts_of(own)
-    changed = [one for one in own if one.get("log_evidence") != base[one["seed"]].get("log_evidence")]
-    worse = [one for one in changed if _is_worse(one, base[one["seed"]])]
+    changed = [one for one in own if one.get("log_evidence") != base[problem_of(one)].get("log_evidence")]
+    worse = [one for one in changed if _is_worse(one, base[problem_of(one)])]
     families = ", ".join(sorted({one["family"] for one in worse})) or "none"
     what = MECHANISMS[name][0] if name in MECHANISMS else ""
     answered = max(1, counts.runs - counts.unanswered)
     seconds = statistics.median(one["seconds"] for one in own)
-    silent_before = sum(is_silent(base[one["seed"]]) for one in own)
+    silent_before = sum(is_silent(base[problem_of(one)]) for one in own)
     verdict = "" if name == ALL else "no loss" if changed else "not used"
     if worse or counts.silent > silent_before:
         verdict = "**needed**"
@@ -156,6 +166,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0, help="no problem starts later")
     parser.add_argument("--limit", type=float, default=40.0, help="seconds of a run")
     parser.add_argument("--out", type=Path, default=Path("ablation.jsonl"))
+    parser.add_argument("--without", help="names of mechanisms, with commas; all by default")
     parser.add_argument("--cache", help="folder of compiled programs")
     parser.add_argument("--page", action="store_true", help="write the page of the results and end")
     options = parser.parse_args()
@@ -172,13 +183,16 @@ def main() -> None:
     first, below = map(int, options.seeds.split(":"))
     if below > FRESH_FROM:
         raise SystemExit(f"--seeds must be below {FRESH_FROM:,}; got {options.seeds}.")
+    without = options.without.split(",") if options.without else list(MECHANISMS)
+    if unknown := set(without) - set(MECHANISMS):
+        raise SystemExit(f"--without has unknown mechanisms: {', '.join(sorted(unknown))}.")
     names, ends, commit = list(FAMILIES), time.monotonic() + 60 * options.minutes, commit_of_source()
     with options.out.open("a") as lines:
         for seed in range(first, below, options.step):
             if time.monotonic() > ends:
                 break
             with contextlib.suppress(TimeoutError):
-                for record in runs_of(names[seed % len(names)], seed, options.limit):
+                for record in runs_of(names[seed % len(names)], seed, without, options.limit):
                     lines.write(json.dumps(record | {"commit": commit}) + "\n")
                     lines.flush()
 

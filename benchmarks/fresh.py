@@ -59,25 +59,28 @@ def method_of(text: str) -> Any:
 
 
 def run_once(family: str, seed: int, method: Any) -> dict[str, Any]:
-    """One run: the problem, its truth and what the method finds."""
+    """One run: the problem that a seed draws, its truth and what the method finds."""
     from fresh_families import draw
-
-    import evidentia as ev
 
     problem = draw(family, seed)
     record = {"family": family, "seed": seed, "drawn": problem.drawn, "truth": float(problem.truth)}
-    is_exact = isinstance(problem.model, ev.Regression) and problem.model.is_exact
+    return record | result_of(problem.model, problem.data, method, seed)
+
+
+def result_of(model: Any, data: Any, method: Any, seed: int) -> dict[str, Any]:
+    """What a method finds, or the error that it raises, and the seconds."""
+    import evidentia as ev
+
+    is_exact = isinstance(model, ev.Regression) and model.is_exact
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = ev.estimate(
-                problem.model, problem.data, method=None if is_exact else method, seed=seed % 2**31
-            )
+            found = ev.estimate(model, data, method=None if is_exact else method, seed=seed % 2**31)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
-            return record | {"failed": text[:500], "seconds": round(time.perf_counter() - started, 3)}
-    return record | {
+            return {"failed": text[:500], "seconds": round(time.perf_counter() - started, 3)}
+    return {
         "log_evidence": found.log_evidence,
         "standard_error": found.standard_error,
         "verdict": found.verdict.word,

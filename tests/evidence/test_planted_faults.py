@@ -13,7 +13,8 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.path import redrawing
+from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.path import diagnostics, redrawing
 from evidentia.kernels.kernel import Moved
 
 ROWS = np.zeros(100, np.float32)
@@ -73,6 +74,7 @@ def test_a_mode_that_is_removed_is_a_silent_failure_without_the_checks():
         patch.object(redrawing, "covers", lambda *_: True),
         patch.object(redrawing, "exceeding", lambda *_: nothing),
         patch.object(redrawing, "rises", lambda *_: nothing),
+        patch.object(diagnostics, "compare_with_path", lambda *_, is_even: Diagnosis()),
     ):
         evidence = ev.estimate(MODEL, ROWS)
     assert evidence.log_evidence - exact() == pytest.approx(np.log(1 / 4), abs=0.02)
