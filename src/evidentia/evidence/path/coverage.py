@@ -14,10 +14,16 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from evidentia import weights
-from evidentia.evidence.path.importance import FREE, MANY_BATCHES, MIN_ESS, WeightedDraws, log_ratio
+from evidentia.evidence.path.importance import (
+    FREE,
+    MANY_BATCHES,
+    MIN_ESS,
+    WeightedDraws,
+    log_ratio,
+    num_free_looks,
+)
 from evidentia.evidence.path.proposal import Particles, Proposal, is_near
 from evidentia.model.bound import BoundModel
-from evidentia.model.local import Integrated
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
 
@@ -121,9 +127,7 @@ def exceeding(
         found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
     least = MANY_BATCHES * count
     if model.evaluations is None and rows.size * least <= FREE:
-        # Likelihoods that are integrals cost more than their rows say.
-        is_plain = not isinstance(model.densities.pointwise, Integrated)
-        num_blocks = min(max(LOOKS, least), FREE // rows.size) // least if is_plain else 1
+        num_blocks = max(1, min(LOOKS, num_free_looks(model, rows)) // least)
         # The density at one copy is enough here, and cheaper than at all copies.
         within = proposal.draw_within(generator, num_blocks * least)
         usual = _log_plain_ratio(model, rows, proposal, np.asarray(draws.positions)[:count])

@@ -26,6 +26,7 @@ from evidentia.evidence.path.population import Population, in_mixed_halves, spli
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
+from evidentia.model.local import Integrated
 from evidentia.posterior.copies import rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
 
@@ -166,6 +167,18 @@ def is_enough(draws: WeightedDraws, count: int) -> bool:
 def is_regular(draws: WeightedDraws, count: int) -> bool:
     """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
     return len(draws.log_weights) == count and is_even(draws)
+
+
+def num_free_looks(model: BoundModel, rows: Rows) -> int:
+    """The number of positions at which the likelihoods of rows cost next to nothing.
+
+    They cost at least a look at each number, of which a row of dependent observations has many;
+    those outside JAX and those that are integrals cost more than their numbers say.
+    """
+    if model.evaluations is not None or isinstance(model.densities.pointwise, Integrated):
+        return 0
+    numbers = sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(rows.near.arrays))
+    return FREE // (rows.size * max(1, numbers))
 
 
 def is_even(draws: WeightedDraws) -> bool:

@@ -13,10 +13,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from evidentia.evidence.path.importance import FREE
+from evidentia.evidence.path.importance import num_free_looks
 from evidentia.evidence.path.proposal import Proposal
 from evidentia.model.bound import BoundModel
-from evidentia.model.local import Integrated
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold
@@ -38,12 +37,11 @@ def rises(
 ) -> Float[ndarray, "rises parameters"]:
     """Where the posterior rises on rays from modes, and does not rise all the way to one of these.
 
-    They are in the order of their heights, `most` at most; none where likelihoods cost more than
-    their rows say, or the proposal was learnt, so that its components are not at modes.
+    They are in the order of their heights, `most` at most. There are none where likelihoods cost
+    too much, or the proposal was learnt, so that its components are not at modes.
     """
-    num_rays = min(MOST_RAYS, FREE // (rows.size * RADII))
-    is_plain = model.evaluations is None and not isinstance(model.densities.pointwise, Integrated)
-    if proposal.is_learnt or num_rays < LEAST_RAYS or not is_plain:
+    num_rays = min(MOST_RAYS, num_free_looks(model, rows) // RADII)
+    if proposal.is_learnt or num_rays < LEAST_RAYS:
         return np.empty((0, model.num_parameters))
     positions = _on_rays(model, proposal, generator, num_rays)
     heights = _log_posteriors(model, rows, positions)
@@ -65,6 +63,7 @@ def _on_rays(
 ) -> Float[ndarray, "rays radii parameters"]:
     """Positions on rays from the modes, from a standard deviation to where the prior ends."""
     prior = np.asarray(model.sample_prior(jax.random.key(0), SCALE), np.float64)
+    prior = prior[np.isfinite(prior).all(axis=1)]  # float32 does not have all of a vague prior
     counts = generator.multinomial(num_rays, proposal.shares)
     return np.concatenate(
         [
@@ -80,7 +79,7 @@ def _from_mode(
     step = prior - mode.centre
     distances = np.sqrt(np.einsum("pi,ij,pj->p", step, mode.precision, step))
     nearest = np.sqrt(len(mode.centre))
-    radii = np.geomspace(nearest, max(2 * nearest, np.nanquantile(distances, FAR)), RADII)
+    radii = np.geomspace(nearest, max(2 * nearest, np.quantile(distances, FAR)), RADII)
     ends = mode.draw(generator, count) - mode.centre
     ends /= np.sqrt(np.einsum("pi,ij,pj->p", ends, mode.precision, ends))[:, None]
     return mode.centre + radii[:, None] * ends[:, None, :]
