@@ -159,8 +159,14 @@ errors and above {SILENT_NATS} nats. *Below*: the upper 95% bound of their rate 
 
 def _section(method: str, records: Sequence[Mapping]) -> str:
     mine = [record for record in records if record["method"] == method]
-    commits = ", ".join(sorted({record["commit"] for record in mine}))
+    commits = sorted({record["commit"] for record in mine})
+    parts = [_of_commit(commit, [one for one in mine if one["commit"] == commit]) for commit in commits]
     dates = sorted({record["date"] for record in mine})
     days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     silent = "".join(f"- {line}\n" for line in silent_failures(mine))
-    return f"### {method}\n\nCommit {commits}; {days}.\n\n{table_of(mine)}\n{silent}"
+    return f"### {method}\n\n{days}. {' '.join(parts)}\n\n{table_of(mine)}\n{silent}"
+
+
+def _of_commit(commit: str, records: Sequence[Mapping]) -> str:
+    counts = counts_of(records)
+    return f"Commit {commit}: {counts.runs} runs, {counts.trusted} trusted, {counts.silent} silent failures."
