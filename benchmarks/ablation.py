@@ -65,7 +65,7 @@ def replacement_of(name: str) -> Any:
         "prior inside float32": lambda model, key, count: PriorDraws(model.sample_prior(key, count)),
         "completion at modes": lambda model, rows, proposal, draws, particles, count: draws,
         "completion of learnt ones": lambda model, rows, proposal, draws, *more: draws,
-        "path as second opinion": lambda *_, is_even: Diagnosis(),
+        "path as second opinion": lambda *_, effective: Diagnosis(),
         "look at far draws": lambda model, rows, proposal, draws, earlier, generator: Unreached(
             np.empty((0, model.num_parameters)), 0.0
         ),

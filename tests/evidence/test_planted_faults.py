@@ -74,7 +74,7 @@ def test_a_mode_that_is_removed_is_a_silent_failure_without_the_checks():
         patch.object(redrawing, "covers", lambda *_: True),
         patch.object(redrawing, "exceeding", lambda *_: nothing),
         patch.object(redrawing, "rises", lambda *_: nothing),
-        patch.object(diagnostics, "compare_with_path", lambda *_, is_even: Diagnosis()),
+        patch.object(diagnostics, "compare_with_path", lambda *_, effective: Diagnosis()),
     ):
         evidence = ev.estimate(MODEL, ROWS)
     assert evidence.log_evidence - exact() == pytest.approx(np.log(1 / 4), abs=0.02)

@@ -50,7 +50,7 @@ class ChunkInfo(NamedTuple):
         estimate: the estimate after the chunk.
         is_redrawn: whether the particles were redrawn.
         is_checked: whether particles have shown that a redraw covers the posterior (`Proposal`).
-        is_even: whether at least half of the draws of a redraw are effective.
+        effective: effective draws of a redraw, as a fraction of all.
         pareto_shape: Pareto shape of the importance weights, if the redraw took more draws than
             particles.
     """
@@ -60,7 +60,7 @@ class ChunkInfo(NamedTuple):
     estimate: Estimate
     is_redrawn: bool = False
     is_checked: bool = True
-    is_even: bool = True
+    effective: float = math.nan
     pareto_shape: float = math.nan
 
 

@@ -15,7 +15,6 @@ from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.path import diagnostics, repeats
 from evidentia.evidence.path.ahead import redraw_ahead
 from evidentia.evidence.path.annealing import anneal
-from evidentia.evidence.path.importance import is_even
 from evidentia.evidence.path.invariance import diagnose_moves
 from evidentia.evidence.path.moves import PathSettings, StepInfo
 from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
@@ -236,7 +235,7 @@ class SGAIS(RedrawingMethod):
             estimate=estimate,
             is_redrawn=True,
             is_checked=proposal.is_checked,
-            is_even=is_even(draws),
+            effective=weights.ess(draws.log_weights) / len(draws.log_weights),
             pareto_shape=shape,
         )
         return state, info
@@ -286,7 +285,7 @@ class SGAIS(RedrawingMethod):
         if not walked:
             return found
         opinions = walked[-1].path, walked[-1].estimate
-        return found.plus(diagnostics.compare_with_path(*opinions, is_even=infos[start - 1].is_even))
+        return found.plus(diagnostics.compare_with_path(*opinions, effective=infos[start - 1].effective))
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:

@@ -148,20 +148,20 @@ def test_shares_of_the_variance_add_up_to_one():
 
 
 @pytest.mark.parametrize(
-    ("path", "redraw", "is_even", "is_sign"),
+    ("path", "redraw", "effective", "is_sign"),
     [
-        ((-10.0, 0.1), (-10.2, 0.01), False, False),
-        ((-10.0, 0.1), (-9.0, 0.01), True, False),  # the path has missed a part that was found
-        ((-10.0, 0.1), (-9.0, 0.01), False, True),
-        ((-10.0, 0.1), (-11.0, 0.01), True, True),  # the redraw misses a part
-        ((-10.0, 0.9), (-9.9, 0.01), False, True),  # the path knows too little
-        ((-10.0, 0.9), (-9.9, 0.01), True, False),
-        ((-10.0, 0.0), (-10.0, 0.0), True, False),
+        ((-10.0, 0.1), (-10.2, 0.01), 0.1, False),
+        ((-10.0, 0.1), (-9.0, 0.01), 0.3, False),  # the path has missed a part that was found
+        ((-10.0, 0.1), (-9.0, 0.01), 0.1, True),
+        ((-10.0, 0.1), (-11.0, 0.01), 0.3, True),  # the redraw misses a part
+        ((-10.0, 0.9), (-9.9, 0.01), 0.1, True),  # the path knows too little
+        ((-10.0, 0.9), (-9.9, 0.01), 0.3, False),
+        ((-10.0, 0.0), (-10.0, 0.0), 0.3, False),
     ],
 )
-def test_a_path_and_the_redraw_from_its_particles_must_agree(path, redraw, is_even, is_sign):
+def test_a_path_and_the_redraw_from_its_particles_must_agree(path, redraw, effective, is_sign):
     estimates = (Estimate(raw, error**2) for raw, error in (path, redraw))
-    found = compare_with_path(*estimates, is_even=is_even)
+    found = compare_with_path(*estimates, effective=effective)
     assert ("path contradicts" in found.signs) == is_sign
     assert found.measured["path_error"] == pytest.approx(path[1])
 

@@ -26,6 +26,7 @@ FEW = 32  # particles used to measure the spread of the log density
 SMALLER_CHUNKS = "a smaller chunk_size"
 MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
 MAX_DIFFERENCE = 4.0  # joint standard errors between a path and the redraw from its particles
+MIN_EFFECTIVE = 0.2  # of the draws; below it, weights do not tell what is missed
 MAX_PATH_ERROR = 0.7  # nats, as where one of some runs has nearly all of their evidence; 1 if it has all
 RECENT = 10  # moves that show the current state of the path
 
@@ -50,19 +51,19 @@ def diagnose_path(
     return Diagnosis(measured, signs_of_path(measured, ess_remedy))
 
 
-def compare_with_path(path: Estimate, redraw: Estimate, *, is_even: bool) -> Diagnosis:
+def compare_with_path(path: Estimate, redraw: Estimate, *, effective: float) -> Diagnosis:
     """Whether a redraw agrees with the path whose particles it is made from and checked by.
 
     If the redraw has less evidence than the path, it misses some of the posterior. If it has more,
-    the path does, and particles that miss a part cannot tell whether a redraw has all of it: even
-    weights can, or else nothing does.
+    the path does, and particles that miss a part cannot tell whether a redraw has all of it. Even
+    weights can: of the draws, `effective` is the fraction that is effective.
     """
     known = math.sqrt(path.variance)
     error = math.sqrt(path.variance + redraw.variance)
     difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
     measured = {"path_difference": difference, "path_error": known}
-    is_uneven = not is_even and (difference > MAX_DIFFERENCE or known > MAX_PATH_ERROR)
-    if not is_uneven and difference > -MAX_DIFFERENCE:
+    is_untold = effective < MIN_EFFECTIVE and (difference > MAX_DIFFERENCE or known > MAX_PATH_ERROR)
+    if not is_untold and difference > -MAX_DIFFERENCE:
         return Diagnosis(measured)
     sentence = (
         f"the path from the prior has a log evidence of {path.raw:.1f} ± {known:.1f}, and the draws from the proposal that its particles "

@@ -166,7 +166,7 @@ def is_enough(draws: WeightedDraws, count: int) -> bool:
 
 def is_regular(draws: WeightedDraws, count: int) -> bool:
     """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
-    return len(draws.log_weights) == count and is_even(draws)
+    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= REGULAR * count)
 
 
 def num_free_looks(model: BoundModel, rows: Rows) -> int:
@@ -179,11 +179,6 @@ def num_free_looks(model: BoundModel, rows: Rows) -> int:
         return 0
     numbers = sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(rows.near.arrays))
     return FREE // (rows.size * max(1, numbers))
-
-
-def is_even(draws: WeightedDraws) -> bool:
-    """Whether at least half of the draws are effective."""
-    return bool(weights.ess(draws.log_weights) >= REGULAR * len(draws.log_weights))
 
 
 def log_ratio(
