@@ -54,6 +54,20 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "sample of rows": ("weights from 4,096 of many rows", PATH + "proposal.log_likelihoods_near", lambda *_: None),
 }  # fmt: skip
 
+# What needs a mechanism that these problems do not show to be needed.
+ELSEWHERE = {
+    "shares of copies": "normal in 25 dimensions, 20 exchangeable normals (outside.md)",
+    "prior inside float32": "precision of Gamma(10⁻⁴) (outside.md)",
+    "test of the density": "planted faults",
+    "look inside": "spike in a slab (outside.md)",
+    "modes not found": "egg box in five dimensions",
+    "look at far draws": "a mode that splits as rows arrive",
+    "only mode": "many parameters with few rows",
+    "shortcut": "a path that is stuck, data far from the prior",
+    "means": "tens of parameters",
+    "sample of rows": "speed with 10⁶ rows",
+}
+
 
 def replacement_of(name: str) -> Any:
     """What stands in for a mechanism that is switched off."""
@@ -117,7 +131,8 @@ def page_of(records: list[dict]) -> str:
         "",
         "*Verdict*: **needed** if runs are worse or silent failures more without it; *no loss* if results change, but nothing",
         "is lost; *not used* if no result changes. On so few problems only the first is a finding: a mechanism for rare",
-        "problems is not dead because none of them was drawn, and what two mechanisms see is not missed without one.",
+        "problems is not dead because none of them was drawn, and what two mechanisms see is not missed without one. Tests and",
+        "other pages have the problems that need some of them.",
         "",
         "| without | what it does | runs | changed | covered | warned | silent | worse | in families | seconds | verdict |",
         "|---|---|--:|--:|--:|--:|--:|--:|---|--:|---|",
@@ -146,6 +161,8 @@ def _line_of(name: str, own: list[dict], base: dict[tuple[int, str], dict]) -> s
     verdict = "" if name == ALL else "no loss" if changed else "not used"
     if worse or counts.silent > silent_before:
         verdict = "**needed**"
+    elif name in ELSEWHERE:
+        verdict += f"; needed by: {ELSEWHERE[name]}"
     return (
         f"| {name} | {what} | {counts.runs} | {len(changed)} | {100 * counts.covered / answered:.0f}% | {counts.warned} | "
         f"{counts.silent} | {len(worse)} | {families} | {seconds:.2f} | {verdict} |"
