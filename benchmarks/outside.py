@@ -291,8 +291,8 @@ def page_of(records: list[dict]) -> str:
         "# The first problems from outside\n\n"
         "Problems on which an earlier version was silently wrong, by up to hundreds of nats, with other seeds of the estimate:\n"
         "`python benchmarks/outside.py` (data and truths are in the script). *Silent failures* are trusted and off by more than four\n"
-        "standard errors and 0.1 nats; *warned* are those with a sign. The last problem but one has no right answer: its likelihood is\n"
-        f"random. Code at {commits}, on {machine['processor']}.\n\n" + table_of(records)
+        'standard errors and 0.1 nats; *warned* are those with a sign. "Random likelihood" has no right answer: its function returns\n'
+        f"another number at each call. Code at {commits}, on {machine['processor']}.\n\n" + table_of(records)
     )
 
 
