@@ -286,13 +286,15 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 def page_of(records: list[dict]) -> str:
     """The documentation page."""
+    missing = [name for name in PROBLEMS if name not in {record["family"] for record in records}]
     machine, commits = describe_machine(), ", ".join(sorted({record["commit"] for record in records}))
     return (
         "# The first problems from outside\n\n"
         "Problems on which an earlier version was silently wrong, by up to hundreds of nats, with other seeds of the estimate:\n"
         "`python benchmarks/outside.py` (data and truths are in the script). *Silent failures* are trusted and off by more than four\n"
         'standard errors and 0.1 nats; *warned* are those with a sign. "Random likelihood" has no right answer: its function returns\n'
-        f"another number at each call. Code at {commits}, on {machine['processor']}.\n\n" + table_of(records)
+        f"another number at each call. Code at {commits}, on {machine['processor']}. Not run on it: {', '.join(missing) or 'none'}.\n\n"
+        + table_of(records)
     )
 
 

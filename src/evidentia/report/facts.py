@@ -8,7 +8,7 @@ from evidentia.display import text
 from evidentia.evidence.draws.chains import MAX_RHAT
 from evidentia.evidence.nested.run import MAX_STUCK
 from evidentia.evidence.path import diagnostics as path
-from evidentia.evidence.path.invariance import CERTAIN
+from evidentia.evidence.path.invariance import MAX_CHANGE
 from evidentia.result import Evidence
 from evidentia.weights import MAX_PARETO_SHAPE
 
@@ -80,11 +80,12 @@ KINDS = {
     ),
     "path_difference": Kind(
         "Redraw less path",
-        f"log evidences, in joint standard errors; beyond {-path.MAX_DIFFERENCE:g} is a sign",
+        f"log evidences, in joint standard errors; below {-path.MAX_DIFFERENCE:g} is a sign",
     ),
     "path_error": Kind("Error of the path", "nats, before the redraw from its particles"),
     "prior_change": Kind(
-        "Prior draws, moved", f"change of their log density, in standard errors; beyond {CERTAIN:g} is a sign"
+        "Prior draws, moved",
+        f"change of their log density, in standard errors; beyond {MAX_CHANGE:g} is a sign",
     ),
     "num_refreshes": Kind("Redraws", "times the particles were drawn again from scratch"),
     "variance_share_last_refresh": Kind(

@@ -29,8 +29,6 @@ PRIOR = {"x": dist.Uniform(-10, 10).expand([NUM]).to_event(1)}
 MODEL = ev.Model(PRIOR, log_peaks)
 TRUTH = np.log(2) - NUM * np.log(20)
 ONE_ROW = np.zeros((1, 1), np.float32)
-
-
 ROWS = Window(jnp.asarray(ONE_ROW), 0, 1)
 
 

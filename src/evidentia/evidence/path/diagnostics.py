@@ -25,9 +25,9 @@ MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of ea
 FEW = 32  # particles used to measure the spread of the log density
 SMALLER_CHUNKS = "a smaller chunk_size"
 MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
-MAX_DIFFERENCE = 4.0  # joint standard errors between a path and the redraw from its particles
-MIN_EFFECTIVE = 0.2  # of the draws; below it, weights do not tell what is missed
-MAX_PATH_ERROR = 0.7  # nats, as where one of some runs has nearly all of their evidence; 1 if it has all
+MAX_DIFFERENCE = 4.0  # joint standard errors between path and redraw; on 84 drawn problems at most 3.0
+MIN_EFFECTIVE = 0.2  # of the draws; less than 0.1 where arms were missed, as for importance sampling
+MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
 RECENT = 10  # moves that show the current state of the path
 
 
@@ -58,15 +58,15 @@ def compare_with_path(path: Estimate, redraw: Estimate, *, effective: float) -> 
     the path does, and particles that miss a part cannot tell whether a redraw has all of it. Even
     weights can: of the draws, `effective` is the fraction that is effective.
     """
-    known = math.sqrt(path.variance)
+    path_error = math.sqrt(path.variance)
     error = math.sqrt(path.variance + redraw.variance)
     difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
-    measured = {"path_difference": difference, "path_error": known}
-    is_untold = effective < MIN_EFFECTIVE and (difference > MAX_DIFFERENCE or known > MAX_PATH_ERROR)
-    if not is_untold and difference > -MAX_DIFFERENCE:
+    measured = {"path_difference": difference, "path_error": path_error}
+    is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR
+    if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < MIN_EFFECTIVE):
         return Diagnosis(measured)
     sentence = (
-        f"the path from the prior has a log evidence of {path.raw:.1f} ± {known:.1f}, and the draws from the proposal that its particles "
+        f"the path from the prior has a log evidence of {path.raw:.1f} ± {path_error:.1f}, and the draws from the proposal that its particles "
         f"gave have {redraw.raw:.1f} ± {math.sqrt(redraw.variance):.1f}: moves have not led the particles through all of the posterior, and the log "
         "evidence may be too low. Use more particles, or compare with NestedSampling()."
     )

@@ -17,7 +17,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import posterior
 
-CERTAIN = 5.0  # standard errors; by chance in one run of two million
+MAX_CHANGE = 5.0  # standard errors, by chance in one run of two million; at most 2 on 45 families
 NOTHING = 0.01  # standard deviations of the log density: a smaller error of its change counts as this
 
 
@@ -27,7 +27,7 @@ def diagnose_moves(settings: PathSettings, model: BoundModel, rows: Window, num_
     is_exact = kernel.needs == "log_density" and not kernel.is_reweighting
     change = change_by_moves(settings, model, rows, num_particles) if is_exact else math.nan
     signs = {}
-    if abs(change) > CERTAIN:
+    if abs(change) > MAX_CHANGE:
         signs["moves change the prior"] = (
             f"moves of draws from the prior change their mean log density by {change:+.0f} standard errors: {kernel!r} does not keep "
             "the density that it is given, and the log evidence may be wrong by any amount. Use a kernel with a Metropolis "
