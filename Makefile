@@ -13,7 +13,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(WORKER
 
 EXAMPLES ?= $(wildcard gallery/*.py)
 
-.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-gallery test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
+.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-gallery test-in-turn test-package test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -40,6 +40,14 @@ test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray an
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
 	$(PYTEST) -m "gallery"
+
+SHARE ?= 0/6
+
+test-in-turn: $(VENV)/installed-test ## Run a share of the reference tests and the gallery, as CI does each day; SHARE=3/6 for another
+	$(PYTEST) -m "reference or gallery" --share=$(SHARE)
+
+test-package: $(VENV)/installed-test ## Build the wheel and use it in an empty environment; needs a package registry
+	$(BIN)/python -m pytest -m "network"
 
 test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python -m venv --clear $(VENV)/oldest
@@ -89,7 +97,7 @@ lock: $(VENV)/bin/python ## Write constraints.txt anew from what the registry ha
 	rm -rf $(VENV)/lock
 
 clean: ## Remove caches and built files; keep .venv and results
-	rm -rf dist build site .pytest_cache .ruff_cache .hypothesis .cache
+	rm -rf dist build site .pytest_cache .ruff_cache .hypothesis .cache .jax_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv too

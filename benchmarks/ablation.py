@@ -24,34 +24,34 @@ import numpy as np
 from fresh import RESULTS, commit_of_source, read_records, run_once
 from fresh_table import FRESH_FROM, counts_of, error_of, is_silent
 
-PATH = "evidentia.evidence.path."
+CORE = "evidentia.evidence.population."
 ALL = "all mechanisms"
 # Name: what it does, and the attribute that is replaced, with its replacement.
 MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "shares of copies": ("exact weights over more than 1,024 copies", "evidentia.posterior.copies.log_shares", lambda *_: 0.0),
-    "prior inside float32": ("draws at the edge are left out", PATH + "population.draws_inside", None),
-    "test of the density": ("E_q[r/q] = 1", PATH + "importance.check_density", lambda _: None),
-    "look inside": ("searches where the posterior exceeds a proposal", PATH + "redrawing.exceeding", lambda *_: []),
-    "free draws": ("16,384 draws while they cost nothing", PATH + "importance.FREE", 0),
-    "accurate draws": ("draws for 0.01 nats while they are cheap", PATH + "importance.ACCURATE", 1e9),
-    "many modes": ("proposals at the modes near particles", PATH + "redrawing.about_many_modes", lambda *_: None),
-    "learnt proposals": ("mixtures fitted to particles", PATH + "redrawing.is_learnable", lambda _: False),
-    "rounds of learning": ("improvement by their own draws", PATH + "learning.MOST_ROUNDS", 0),
-    "share of the prior": ("a quarter of a learnt proposal's draws", PATH + "redrawing.PRIOR_SHARE", 0.0),
-    "cover": ("a proposal must cover the particles", PATH + "redrawing.covers", lambda *_: True),
-    "completion at modes": ("particles for what draws about modes miss", PATH + "redrawing._completed_about_modes", None),
-    "completion of learnt ones": ("the same for learnt proposals", PATH + "redrawing.completed", None),
-    "modes not found": ("the share of modes reached once", PATH + "redrawing.unseen", lambda *_: 0.0),
-    "look at far draws": ("what draws for fewer rows show", PATH + "redrawing.unreached", None),
+    "prior inside float32": ("draws at the edge are left out", CORE + "particles.draws_inside", None),
+    "test of the density": ("E_q[r/q] = 1", CORE + "importance.check_density", lambda _: None),
+    "look inside": ("searches where the posterior exceeds a proposal", CORE + "redrawing.exceeding", lambda *_: []),
+    "free draws": ("16,384 draws while they cost nothing", CORE + "importance.FREE", 0),
+    "accurate draws": ("draws for 0.01 nats while they are cheap", CORE + "importance.ACCURATE", 1e9),
+    "many modes": ("proposals at the modes near particles", CORE + "redrawing.about_many_modes", lambda *_: None),
+    "learnt proposals": ("mixtures fitted to particles", CORE + "redrawing.is_learnable", lambda _: False),
+    "rounds of learning": ("improvement by their own draws", CORE + "adapt.MOST_ROUNDS", 0),
+    "share of the prior": ("a quarter of a learnt proposal's draws", CORE + "redrawing.PRIOR_SHARE", 0.0),
+    "cover": ("a proposal must cover the particles", CORE + "redrawing.covers", lambda *_: True),
+    "completion at modes": ("particles for what draws about modes miss", CORE + "redrawing._completed_about_modes", None),
+    "completion of learnt ones": ("the same for learnt proposals", CORE + "redrawing.completed", None),
+    "modes not found": ("the share of modes reached once", CORE + "redrawing.unseen", lambda *_: 0.0),
+    "look at far draws": ("what draws for fewer rows show", CORE + "redrawing.unreached", None),
     "only mode": ("leaps where importance sampling fails", "evidentia.evidence.sgais.only_mode", lambda *_: None),
     "shortcut": ("searches from a long path", "evidentia.evidence.sgais.at_modes_above", lambda *_: None),
     "repeated paths": ("a second path where moves do not mix", "evidentia.evidence.sgais.repeats.is_needed", lambda _: False),
-    "jumps": ("of particles between modes", PATH + "moves.fitted_jumps", lambda *_: None),
-    "repeated moves": ("until particles are decorrelated", PATH + "moves.MOST_MOVES", 1),
-    "means": ("proposals about means in many dimensions", PATH + "proposal.is_apart", lambda *_: False),
-    "rays": ("searches where the posterior rises beside modes", PATH + "redrawing.rises", lambda *_: []),
-    "path as second opinion": ("a redraw must agree with its path", PATH + "diagnostics.compare_with_path", None),
-    "sample of rows": ("weights from 4,096 of many rows", PATH + "proposal.log_likelihoods_near", lambda *_: None),
+    "jumps": ("of particles between modes", CORE + "moves.fitted_jumps", lambda *_: None),
+    "repeated moves": ("until particles are decorrelated", CORE + "moves.MOST_MOVES", 1),
+    "means": ("proposals about means in many dimensions", CORE + "about_modes.is_apart", lambda *_: False),
+    "rays": ("searches where the posterior rises beside modes", CORE + "redrawing.rises", lambda *_: []),
+    "path as second opinion": ("a redraw must agree with its path", CORE + "warning_signs.compare_with_path", None),
+    "sample of rows": ("weights from 4,096 of many rows", CORE + "mixture.log_likelihoods_near", lambda *_: None),
 }  # fmt: skip
 
 # What needs a mechanism that these problems do not show to be needed.
@@ -73,7 +73,7 @@ def replacement_of(name: str) -> Any:
     """What stands in for a mechanism that is switched off."""
     from evidentia.evidence.draws.of_prior import PriorDraws
     from evidentia.evidence.method import Diagnosis
-    from evidentia.evidence.path.coverage import Unreached
+    from evidentia.evidence.population.check import Unreached
 
     return {
         "prior inside float32": lambda model, key, count: PriorDraws(model.sample_prior(key, count)),

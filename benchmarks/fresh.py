@@ -76,7 +76,7 @@ def result_of(model: Any, data: Any, method: Any, seed: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = ev.estimate(model, data, method=None if is_exact else method, seed=seed % 2**31)
+            found = ev.estimate(model, data, method="auto" if is_exact else method, seed=seed % 2**31)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             return {"failed": text[:500], "seconds": round(time.perf_counter() - started, 3)}

@@ -141,9 +141,9 @@ def ranks_of_tables(count: int, num_groups: int = 100) -> None:
         if rows["y"].nunique() == 1:  # a choice by the data, which leaves ranks uniform
             continue
         found = ev.estimate(ev.Regression(FORMULA, family="bernoulli"), rows, seed=seed)
-        shares = np.exp(found.log_weights - np.logaddexp.reduce(found.log_weights))
+        shares = np.exp(found.weighted.log_weights - np.logaddexp.reduce(found.weighted.log_weights))
         for name, value in known.items():
-            ranks.setdefault(name, []).append(float(shares @ (found.posterior[name] < value)))
+            ranks.setdefault(name, []).append(float(shares @ (found.weighted[name] < value)))
     print("| parameter | tables | mean rank | below 0.05 | above 0.95 | p of uniform ranks |")
     print("|---|--:|--:|--:|--:|--:|")
     for name, values in ranks.items():

@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 
+from evidentia.results.weighted import evenly_weighted
+
 
 class Update:
     """The result of `update`, with the fields of `ev.Online`'s."""
@@ -43,8 +45,8 @@ class Conjugate:
         return type(self)(**self.settings)
 
     @property
-    def log_weights(self):
-        return np.full(256, -math.log(256))
+    def weighted(self):
+        return evenly_weighted(self.posterior, 256)
 
 
 class Gaussian(Conjugate):

@@ -14,7 +14,7 @@ The papers claim that
 The papers give neither positions nor widths: the clusters are ours. The first five are apart; the
 sixth and the seventh each overlap one of them, 0.85 standard deviations away. Beside the papers'
 quantities, the record has the alarms of an `ev.ChangeDetector` on the density of the rows under a
-copy of the model that saw only the first chunk (`ev.DensityHistogram`), and the log-likelihood per
+copy of the model that saw only the first chunk (`DensityHistogram`), and the log-likelihood per
 row of every particle at the end, which shows whether the particles sit in the same mode.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, sections 6.2 and 7.2, Figures 1 and 5;
@@ -33,6 +33,7 @@ from matplotlib.figure import Figure
 
 import evidentia as ev
 from evidentia.display.plots import COLORS, LINE_STYLES
+from evidentia.monitor import DensityHistogram
 from experiments.execute import main
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
@@ -98,7 +99,7 @@ def process(count: int, order: str, plan: Plan, seed: int) -> dict:
 
 def particles_log_likelihood(online, rows: np.ndarray) -> list[float]:
     """Mean log-likelihood of the rows at each particle at the end, in nats."""
-    values = jax.vmap(online.model.log_likelihood, (0, None))(online.posterior, {"y": rows})
+    values = jax.vmap(online.model.log_likelihood, (0, None))(online.weighted.parameters, {"y": rows})
     return np.sort(np.asarray(values.mean(axis=1))).round(5).tolist()
 
 
@@ -108,7 +109,7 @@ def watch_densities(online, rows: np.ndarray, plan: Plan, seed: int) -> list[dic
     for start in range(0, len(rows), plan.chunk_size):
         chunk = {"y": rows[start : start + plan.chunk_size]}
         if detector is None:
-            histogram, first = ev.DensityHistogram.fit(online, chunk, seed=seed), start
+            histogram, first = DensityHistogram.fit(online, chunk, seed=seed), start
             detector = ev.ChangeDetector(histogram, plan.false_alarm_rate)
         elif alarm := detector.update(chunk).alarm:
             at = {name: first + getattr(alarm, name) for name in ("row", "num_observations")}

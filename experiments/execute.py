@@ -14,6 +14,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from evidentia.report.own_files import SOFTWARE
 from experiments.experiment import Experiment, Record, Settings, Verdict
 
 PACKAGES = ("evidentia", "jax", "numpyro", "numpy")
@@ -153,5 +154,5 @@ def main(*experiments: Experiment) -> None:
 
 def _outcome(experiment, settings, record, about, out) -> Outcome:
     picture = out / f"{experiment.name}.png"
-    experiment.draw(record).savefig(picture, dpi=130, facecolor="white")
+    experiment.draw(record).savefig(picture, dpi=130, facecolor="white", metadata=SOFTWARE)
     return Outcome(experiment, settings, record, experiment.judge(record), about, picture)

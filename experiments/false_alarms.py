@@ -13,7 +13,7 @@ probability), so only the detector is measured. Streams without a change:
   Student t         rows from a Student t with three degrees of freedom: the Gaussian is wrong;
   AR(1)             rows with an autocorrelation of 0.5: the model is wrong again;
 
-the last two also with `tempering`, and the Student t with `ev.DensityHistogram` around the wrong
+the last two also with `tempering`, and the Student t with `DensityHistogram` around the wrong
 model. The results are the share of streams with an alarm within the horizon, and the mean run
 length, truncated at the horizon, to compare with 1 / rate. The truncated mean is below the mean,
 so a value above 1 / rate confirms the claim. Then follow streams with a change at a random row,
@@ -28,6 +28,7 @@ import numpy as np
 
 import evidentia as ev
 from evidentia.display.plots import COLORS
+from evidentia.monitor import DensityHistogram
 from experiments.conjugate import Bernoulli, Gaussian
 
 GAUSSIAN = {"rows": 1.0, "shape": 3.0, "scale": 2.0}  # prior mean variance of 1
@@ -53,7 +54,7 @@ def gaussian(_generator=None):
 
 def histogram(generator):
     """A histogram fitted to 200 rows of the stream, with the Gaussian that is wrong for them."""
-    return ev.DensityHistogram.fit(gaussian(), generator.standard_t(3, 200))
+    return DensityHistogram.fit(gaussian(), generator.standard_t(3, 200))
 
 
 STATIONARY = {

@@ -135,7 +135,7 @@ def unknown_width(x, y):
 
 
 full = ev.estimate(ev.Model.from_numpyro(unknown_width), {"x": x, "y": y})
-shares, width = np.exp(full.log_weights), full.posterior["width"]
+shares, width = np.exp(full.weighted.log_weights), full.weighted["width"]
 levels = np.quantile(width, [0.05, 0.5, 0.95], weights=shares, method="inverted_cdf")
 loss = rising.log_evidence - full.log_evidence
 print(f"width integrated out: {full.log_evidence:.2f} ± {full.standard_error:.2f} nats,")

@@ -49,9 +49,8 @@ plt.rc("axes.spines", right=False, top=False)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", dpi=120)
 left.scatter(*rows[:1_000].T, s=4, color=COLORS[6], alpha=0.6, linewidths=0)
 three = onlines["3 groups"]
-draw = {
-    name: values[three.log_weights.argmax()] for name, values in three.posterior.items()
-}
+weighted = three.weighted
+draw = {name: values[weighted.log_weights.argmax()] for name, values in weighted.items()}
 angle = np.linspace(0, 2 * np.pi, 100)
 circle = np.stack([np.cos(angle), np.sin(angle)])
 for mean, variance in zip(draw["means"], draw["variances"], strict=True):

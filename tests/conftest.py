@@ -4,9 +4,13 @@ import gc
 import os
 import signal
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
+from jaxtyping import install_import_hook
+
+import tests.shapes  # noqa: F401 - the hook finds it by its name
 
 MOST_MEMORY = 900_000_000  # bytes, at the end of a module
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -17,11 +21,15 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA writes long messages about cached programs
 # Compilation is two thirds of a first run; later runs load the programs from here (`make clean`
-# removes them).
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".cache" / "jax"))
+# removes them). Not in .cache, which the build of the site empties.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Commands under test use neither that folder nor that of the user who runs the tests.
 os.environ["EVIDENTIA_COMPILATION_CACHE"] = "off"
+
+# Arrays have the axes and dtypes that annotations promise.
+ROOMS = "bf data evidence fleet kernels latent model online posterior regression streams weights"
+install_import_hook([f"evidentia.{room}" for room in ROOMS.split()], "tests.shapes.checked")
 
 # No deadline, as the first example of a property compiles; the same examples in every run.
 settings.register_profile("evidentia", deadline=None, derandomize=True, max_examples=30, database=None)
@@ -75,6 +83,20 @@ class _Executed:
         if exitstatus == pytest.ExitCode.OK and not self.count and not session.config.option.collectonly:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             session.config.get_terminal_writer().line("\nevery test was skipped: the run fails", red=True)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--share", metavar="K/N", help="run every test whose name's checksum is K modulo N")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of other shares. The checksum does not change when tests are added."""
+    if config.getoption("share") is None:
+        return
+    share, shares = map(int, config.getoption("share").split("/"))
+    left_out = [item for item in items if crc32(item.nodeid.encode()) % shares != share]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if crc32(item.nodeid.encode()) % shares == share]
 
 
 def pytest_configure(config):

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evidentia.result import Evidence
+from evidentia.results.result import Evidence
+from evidentia.results.weighted import Weighted
 from evidentia.trajectory import Trajectory
 
 
@@ -43,7 +44,7 @@ def make_evidence(
     seed: int = 0,
     **changes,
 ) -> Evidence:
-    """An Evidence with a scalar, a vector and a matrix parameter."""
+    """An Evidence with a scalar, a vector and a matrix parameter, or with another `posterior`."""
     rng = np.random.default_rng(seed)
     log_weights = np.zeros(num_particles) if equal_weights else rng.normal(size=num_particles)
     log_weights = log_weights - np.log(np.sum(np.exp(log_weights)))
@@ -57,8 +58,10 @@ def make_evidence(
         "standard_error": standard_error,
         "num_observations": num_observations,
         "trajectory": make_trajectory(log_evidence, standard_error, num_observations, seed),
-        "posterior": {name: array.astype(np.float32) for name, array in posterior.items()},
-        "log_weights": log_weights,
+        "weighted": Weighted(
+            changes.pop("posterior", {name: array.astype(np.float32) for name, array in posterior.items()}),
+            changes.pop("log_weights", log_weights),
+        ),
         "method": Method(num_particles),
         "model_name": model_name,
         "seed": seed,

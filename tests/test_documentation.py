@@ -65,7 +65,7 @@ def folder_of_a_reader(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sensor.csv").write_text("pressure,flow\n1.0,0.2\n1.1,0.3\n")
     kept = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
-    monkeypatch.setattr("evidentia.compilation._user_cache", lambda: kept)
+    monkeypatch.setattr("evidentia.system.compilation._user_cache", lambda: kept)
     options = [name for name in jax.config.values if "cache" in name]
     before = {name: jax.config.values[name] for name in options}
     yield

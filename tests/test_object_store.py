@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import evidentia as ev
-from evidentia import errors, storage
+from evidentia import errors
+from evidentia.system import storage
 
 pytestmark = [
     pytest.mark.cluster,

@@ -34,7 +34,7 @@ def test_estimate():
 
 @pytest.mark.slow
 def test_online(monkeypatch):
-    monkeypatch.setattr("evidentia.evidence.path.diagnostics.MAX_HEIGHT_SPREAD", 0.0)
+    monkeypatch.setattr("evidentia.evidence.population.warning_signs.MAX_HEIGHT_SPREAD", 0.0)
     online = ev.Online(MODEL, seed=0)
     online.update(data(500))
     (message,) = said_here(lambda: online.evidence())

@@ -13,14 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with the next one
+    from evidentia import bf as bf
     from evidentia import kernels as kernels
     from evidentia import latent as latent
-    from evidentia.bounds import Sandwich, sandwich
-    from evidentia.cluster.ray_executor import RayExecutor
-    from evidentia.comparison import Comparison, compare
-    from evidentia.compilation import use_compilation_cache
     from evidentia.data.sources import read_csv, read_parquet
-    from evidentia.effects import group_effects, plot_effects
     from evidentia.errors import (
         CheckpointError,
         ConfigurationError,
@@ -31,7 +27,10 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
         EvidentiaError,
         ModelError,
     )
-    from evidentia.estimation import estimate
+    from evidentia.estimation.bounds import sandwich
+    from evidentia.estimation.effects import group_effects, plot_effects
+    from evidentia.estimation.estimate import estimate
+    from evidentia.estimation.log_density import bridge_sampling_of
     from evidentia.evidence import (
         AIS,
         AMIS,
@@ -45,64 +44,62 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
         OnlineNestedSampling,
         PriorSampling,
         Sequential,
-        linear_schedule,
-        sigmoid_schedule,
     )
-    from evidentia.fleet import FleetEvidence, FleetRecord, FleetUpdate, estimate_many
-    from evidentia.log_density import bridge_sampling_of
+    from evidentia.fleet import FleetEvidence, estimate_many
     from evidentia.model import Model
     from evidentia.model import built_in as models
-    from evidentia.monitor.average import AverageUpdate, ModelAverage
-    from evidentia.monitor.change import Change, ChangeDetector, ChangeReport
-    from evidentia.monitor.density_histogram import DensityHistogram
-    from evidentia.monitor.e_detector import EDetector
-    from evidentia.monitor.prediction import Prediction
-    from evidentia.online.online import Online, OnlineUpdate
+    from evidentia.monitor.average import ModelAverage
+    from evidentia.monitor.change import ChangeDetector
+    from evidentia.online.online import Online
     from evidentia.posterior import gradients
-    from evidentia.regression import Regression, TermSelection, select_terms
-    from evidentia.result import Evidence, load
-    from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
-    from evidentia.streams import ChangeDetectorFleet, FleetStep, OnlineFleet, Stream
+    from evidentia.regression import Regression, select_terms
+    from evidentia.results.comparing import compare
+    from evidentia.results.comparison import Comparison
+    from evidentia.results.comparison_plot import plot_comparison
+    from evidentia.results.loading import load
+    from evidentia.results.result import Evidence
+    from evidentia.results.sensitivity import prior_sensitivity
+    from evidentia.streams import ChangeDetectorFleet, OnlineFleet
+    from evidentia.system.compilation import use_compilation_cache
     from evidentia.trajectory import Trajectory
 
     __version__: str
 
 _MODULES = {  # public names that are modules
+    "bf": "bf",
     "gradients": "posterior.gradients",
     "kernels": "kernels",
     "latent": "latent",
     "models": "model.built_in",
 }
 _NAMES = {  # where the others are defined
-    "bounds": ("Sandwich", "sandwich"),
-    "cluster.ray_executor": ("RayExecutor",),
-    "comparison": ("Comparison", "compare"),
-    "compilation": ("use_compilation_cache",),
+    "estimation.bounds": ("sandwich",),
+    "results.comparing": ("compare",),
+    "results.comparison": ("Comparison",),
+    "results.comparison_plot": ("plot_comparison",),
+    "system.compilation": ("use_compilation_cache",),
     "data.sources": ("read_csv", "read_parquet"),
-    "effects": ("group_effects", "plot_effects"),
+    "estimation.effects": ("group_effects", "plot_effects"),
     "errors": (
         *("CheckpointError", "ConfigurationError", "DataError", "DiagnosticWarning", "EstimationError"),
         *("EvidenceWarning", "EvidentiaError", "ModelError"),
     ),
-    "estimation": ("estimate",),
+    "estimation.estimate": ("estimate",),
     "evidence": (
         *("AIS", "AMIS", "SGAIS", "SMC", "BridgeSampling", "HarmonicMean", "Jarzynski", "Laplace"),
         *("NestedSampling", "OnlineNestedSampling", "PriorSampling", "Sequential"),
-        *("linear_schedule", "sigmoid_schedule"),
     ),
-    "fleet": ("FleetEvidence", "FleetRecord", "FleetUpdate", "estimate_many"),
-    "log_density": ("bridge_sampling_of",),
+    "fleet": ("FleetEvidence", "estimate_many"),
+    "estimation.log_density": ("bridge_sampling_of",),
     "model": ("Model",),
-    "monitor.average": ("AverageUpdate", "ModelAverage"),
-    "monitor.change": ("Change", "ChangeDetector", "ChangeReport"),
-    "monitor.density_histogram": ("DensityHistogram",),
-    "monitor.e_detector": ("EDetector",),
-    "monitor.prediction": ("Prediction",),
-    "online.online": ("Online", "OnlineUpdate"),
-    "regression": ("Regression", "TermSelection", "select_terms"),
-    "result": ("Evidence", "load"),
-    "sensitivity": ("PriorSensitivity", "prior_sensitivity"),
-    "streams": ("ChangeDetectorFleet", "FleetStep", "OnlineFleet", "Stream"),
+    "monitor.average": ("ModelAverage",),
+    "monitor.change": ("ChangeDetector",),
+    "online.online": ("Online",),
+    "regression": ("Regression", "select_terms"),
+    "results.loading": ("load",),
+    "results.result": ("Evidence",),
+    "results.sensitivity": ("prior_sensitivity",),
+    "streams": ("ChangeDetectorFleet", "OnlineFleet"),
     "trajectory": ("Trajectory",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -6,13 +6,18 @@ Its `ess`, `rhat` and `summary` are the same in both, and called where they are 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+
+NOT_IN_FROM_DICT = ("log_prior",)  # of ArviZ before 1
+MOST_TICKS = 12
 
 
 def inference_data(groups: Mapping[str, Mapping[str, ndarray]], attributes: Mapping[str, Any]) -> Any:
@@ -24,7 +29,12 @@ def inference_data(groups: Mapping[str, Mapping[str, ndarray]], attributes: Mapp
 
     if _is_split():
         return arviz.from_dict(groups, attrs={"/": attributes, "posterior": attributes})  # pyright: ignore
-    return arviz.from_dict(**groups, attrs=attributes, posterior_attrs=attributes)  # pyright: ignore
+    more = {name: values for name, values in groups.items() if name in NOT_IN_FROM_DICT}
+    others = {name: values for name, values in groups.items() if name not in more}
+    found = arviz.from_dict(**others, attrs=attributes, posterior_attrs=attributes)  # pyright: ignore
+    for name, values in more.items():
+        found.add_groups({name: arviz.dict_to_dataset(dict(values))})  # pyright: ignore
+    return found
 
 
 def posterior_arrays(draws: Any) -> dict[str, ndarray] | None:
@@ -42,6 +52,46 @@ def posterior_arrays(draws: Any) -> dict[str, ndarray] | None:
         for name, variable in variables.items()
         if set(axes) <= set(variable.dims)
     }
+
+
+def predictive_check(predicted: Mapping[str, ndarray], observed: Mapping[str, ndarray], seed: int) -> Any:
+    """ArviZ's plot of predictions (draws, rows, ...) beside the observations: Matplotlib's axes.
+
+    Categories are shown by their places in sorted order, with their names below.
+    """
+    import arviz
+    from matplotlib import MatplotlibDeprecationWarning
+
+    levels = {
+        name: np.unique(np.concatenate([observed[name].astype(str), values.astype(str).ravel()]))
+        for name, values in predicted.items()
+        if values.dtype.kind not in "biuf"
+    }
+
+    def numbers(name: str, values: ndarray) -> ndarray:
+        return np.searchsorted(levels[name], values.astype(str)) if name in levels else values
+
+    groups = {
+        "posterior_predictive": {name: numbers(name, values)[None] for name, values in predicted.items()},
+        "observed_data": {name: numbers(name, values) for name, values in observed.items()},
+    }
+    data = inference_data(groups, {})
+    if _is_split():
+        made = arviz.plot_ppc_dist(data, backend="matplotlib")  # pyright: ignore
+        axes = made.get_viz("figure").item().axes
+    else:
+        with warnings.catch_warnings():  # ArviZ 0.x calls what Matplotlib 3.11 deprecates
+            warnings.simplefilter("ignore", MatplotlibDeprecationWarning)
+            axes = np.ravel(arviz.plot_ppc(data, random_seed=seed))  # pyright: ignore
+    for ax, name in zip(axes, predicted, strict=False):
+        ax.set_ylabel("share" if name in levels else "density")
+        shown = groups["posterior_predictive"][name]
+        low, high = shown.min(), shown.max()
+        if shown.dtype.kind in "biu" and high - low < MOST_TICKS:  # bars of width 1
+            places = np.arange(int(low), int(high) + 1)
+            ax.set_xticks(places + 0.5, levels[name][places] if name in levels else places)
+    axes[0].figure.set_layout_engine("constrained")
+    return np.array(axes, dtype=object)
 
 
 def pareto_shape(log_weights: Float[ndarray, " particles"]) -> float:

@@ -43,6 +43,10 @@ class UnfinishedError(DataError):
     """
 
 
+class HalfLineError(DataError):
+    """The last line of a file has no line end, and is no row: it may be half written."""
+
+
 class ModelError(EvidentiaError, ValueError):
     """The model is not a prior with a pointwise log-likelihood over continuous parameters."""
 
@@ -104,6 +108,13 @@ def quietly() -> Iterator[Unsaid]:
         _unsaid.reset(token)
 
 
+def kind_of(value: Any) -> str:
+    """What was given, for messages: its type; of a class, that an instance is needed."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself, not one made as {value.__name__}(…)"
+    return type(value).__name__
+
+
 def attempt(what: str, function: Callable[[], Any]) -> Any:
     """Call a user's function; turn its exceptions into a ModelError that says what failed."""
     try:
@@ -113,6 +124,20 @@ def attempt(what: str, function: Callable[[], Any]) -> Any:
     except Exception as error:
         message = next(iter(str(error).strip().splitlines()), "")
         raise ModelError(f"{what} failed with {type(error).__name__}: {message}") from error
+
+
+def check_path(name: Any, what: str = "a file or folder") -> None:
+    """Raise ConfigurationError unless `name` is a path with characters that names can have."""
+    if not isinstance(name, str | os.PathLike):
+        raise ConfigurationError(f"{what} must be given by its path; got {name!r}.")
+    try:
+        is_possible = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not is_possible:
+        raise ConfigurationError(
+            f"{what} cannot be named {str(name)!r}: it has a character that no name may have."
+        )
 
 
 def check_count(field: str, value: Any, least: int) -> None:

@@ -21,8 +21,8 @@ LogWeights = Float[ndarray, " particles"]
 MAX_PARETO_SHAPE = 0.7  # of the largest weights; above it, their mean is unstable (`pareto_shape`)
 
 
-def log_sum_exp(log_weights: LogWeights) -> float:
-    """log Σ exp(log_weights), without overflow; -inf if every weight is zero."""
+def log_sum_exp(log_weights: Float[ndarray, "..."]) -> float:
+    """log Σ exp(log_weights) over all axes, without overflow; -inf if every weight is zero."""
     largest = np.max(log_weights)
     if largest == -np.inf:
         return -np.inf
@@ -133,6 +133,20 @@ def resample(
 @partial(jax.jit, static_argnames=("count", "scheme"))
 def _resample(key, weights, count, scheme):
     return getattr(resampling, scheme)(key, weights, count)
+
+
+def systematic(
+    generator: np.random.Generator, log_weights: LogWeights, count: int | None = None
+) -> Int[ndarray, " count"]:
+    """As `resample` by the systematic scheme, on the host, in random order.
+
+    It takes a tenth of the time that a call of a compiled program takes, and works in processes
+    forked from one that has used JAX.
+    """
+    share = np.exp(normalise(np.asarray(log_weights, np.float64)))
+    count = len(share) if count is None else count
+    places = (generator.random() + np.arange(count)) / count
+    return generator.permutation(np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1))
 
 
 def pareto_shape(log_weights: Float[np.ndarray, " particles"]) -> float:

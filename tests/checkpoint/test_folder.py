@@ -168,3 +168,32 @@ def test_a_checkpoint_of_something_else_is_not_called_damaged(folder):
         read(folder)
     with pytest.raises(CheckpointError, match="folder must be one that Online.save wrote"):
         ev.Online.load(folder, ev.models.linear_regression(num_features=2))
+
+
+@pytest.mark.parametrize("name", [CURRENT, PREVIOUS, WRITTEN, "lock", "lock.holder"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_files_of_others_stay(name, is_link, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    path = tmp_path / "run" / name
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "mine") if is_link else path.write_text("mine")
+    online = ev.Online(ev.models.linear_regression(num_features=2))
+    with pytest.raises(CheckpointError, match=f"{name} was not written by evidentia"):
+        online.save(path.parent)
+    assert path.read_text() == (tmp_path / "mine").read_text() == "mine"
+    assert [each.name for each in path.parent.iterdir() if each.name != "lock"] == [name] * (name != "lock")
+
+
+@pytest.mark.parametrize("folder", [None, 3, "", b"run", "a\0b", ["run"]])
+def test_what_is_no_folder_is_named(folder):
+    model = ev.models.linear_regression(num_features=2)
+    for use in (
+        ev.Online(model).save,
+        ev.OnlineFleet(model).save,
+        ev.ChangeDetectorFleet(model).save,
+        lambda name: ev.Online.load(name, model),
+        lambda name: ev.OnlineFleet.load(name, model),
+        lambda name: ev.estimate_many(model, [], folder=name or 0),
+    ):
+        with pytest.raises(ev.ConfigurationError, match="folder must be the name of a folder; got"):
+            use(folder)

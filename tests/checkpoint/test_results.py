@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,10 @@ import evidentia as ev
 from evidentia import kernels
 from evidentia.checkpoint import results
 from evidentia.checkpoint.methods import pack_method, unpack_method
+from evidentia.evidence import sigmoid_schedule
 from evidentia.regression.exact import GPrior
+from evidentia.results.result import IN_SESSION
+from evidentia.system.locking import FolderLock
 from tests.evidence_factory import make_evidence
 
 ODD_NAN = np.array([0x7FF8000000000123, 0xFFF0000000000001], np.uint64).view(np.float64)  # two of 2⁵³
@@ -26,7 +30,7 @@ METHODS = [
     ev.SGAIS.published(),
     ev.SGAIS(kernel=kernels.SGNHT(), gradient=ev.gradients.MiniBatch(50)),
     ev.AIS(kernel=kernels.Unscaled(kernels.RandomWalk())),
-    ev.AIS(schedule=ev.sigmoid_schedule(7)),
+    ev.AIS(schedule=sigmoid_schedule(7)),
     ev.SMC.published(),
     ev.Sequential(initial=ev.NestedSampling(kernel=kernels.Rejection())),
     ev.OnlineNestedSampling(kernel=kernels.ConstrainedWalk()),
@@ -59,8 +63,12 @@ def bits(value):
 
 
 def fields(evidence):
-    kept = [entry.name for entry in dataclasses.fields(evidence) if entry.name != "widths"]
-    return {name: bits(getattr(evidence, name)) for name in kept}
+    kept = [
+        entry.name for entry in dataclasses.fields(evidence) if entry.name not in (*IN_SESSION, "weighted")
+    ]
+    weighted = evidence.weighted
+    parts = [bits(part) for part in (weighted.parameters, weighted.log_weights, weighted.known)]
+    return {"weighted": parts, **{name: bits(getattr(evidence, name)) for name in kept}}
 
 
 def odd_evidence(**changes):
@@ -306,3 +314,76 @@ def test_a_damaged_file_is_an_error_or_harmless(tmp_path):
     next((tmp_path / "part").glob("posterior*")).unlink()
     with pytest.raises(ev.CheckpointError, match="part is damaged: No such file"):
         ev.load(tmp_path / "part")
+
+
+def test_two_that_save_at_once_leave_one_result_whole(tmp_path):
+    both, problems = [make_evidence(seed=seed, log_evidence=-1.0 - seed) for seed in range(3)], []
+
+    def save(evidence):
+        try:
+            for _ in range(6):
+                evidence.save(tmp_path / "result")
+                assert ev.load(tmp_path / "result").log_evidence in (-1.0, -2.0, -3.0)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=save, args=(evidence,)) for evidence in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert ev.load(tmp_path / "result").log_evidence in (-1.0, -2.0, -3.0)
+    assert len(list((tmp_path / "result").iterdir())) == 4  # neither leftovers nor a lock
+
+
+SAVING = """
+import sys
+from tests.evidence_factory import make_evidence
+evidence = make_evidence(seed=int(sys.argv[2]))
+for _ in range(20):
+    evidence.save(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_save_at_once_leave_one_result_whole(tmp_path):
+    words = [sys.executable, "-c", SAVING, str(tmp_path / "result")]
+    running = [subprocess.Popen([*words, str(seed)]) for seed in range(3)]
+    assert [each.wait() for each in running] == [0, 0, 0]
+    assert ev.load(tmp_path / "result").seed in range(3)
+
+
+def test_a_lock_that_is_held_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "PATIENCE", 0.0)
+    make_evidence().save(tmp_path)
+    with (
+        FolderLock(tmp_path, "the folder"),
+        pytest.raises(ev.CheckpointError, match="in use by process"),
+    ):
+        make_evidence().save(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["lock", "lock.holder"])
+def test_a_file_of_others_under_the_name_of_a_lock_stays(name, tmp_path):
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(ev.CheckpointError, match=f"{name} was not written by evidentia"):
+        make_evidence().save(tmp_path)
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_store_keeps_the_files_of_another_that_saves(monkeypatch):
+    pytest.importorskip("upath", reason="needs the extra storage")
+    first, second, original = make_evidence(seed=1), make_evidence(seed=2, log_evidence=-2.0), results.replace
+    url = "memory://bucket/two-at-once"
+    make_evidence(seed=3, log_evidence=-3.0).save(url)
+
+    def interrupted(path, data):
+        if path.name == results.INDEX:  # another one saves before the index is written
+            monkeypatch.setattr(results, "replace", original)
+            second.save(url)
+        original(path, data)
+
+    monkeypatch.setattr(results, "replace", interrupted)
+    first.save(url)
+    assert ev.load(url).seed == 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -399,6 +400,12 @@ def table(tmp_path):
         ),
         ("good", ("--model", "own.py", "-t", "label"), "Write own.py:name"),
         ("good", (), "--model"),
+        ("good", ("--model", "mixture", "--max-seconds", "0"), "--max-seconds must be positive; got 0.0"),
+        (
+            "good",
+            ("--model", "mixture", "--max-seconds", "1e-9"),
+            "time was over (max_seconds=1e-09) before SGAIS() had a log evidence",
+        ),
     ],
 )
 def test_mistakes_get_one_message_and_exit_code_2(run, table, tmp_path, name, words, message):
@@ -420,7 +427,7 @@ def test_no_classes_given_means_those_in_the_target(run, table):
     [
         ("table.parquet", "x,label\n1,0\n", "is not a Parquet file"),
         ("table.csv", b"PAR1\0\0", "is a Parquet file"),
-        ("table.txt", "x,label\n1,0\n", "must all end in .csv"),
+        ("table.doc", "x,label\n1,0\n", "must end in .parquet, .csv"),
         ("table.csv", "", "is empty"),
         ("table.csv", "x;label\n1;0\n", "separated by semicolons"),
     ],
@@ -468,12 +475,12 @@ def test_models_that_are_none(run, linear, own, name, message):
     [
         ("dist.Normal(params['mean'], 1.0).log_prob(batch['y']).sum()", "log_likelihood"),
         ("dist.Normal(params['men'], 1.0).log_prob(batch['y'])", "men"),
-        ("jnp.zeros(batch['y'].shape[0])", "log-likelihood is constant"),
+        ("jnp.exp(params['mean'] - 1e4) + 0 * batch['y']", "log-likelihood is constant"),
         ("jnp.sqrt(-1.0 - params['mean'] ** 2) + 0 * batch['y']", "NaN"),
     ],
 )
 def test_likelihoods_that_are_none(run, linear, tmp_path, likelihood, message):
-    """A scalar, an unknown parameter, a constant, NaN: the messages of the Python interface."""
+    """A scalar, an unknown parameter, what underflows, NaN: the messages of Python."""
     path = tmp_path / "own.py"
     path.write_text(
         "import jax.numpy as jnp, evidentia as ev, numpyro.distributions as dist\n"
@@ -742,3 +749,36 @@ def test_a_failed_estimate_ends_with_exit_code_3(tmp_path, capsys):
     assert found["evidences"]["linear regression"]["verdict"]["word"] == "failed"
     assert main(["compare", str(out)]) == 3
     assert "failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("estimate", "{file}", "-m", "linear", "-t", "y"), "posterior_of_mine.png"),
+        (("regress", "{file}", "y ~ a"), "predictions.png"),
+        (("stream", "{file}", "-m", "linear", "-t", "y"), "updates.jsonl"),
+        (("demo",), "stopped/index.html"),
+        (("reproduce", "error-model", "--quick"), "error-model.json"),
+    ],
+)
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_file_of_others_stops_the_command_before_its_work(run, linear, tmp_path, words, name, is_link):
+    mine, out = tmp_path / "mine", tmp_path / "out"
+    mine.write_text('{"my": "own"}')
+    (out / name).parent.mkdir(parents=True)
+    (out / name).symlink_to(mine) if is_link else (out / name).write_text('{"my": "own"}')
+    code, shown, err = run(*(word.format(file=linear[0]) for word in words), "--out", out)
+    assert (code, shown) == (2, "")
+    assert f"{Path(name).name} there was not written by evidentia and would be replaced" in err
+    assert (out / name).read_text() == mine.read_text() == '{"my": "own"}'
+    assert (out / name).is_symlink() == is_link
+
+
+@pytest.mark.parametrize("problem", [ev.ConfigurationError("no more room"), OSError(28, "no more room")])
+def test_numbers_that_cannot_be_written_are_printed(run, linear, tmp_path, monkeypatch, problem):
+    def failing(*words, **options):
+        raise problem
+
+    monkeypatch.setattr("evidentia.cli.results.write_results", failing)
+    code, out, err = run("regress", linear[0], "y ~ a", "--out", tmp_path / "out")
+    assert code == 2 and "no more room" in err and "log BF" in out and "Written to" not in out

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -35,15 +36,65 @@ def test_formulas_are_compared_as_in_python(run, table):
     assert "improper and shared by all models" in " ".join(found["notes"])
 
 
+def test_a_g_for_each_term(run, tmp_path):
+    table = pd.DataFrame({"y": [1.0, 2.1, 1.4, 2.9, 2.2, 3.4], "a": list("uvuwvw")})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    code, out, err = run("regress", tmp_path / "table.csv", "y ~ a", "--g", "per-term", "--json", "--quiet")
+    assert code == 0, err
+    exact = ev.estimate(ev.Regression("y ~ a", g="per-term"), table)
+    assert json.loads(out)["evidences"]["y ~ a"]["log_evidence"] == exact.log_evidence
+
+
+def test_frequencies_are_those_of_repeated_rows(run, tmp_path):
+    table = pd.DataFrame({"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 2.0, 3.0], "n": [2, 0, 3, 5]})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    code, out, err = run("regress", tmp_path / "table.csv", "y ~ x", "--weights", "n", "--json", "--quiet")
+    assert code == 0, err
+    found = json.loads(out)
+    exact = ev.estimate(ev.Regression("y ~ x"), table.loc[np.repeat(table.index, table["n"])])
+    assert found["evidences"]["y ~ x"]["log_evidence"] == exact.log_evidence
+    assert found["data"]["num_rows"] == 10 and found["data"]["weights"] == "n"
+    assert "Each row of the file counts as often as its number in n says." in found["notes"]
+
+
 def test_one_formula_is_compared_with_the_intercept_alone(run, table, tmp_path):
     code, out, err = run("regress", table, "rating ~ complaints", "--out", tmp_path / "results")
     assert code == 0, err
-    assert "rating ~ 1" in out and "12.94" in out
+    assert "rating ~ 1" in out and "12.94" in out and "Prior of the effects: jzs, scale 0.354." in out
+    assert "Prior of the effects: jzs, scale 0.354." in (tmp_path / "results" / "index.html").read_text()
     assert (tmp_path / "results" / "index.html").exists()
     exact = ev.estimate(ev.Regression("rating ~ complaints"), ATTITUDE)
     loaded = ev.load(tmp_path / "results" / "evidence_rating_complaints")
     assert loaded.log_evidence == exact.log_evidence and loaded.method == exact.method
     np.testing.assert_array_equal(loaded.posterior["complaints"], exact.posterior["complaints"])
+
+
+def test_coefficients_are_printed_and_in_the_report(run, table, tmp_path):
+    """Of the best formula that has terms; what is aliased has a note."""
+    folder = tmp_path / "results"
+    formulas = "rating ~ complaints + learning + I(2 * learning + 1)", "rating ~ 1"
+    code, out, err = run("regress", table, *formulas, "--out", folder, "-q")
+    assert code == 0, err
+    summary = ev.estimate(ev.Regression("rating ~ complaints + learning"), ATTITUDE).summary()
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert f"Coefficients of {formulas[0]}:" in lines
+    for line in repr(summary).splitlines():
+        assert line in lines and len(line) <= 80
+    sums = "'I(2 * learning + 1)' is 2 'learning' + 1"
+    assert f"left out: {sums}" in lines and sums in err
+    page = unescape((folder / "index.html").read_text())
+    for cell in summary.cells()[1][1]:
+        assert f">{cell}</td>" in page
+    assert "BF10 is the Bayes factor of the formula against the same without the column." in page
+    assert f"Left out, as others stand for them: {sums}." in page
+    found = json.loads((folder / "results.json").read_text())
+    assert found["coefficients"][formulas[0]]["learning"]["log_bf10"] == pytest.approx(
+        summary.log_bayes_factor[2]
+    )
+    assert found["coefficients"][formulas[0]]["Intercept"]["bf10"] is None
+    assert set(found["terms"]) == {"complaints", "learning"}  # the other stands for none of them
+    code, out, _ = run("regress", table, "rating ~ 1", "-q")
+    assert code == 0 and "Coefficients" not in out
 
 
 @pytest.mark.slow
@@ -97,11 +148,16 @@ def test_text_in_another_encoding(run, tmp_path):
             "prior='jzs' is for the family gaussian",
         ),
         (("rating ~ raises", "--prior-scale", "-1"), "prior_scale must be positive"),
+        (("rating ~ 1", "rating ~ 0"), "Give the intercept a prior"),
+        (
+            ("rating ~ raises", "rating ~ raises + (1 | learning)"),
+            "(prior normal, 2.5 standard deviations (not jzs, which has no effects that vary by group)) is complete",
+        ),
     ],
 )
 def test_mistakes_get_one_message(run, table, arguments, message):
     code, out, err = run("regress", table, *arguments)
-    assert (code, out) == (2, "") and message in err and "Traceback" not in err
+    assert (code, out) == (2, "") and message in " ".join(err.split()) and "Traceback" not in err
 
 
 @pytest.mark.slow
@@ -190,3 +246,54 @@ def test_a_formula_without_intercept_has_a_report(run, tmp_path):
     y = pd.read_csv(path)["y"]
     exact = -len(y) - sum(math.lgamma(1 + value) for value in y)  # with a mean of 1
     assert json.loads(out)["evidences"]["y ~ 0"]["log_evidence"] == pytest.approx(exact, rel=1e-6)
+
+
+def test_quoted_names_are_columns_on_the_command_line(run, tmp_path):
+    rows = pd.DataFrame(ATTITUDE)[["rating", "complaints", "learning"]]
+    path = tmp_path / "odd.csv"
+    rows.set_axis(["the ~ rating", "log(x)", "a:b"], axis=1).to_csv(path, index=False)
+    code, out, err = run("regress", path, "`the ~ rating` ~ `log(x)` + `a:b`", "--json", "--quiet")
+    assert code == 0, err
+    found = json.loads(out)["evidences"]
+    assert list(found) == ["`the ~ rating` ~ `log(x)` + `a:b`", "`the ~ rating` ~ 1"]
+    expected = ev.estimate(ev.Regression("rating ~ complaints + learning"), rows).log_evidence
+    assert found["`the ~ rating` ~ `log(x)` + `a:b`"]["log_evidence"] == expected
+
+
+def test_text_of_other_forms(run, tmp_path):
+    table = pd.DataFrame(
+        {"y": [1.5, 2.0, 4.5, 3.0, 2.0], "size": ["small", "large", "medium", "small", "large"]}
+    )
+    table.to_csv(tmp_path / "a.csv", index=False, sep=";", decimal=",")
+    given = "--sep", ";", "--decimal", ",", "--json", "--quiet"
+    code, out, err = run("regress", tmp_path / "a.csv", "y ~ size", *given)
+    assert code == 0, err
+    alone = ev.estimate(ev.Regression("y ~ size"), table)
+    assert json.loads(out)["evidences"]["y ~ size"]["log_evidence"] == alone.log_evidence
+    code, out, err = run(
+        "regress", tmp_path / "a.csv", "y ~ size", *given, "--levels", "size=small,medium,large"
+    )
+    assert code == 0, err
+    assert "size[T.medium]" in out and "size[T.small]" not in out
+    for levels, message in (
+        ("size=small,large", "holds 'medium' in data row 3, which is none of --levels"),
+        ("colour=a,b", "--levels must read COLUMN=FIRST,SECOND"),
+    ):
+        code, _, err = run("regress", tmp_path / "a.csv", "y ~ size", *given, "--levels", levels)
+        assert code == 2 and message in " ".join(err.split())
+
+
+def test_several_files_are_streamed(run, tmp_path, monkeypatch):
+    table = pd.DataFrame(ATTITUDE)
+    for place, part in enumerate((table[:11], table[11:])):
+        part.to_parquet(tmp_path / f"part-{place}.parquet")
+    monkeypatch.setattr("evidentia.data.tables.read_columns", lambda *given: pytest.fail("read as a whole"))
+    words = "rating ~ complaints", "rating ~ 1", "--quiet", "--json"
+    code, out, err = run("regress", f"{tmp_path}/part-*.parquet", *words, "--out", tmp_path / "out")
+    assert code == 0, err
+    found = json.loads(out)
+    whole = ev.estimate(ev.Regression("rating ~ complaints"), table)
+    assert found["evidences"]["rating ~ complaints"]["log_evidence"] == pytest.approx(whole.log_evidence)
+    assert found["data"]["num_rows"] == 30
+    assert found["data"]["observations"] == whole.fingerprints["rating"]
+    assert (tmp_path / "out" / "index.html").exists()

@@ -123,3 +123,12 @@ def test_a_table_in_another_encoding(tmp_path):
     for file in ("-", str(tmp_path / "table.parquet")):
         with pytest.raises(ConfigurationError, match=r"encoding='latin-1' \(--encoding\) is for CSV files"):
             open_source(file, encoding="latin-1")
+
+
+def test_digits_that_float32_cannot_hold_are_refused_unless_standardised(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("t,y\n" + "".join(f"{10**9 + 20 + row % 7},{row}\n" for row in range(50)))
+    with pytest.raises(DataError, match="column 't' has values up to 1e.09 that vary by only 6; float32 has"):
+        read_table(str(path), "y", None, "error")
+    x = read_table(str(path), "y", None, "error", standardise=True).data["x"]
+    assert len(np.unique(x)) == 7

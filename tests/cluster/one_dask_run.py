@@ -119,7 +119,6 @@ def tried(folder):
         yield "arrays", estimate({"x": da.from_array(arrays["x"], chunks=(ROWS, 1)), "y": y})
         yield "other partitions", estimate({"x": frame()["x"], "y": y.rechunk(ROWS // 2)})
         yield "text", estimate(dd.from_pandas(pd.DataFrame({"y": ["a", "b"]}), npartitions=1))
-        yield "table", estimate(frame()["x"], ev.Regression("f0 ~ f1"))
         yield "killed once", estimate(frame(folder, "killed once"))
         yield "unreadable", estimate(frame(folder, "unreadable"))
         yield "always killed", estimate(frame(folder, "always killed"))

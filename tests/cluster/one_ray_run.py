@@ -16,6 +16,7 @@ import numpy as np
 import ray
 
 import evidentia as ev
+from evidentia.cluster.ray_executor import RayExecutor
 from evidentia.data.batches import Batch
 
 NUM_BLOCKS, ROWS = 6, 20_000
@@ -90,7 +91,7 @@ def tried(folder):
     dataset = blocks.map_batches(lambda batch: made(int(batch["id"][0])), batch_size=1)
     yield "dataset", estimate(dataset)
     yield "mapping", estimate({"x": dataset})
-    executor = ev.RayExecutor()
+    executor = RayExecutor()
     yield "source", estimate(Generated(folder, "nothing"), executor=executor)
     yield "killed once", estimate(Generated(folder, "killed once"), executor=executor)
     yield "unreadable", estimate(Generated(folder, "unreadable"), executor=executor)
@@ -110,7 +111,7 @@ if __name__ == "__main__":
 
     evidentia.cluster.over_executor.ROWS_PER_PARTITION = ROWS
     try:
-        ev.RayExecutor()
+        RayExecutor()
     except ev.ConfigurationError as error:
         before = str(error)
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")

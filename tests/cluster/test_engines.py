@@ -62,7 +62,6 @@ def test_dask_gives_the_same_digits(dask, name):
         ("no cluster", "ConfigurationError: data of Dask need a cluster, and no client is connected", None),
         ("other partitions", "must have the same partitions; data['x'] has 6, data['y'] has 12", None),
         ("text", "DataError: partition 0: data['y'] must hold numbers", None),
-        ("table", "need an evidentia.Model with arrays; got a Regression", None),
         ("unreadable", "DataError: partition 1 cannot be read, after retries: OSError", NEAR),
         # Dask suspects all that waited at a worker that died, so that it may name partition 0 too.
         ("always killed", "EstimationError: the workers that had partition", NEAR),

@@ -136,3 +136,14 @@ def test_variation_that_float32_cannot_hold_is_refused():
         warnings.simplefilter("error")
         for harmless in (1e4 + noise, np.full(10, 1e9), np.zeros((0, 2)), np.full(3, np.nan), noise * 1e30):
             as_arrays(harmless, allow_nan=True, min_rows=0)
+
+
+def test_lazy_tables_are_collected():
+    lazy = pl.LazyFrame({"a": [1.0, 2.0], "b": [3, 4]})
+    assert as_arrays(lazy)["b"].tolist() == [3, 4]
+    assert as_arrays({"x": lazy, "y": [1, 2]})["x"].tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert as_arrays((lazy, [1, 2]))[0].shape == (2, 2)
+    with pytest.raises(DataError, match="data is a lazy table that cannot be collected: ColumnNotFoundError"):
+        as_arrays(lazy.select("c"))
+    with pytest.raises(DataError, match=r"data\['x'\] is a lazy table that cannot be collected"):
+        as_arrays({"x": pl.scan_csv("gone.csv")})

@@ -71,6 +71,23 @@ def test_dropped_rows_at_the_end_are_counted():
     assert joined(chunks).num_dropped == 2
 
 
+@given(stream=streams.filter(lambda stream: any(stream)), size=st.integers(1, 10))
+def test_the_row_of_a_line_without_end_stays_apart(stream, size):
+    *before, last = [batch for batch in batches(stream) if batch.num_read]
+    chunks = list(recut([*before, last._replace(may_grow=True)], size))
+    assert [chunk.may_grow for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    parts = [part for chunk in chunks for part in chunk.whole_lines_first()]
+    assert [part.may_grow for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert parts[-1].num_read == 1
+    assert sum(part.num_read for part in parts) == sum(map(len, stream))
+    kept = np.flatnonzero([keep for batch in stream for keep in batch])
+    np.testing.assert_array_equal(np.concatenate([part.arrays["y"] for part in parts]), kept)
+    positions = np.cumsum([0, *(part.num_read for part in parts)])
+    for part, position in zip(parts, positions, strict=False):
+        indices = np.arange(part.num_rows) if part.indices is None else part.indices
+        np.testing.assert_array_equal(part.arrays["y"], position + indices)
+
+
 @pytest.mark.parametrize("size", [0, 2.5])
 def test_impossible_sizes(size):
     with pytest.raises(ConfigurationError, match=f"size must be an integer of at least 1; got {size}"):

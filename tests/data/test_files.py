@@ -1,6 +1,7 @@
 """Checks of files and their columns, with one clear message for each mistake."""
 
 import datetime
+import gzip
 
 import pyarrow as pa
 import pyarrow.csv
@@ -49,11 +50,24 @@ def test_columns_that_are_no_numbers(tmp_path, suffix, columns, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("table.txt", "a\n1\n", r"must all end in \.csv"),
+        ("table.doc", "a\n1\n", r"must end in \.parquet"),
         ("table.csv", "", "is empty"),
         ("table.csv", "a,b\n1,2\n1,2,3\n", "cannot be read as CSV text: .*Expected 2 columns, got 3"),
         ("table.csv", b"PAR1\x15\x04", r"is a Parquet file, not CSV text. Name it \.parquet"),
         ("table.csv", "a\n1\n".encode("utf-16"), "is not CSV text: it holds binary data"),
+        (
+            "table.csv",
+            "a;b\n1,5;2,5\n",
+            r"is separated by semicolons: pass sep=';' \(--sep ';'\)",
+        ),
+        (
+            "table.csv",
+            "\n\ufeffa\tb\r\n\r\n1\t2\r\n",
+            r"is separated by tabs: pass sep='tab' \(--sep 'tab'\)",
+        ),
+        ("table.csv", "a|b\n1|2\n", "is separated by vertical bars"),
+        ("table.csv", gzip.compress(b"a\n1\n", mtime=0), r"is compressed \(gzip\)\. Let its name say so"),
+        ("table.csv", b"\x28\xb5\x2f\xfd\x20", r"is compressed \(zstd\)"),
         ("table.parquet", "a,b\n1,2\n", r"is not a Parquet file, .* If it is text, name it \.csv"),
         ("table.parquet", b"PAR1" + bytes(100), r"cannot be read as a Parquet file \(it may be damaged"),
     ],
@@ -78,8 +92,8 @@ def test_no_such_file(tmp_path):
         ("price,area\n1,2\n", r"has no column 'prize'. Did you mean 'price'\?"),
         ("a,b\n1,2\n", "has no column 'prize'. Available: a, b."),
         ("5,1.5,?\n1,2,3\n", "The first line looks like data: add a header line"),
-        ("a;b\n1;2\n", "separated by semicolons: write it with commas"),
-        ("a\tb\n1\t2\n", "separated by tabs: write it with commas"),
+        ("a;b\n1;2\n", r"separated by semicolons: pass sep=';' \(--sep ';'\)"),
+        ("a\tb\n1\t2\n", r"separated by tabs: pass sep='tab' \(--sep 'tab'\)"),
         ("prize,prize\n1,2\n", "has 2 columns named 'prize'"),
     ],
 )

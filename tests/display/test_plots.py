@@ -7,8 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import evidentia as ev
-from evidentia.comparison import plot_comparison
 from evidentia.errors import ConfigurationError
+from evidentia.results.comparison_plot import plot_comparison
 from tests.evidence_factory import make_evidence
 
 FEW = {"better": make_evidence(-1000.0, 0.2), "worse": make_evidence(-1004.0, 0.3, seed=1)}

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from rich.console import Console
 
-from evidentia.display.progress import Update, plain_lines, progress_bar
+from evidentia.display.progress import TimeLeft, Update, plain_lines, progress_bar
 
 
 def updates(total=1_000_000, seconds=10.0):
@@ -76,7 +76,31 @@ def test_time_left_is_not_guessed_from_the_first_rows():
 
     lines = shown(every_line, False, given=given).splitlines()
     assert not any("left" in line for line in lines[:2])
-    assert lines[3].endswith("0:00:02 left")
+
+
+@pytest.mark.parametrize(
+    ("points", "end"),
+    [
+        ([(1e-4, 40.0), (1e-3, 70.0), (0.01, 100.0), (0.1, 130.0)], 160.0),  # 30 s for ten times the rows
+        ([(0.001, 20.0), (0.101, 30.0), (0.201, 40.0)], 120.0),  # in proportion
+        ([(5e-4, 420.0), (0.001, 474.0), (0.2, 480.0), (0.6, 510.0)], 540.0),  # the second one compiles
+    ],
+)
+def test_time_left_is_right_within_a_factor_of_two(points, end):
+    time_left = TimeLeft()
+    first, *_, found = [
+        time_left.after(Update(round(1e6 * share), 10**6, -1.0, 0.1, 1, seconds)) for share, seconds in points
+    ]
+    assert first is None
+    assert found is not None
+    assert 0.5 < found / (end - points[-1][1]) < 2.0
+
+
+def test_time_left_is_in_proportion_to_the_work_that_a_method_reports():
+    time_left = TimeLeft()
+    assert time_left.after(Update(0, 100, -1.0, 0.1, 1, 10.0, 0.0)) is None
+    assert time_left.after(Update(0, 100, -1.0, 0.1, 2, 20.0, 0.25)) == pytest.approx(30.0)
+    assert time_left.after(Update(0, 100, -1.0, 0.1, 3, 40.0, 0.75)) == pytest.approx(10.0)
 
 
 def test_a_method_that_takes_all_rows_shows_its_share_and_no_absurd_time():

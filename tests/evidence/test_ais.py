@@ -8,6 +8,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import ConfigurationError
+from evidentia.evidence import linear_schedule, sigmoid_schedule
 from evidentia.posterior.rows import Window
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
@@ -38,7 +39,7 @@ def test_every_kernel_finds_the_evidence(kernel):
 GEOMETRIC = np.r_[0, np.geomspace(1e-3, 1, 30)]
 
 
-@pytest.mark.parametrize("schedule", [ev.linear_schedule(200), ev.sigmoid_schedule(50), GEOMETRIC])
+@pytest.mark.parametrize("schedule", [linear_schedule(200), sigmoid_schedule(50), GEOMETRIC])
 def test_a_schedule_is_followed(schedule):
     evidence = ev.estimate(CASE.explicit, DATA, method=ev.AIS(schedule=schedule))
     assert evidence.trajectory.num_annealing_steps.sum() == len(schedule) - 1
@@ -49,7 +50,7 @@ def test_the_mean_of_the_evidence_is_the_evidence():
     case = CASES["beta-bernoulli"]
     data = case.simulate(np.random.default_rng(0), 30)
     bound, rows = case.explicit.bind(data), Window(jax.tree.map(jnp.asarray, data), 0, 30)
-    method, ratios = ev.AIS(num_particles=64, schedule=ev.sigmoid_schedule(5)), []
+    method, ratios = ev.AIS(num_particles=64, schedule=sigmoid_schedule(5)), []
     for seed in range(40):
         *_, last = method.run(bound, rows, jax.random.key(seed))
         # The raw estimate, without the correction for the bias of the logarithm.
@@ -60,12 +61,12 @@ def test_the_mean_of_the_evidence_is_the_evidence():
 
 def test_the_posterior_is_that_of_the_model():
     evidence = ev.estimate(CASE.explicit, DATA, method=ev.AIS())
-    weights = np.exp(evidence.log_weights)
+    weights = np.exp(evidence.weighted.log_weights)
     # The variance is inverse gamma with shape 3 + n/2 and a rate as in the exact evidence.
     y = DATA["y"].astype(float)
     shape, rate = 103.0, 2.0 + 0.5 * (y @ y - y.sum() ** 2 / 200.25)
     mean, spread = rate / (shape - 1), rate / (shape - 1) / np.sqrt(shape - 2)
-    assert abs(weights @ evidence.posterior["variance"] - mean) < 4 * spread / np.sqrt(evidence.ess)
+    assert abs(weights @ evidence.weighted["variance"] - mean) < 4 * spread / np.sqrt(evidence.ess)
 
 
 def test_draws_that_the_data_rule_out_from_the_start_are_no_boundary_that_moves_crossed():
@@ -123,7 +124,7 @@ def test_the_same_seed_repeats_and_another_differs():
 
 
 def test_sigmoid_steps_are_shorter_at_the_ends():
-    schedule = ev.sigmoid_schedule(10, delta=6.0)
+    schedule = sigmoid_schedule(10, delta=6.0)
     steps = np.diff(schedule)
     assert schedule[0] == 0 and schedule[-1] == 1 and np.all(steps > 0)
     np.testing.assert_allclose(steps, steps[::-1])
@@ -133,7 +134,7 @@ def test_sigmoid_steps_are_shorter_at_the_ends():
 @pytest.mark.parametrize("delta", [40.0, 1000.0, 1e-17])
 def test_a_delta_with_equal_temperatures_is_refused(delta):
     with pytest.raises(ConfigurationError, match="delta must give distinct temperatures"):
-        ev.sigmoid_schedule(200, delta)
+        sigmoid_schedule(200, delta)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +157,8 @@ def test_a_delta_with_equal_temperatures_is_refused(delta):
         ),
         (lambda: ev.AIS(schedule=[0.1, 1]), r"schedule must rise from 0 to 1"),
         (lambda: ev.AIS(schedule=[0.0]), r"schedule must rise from 0 to 1"),
-        (lambda: ev.linear_schedule(0), r"num_steps must be an integer of at least 1; got 0\."),
-        (lambda: ev.sigmoid_schedule(10, 0.0), r"delta must be positive; got 0\.0\."),
+        (lambda: linear_schedule(0), r"num_steps must be an integer of at least 1; got 0\."),
+        (lambda: sigmoid_schedule(10, 0.0), r"delta must be positive; got 0\.0\."),
     ],
 )
 def test_impossible_fields_are_refused(make, message):

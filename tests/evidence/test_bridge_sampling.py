@@ -285,3 +285,28 @@ def test_chains_may_be_in_any_order_of_the_components():
     for seed in range(3):
         run = ev.estimate(model, data, method=ev.BridgeSampling(), seed=seed)
         assert abs(run.log_evidence - exact) < 4.5 * run.standard_error < 0.1
+
+
+SCHOOLS = (
+    np.array([28, 8, -3, 7, -1, 1, 18, 12], np.float32),
+    np.array([15, 10, 16, 11, 9, 11, 10, 18], np.float32),
+)
+
+
+def centred_schools(y, s):
+    """Effects centred at their mean: the density has no bound where their scale is zero."""
+    mean, scale = numpyro.sample("mean", dist.Normal(0, 5)), numpyro.sample("scale", dist.HalfCauchy(5))
+    effects = numpyro.sample("effects", dist.Normal(mean, scale).expand([8]).to_event(1))
+    with numpyro.plate("schools", 8):
+        numpyro.sample("y", dist.Normal(effects, s), obs=y)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+def test_chains_do_not_start_where_the_density_has_no_bound():
+    """They ended with a singular covariance: climbs from the prior went to a scale of zero."""
+    y, s = SCHOOLS
+    model = ev.Model.from_numpyro(centred_schools)
+    found = ev.estimate(model, {"y": y, "s": s}, method=ev.BridgeSampling(), seed=1)
+    assert found.log_evidence == pytest.approx(-31.31134752, abs=4 * found.standard_error)
+    assert found.standard_error < 0.4

@@ -7,8 +7,8 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.narrow import look_closely
-from evidentia.evidence.path.importance import weighted_draws
-from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.population.importance import weighted_draws
+from evidentia.evidence.population.mixture import Mixture
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Window
 
@@ -21,7 +21,7 @@ def look_at(log_likelihood, scale, prior=PRIOR, seed=0, centre=(0.0, 0.0)):
     y = np.zeros(1, np.float32)
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 1)
     component = LocalGaussian(np.array(centre), np.eye(2) / scale**2, 0.0)
-    proposal = Proposal((component,), np.zeros(1))
+    proposal = Mixture((component,), np.zeros(1))
     generator = np.random.default_rng(seed)
     draws = weighted_draws(bound, rows, proposal, generator, 2000, 4)
     return look_closely(bound, rows, proposal, draws, generator)

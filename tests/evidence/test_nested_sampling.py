@@ -69,11 +69,11 @@ def test_the_posterior_and_the_information_are_those_of_conjugate_regression():
     design = np.c_[DATA["x"].astype(float), np.ones(200)]
     precision = design.T @ design + np.eye(4)
     mean, covariance = np.linalg.solve(precision, design.T @ DATA["y"]), np.linalg.inv(precision)
-    weights = np.exp(evidence.log_weights)
+    weights = np.exp(evidence.weighted.log_weights)
     assert weights.sum() == pytest.approx(1.0)
     effective = 1 / np.sum(weights**2)
     assert effective > 64
-    draws = np.c_[evidence.posterior["weights"], evidence.posterior["intercept"]]
+    draws = np.c_[evidence.weighted["weights"], evidence.weighted["intercept"]]
     spread = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(weights @ draws - mean) < 4 * spread / np.sqrt(effective))
     # The Kullback-Leibler divergence of N(mean, covariance) from N(0, 1); its estimate varies

@@ -14,7 +14,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.method import Diagnosis
-from evidentia.evidence.path import diagnostics, redrawing
+from evidentia.evidence.population import redrawing, warning_signs
 from evidentia.kernels.kernel import Moved
 
 ROWS = np.zeros(100, np.float32)
@@ -74,7 +74,7 @@ def test_a_mode_that_is_removed_is_a_silent_failure_without_the_checks():
         patch.object(redrawing, "covers", lambda *_: True),
         patch.object(redrawing, "exceeding", lambda *_: nothing),
         patch.object(redrawing, "rises", lambda *_: nothing),
-        patch.object(diagnostics, "compare_with_path", lambda *_, effective: Diagnosis()),
+        patch.object(warning_signs, "compare_with_path", lambda *_, effective: Diagnosis()),
     ):
         evidence = ev.estimate(MODEL, ROWS)
     assert evidence.log_evidence - exact() == pytest.approx(np.log(1 / 4), abs=0.02)

@@ -44,7 +44,7 @@ def test_the_posterior_is_the_draws_weighted_by_their_likelihood():
     model, data, _ = problem("beta-bernoulli")
     evidence = ev.estimate(model, data, method=METHOD)
     ones, n = data["y"].sum(), len(data["y"])
-    mean = np.exp(evidence.log_weights) @ evidence.posterior["p"]
+    mean = np.exp(evidence.weighted.log_weights) @ evidence.weighted["p"]
     truth = dist.Beta(2.0 + ones, 1.0 + n - ones)
     assert abs(mean - truth.mean) < 4 * np.sqrt(truth.variance / evidence.ess)
 

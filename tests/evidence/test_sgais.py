@@ -11,9 +11,9 @@ import pytest
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.chunks import ChunkInfo
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.path.moves import StepInfo
+from evidentia.evidence.population.chunks import ChunkInfo
+from evidentia.evidence.population.moves import StepInfo
 from evidentia.kernels import BAOAB, SGHMC, SGLD, SGNHT
 from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.posterior.rows import Window
@@ -73,8 +73,8 @@ def test_the_posterior_is_that_of_conjugate_regression():
     design = np.c_[data["x"].astype(float), np.ones(20_000)]
     precision = design.T @ design + np.eye(4)
     mean = np.linalg.solve(precision, design.T @ data["y"].astype(float))
-    draws = np.c_[evidence.posterior["weights"], evidence.posterior["intercept"]]
-    weights = np.exp(evidence.log_weights)
+    draws = np.c_[evidence.weighted["weights"], evidence.weighted["intercept"]]
+    weights = np.exp(evidence.weighted.log_weights)
     spread = np.sqrt(np.diag(np.linalg.inv(precision)))
     effective = 1 / np.sum(weights**2)
     assert np.all(np.abs(weights @ draws - mean) < 4 * spread / np.sqrt(effective))
@@ -208,22 +208,17 @@ def test_an_error_half_way_carries_the_result_so_far():
 
 
 @pytest.mark.parametrize(
-    ("stochastic_gradient", "num_rows"),
-    [pytest.param(True, 20_000, marks=pytest.mark.reference), (False, 2000)],
+    ("gradient", "num_rows"),
+    [pytest.param(ev.gradients.ControlVariate(), 20_000, marks=pytest.mark.reference), (FullBatch(), 2000)],
 )
-def test_without_refresh_the_annealed_path_is_right_too(stochastic_gradient, num_rows):
+def test_without_refresh_the_annealed_path_is_right_too(gradient, num_rows):
     model, data = linear_problem(num_rows)
     exact = model.exact_log_evidence(data)
-    method = ev.SGAIS(refresh=False, stochastic_gradient=stochastic_gradient)
+    method = ev.SGAIS(refresh=False, gradient=gradient)
     runs = [ev.estimate(model, data, method=method, seed=seed) for seed in range(4)]
     scores = np.array([(run.log_evidence - exact) / run.standard_error for run in runs])
     assert np.all(np.abs(scores) < 4.5) and abs(scores.mean()) < 4 / np.sqrt(4)
     assert all(run.diagnostics["num_refreshes"] == 0 for run in runs)
-
-
-def test_exact_gradients_whatever_the_gradient_was():
-    assert ev.SGAIS(stochastic_gradient=False).gradient == FullBatch()
-    assert replace(ev.SGAIS.published(), stochastic_gradient=False).gradient == FullBatch()
 
 
 @pytest.mark.parametrize(
@@ -264,7 +259,7 @@ class NotFrozen(ThreeMethods):
         ({"gradient": ThreeMethods()}, r"gradient must be .*, which lacks is_exact, needs_centre\."),
         ({"gradient": NotFrozen()}, "gradient must be hashable, such as a frozen data class; got NotFrozen"),
         (
-            {"kernel": ev.kernels.MALA(), "stochastic_gradient": False},
+            {"kernel": ev.kernels.MALA(), "gradient": FullBatch()},
             r"kernel must be a move along gradient",
         ),
         ({"gradient": FullBatch(), "exact_kernel": ev.kernels.SGHMC()}, r"exact_kernel must be a move that"),
@@ -278,7 +273,7 @@ def test_impossible_configurations_are_refused(fields, message):
 
 def test_signs_are_those_since_the_last_redraw(monkeypatch):
     """Particles on the path descend from the last redraw; what was before does not matter."""
-    monkeypatch.setattr("evidentia.evidence.path.diagnostics.MAX_HEIGHT_SPREAD", np.inf)
+    monkeypatch.setattr("evidentia.evidence.population.warning_signs.MAX_HEIGHT_SPREAD", np.inf)
     model = ev.models.linear_regression(num_features=2)
     data, _ = model.simulate(100, 0)
     bound, method, estimate = model.bind(data), ev.SGAIS(), Estimate(0.0, 0.01)

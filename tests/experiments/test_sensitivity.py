@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.result import configuration
+from evidentia.results.configurations import configuration
 from experiments import sensitivity as experiment
 from experiments.experiment import Settings
 

@@ -12,6 +12,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import EstimationError
+from evidentia.fleet import FleetUpdate
 
 LINEAR = ev.models.linear_regression(num_features=2)
 
@@ -179,7 +180,7 @@ def test_errors_are_kept_beside_results():
         return jnp.sqrt(-1.0 - params["theta"] ** 2) * batch["y"]
 
     models = {"linear": LINEAR, "nan": ev.Model({"theta": dist.Normal(0, 1)}, nan, name="nan")}
-    updates: list[ev.FleetUpdate] = []
+    updates: list[FleetUpdate] = []
     first, second, third = ev.estimate_many(models, data, progress=updates.append)
     assert list(first.evidences) == ["linear"]
     assert isinstance(first.errors["nan"], EstimationError | ev.ModelError)

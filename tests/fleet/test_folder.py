@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import evidentia as ev
+from evidentia.fleet import FleetRecord, FleetUpdate
 from evidentia.fleet import folder as folders
 
 LINEAR = ev.models.linear_regression(num_features=2)
@@ -20,7 +21,7 @@ def full(tmp_path_factory):
 
 def test_a_resumed_record_is_the_same(full):
     path, records = full
-    updates: list[ev.FleetUpdate] = []
+    updates: list[FleetUpdate] = []
     again = list(ev.estimate_many(LINEAR, DATA, folder=path, progress=updates.append))
     assert updates[-1].num_resumed == 70
     for one, other in zip(records, again, strict=True):
@@ -37,7 +38,7 @@ def test_a_fleet_that_was_stopped_goes_on(tmp_path, full):
         next(started)
     started.close()
     (tmp_path / "part-000007.new").write_bytes(b"half a part of a killed process")
-    updates: list[ev.FleetUpdate] = []
+    updates: list[FleetUpdate] = []
     found = list(ev.estimate_many(LINEAR, DATA, folder=tmp_path, progress=updates.append))
     assert updates[-1].num_resumed == 10
     assert [repr(one) for one in found] == [repr(one) for one in full[1]]
@@ -92,7 +93,7 @@ def test_damaged_and_used_folders_are_named(tmp_path, full):
 
 
 def test_errors_about_data_are_kept_and_others_are_tried_again(tmp_path):
-    record = ev.FleetRecord("a", {}, {"known": ev.DataError("too few rows"), "lost": RuntimeError("died")})
+    record = FleetRecord("a", {}, {"known": ev.DataError("too few rows"), "lost": RuntimeError("died")})
     with folders.FleetFolder(tmp_path, {}) as folder:
         folder.keep(record, "hash")
     with folders.FleetFolder(tmp_path, {}) as folder:

@@ -67,6 +67,20 @@ def test_models_are_equal_if_they_compute_the_same(one, other):
     assert one() != other()
 
 
+def test_other_data_of_the_same_shape_make_no_other_model():
+    """A prior is drawn with rows of the data, on which only code for the observed site depends."""
+
+    def program(x, y=None):
+        slopes = numpyro.sample("b", dist.Normal(0, 1).expand([x.shape[1]]).to_event(1))
+        numpyro.sample("y", dist.Normal(jnp.tanh(x @ slopes), 1.0), obs=y)
+
+    def bound_to(seed):
+        x = np.random.default_rng(seed).normal(size=(40, 3)).astype(np.float32)
+        return ev.Model.from_numpyro(program).bind({"x": x, "y": x[:, 0]})
+
+    assert bound_to(0) == bound_to(1)
+
+
 @pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="JAX itself fails with this setting")
 def test_the_same_where_jax_passes_constants_as_arguments():
     """Then they are not in the program's text; JAX reads the setting when it is imported."""

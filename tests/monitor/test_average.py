@@ -186,8 +186,8 @@ def test_predictions_weigh_models_and_particles():
     shares = averaged.probabilities
     assert 0.05 < shares["both"] < 0.95, "otherwise the test shows nothing"
     parts = {
-        "first": 3.0 * averaged.onlines["first"].posterior["w"][:, :1],
-        "both": averaged.onlines["both"].posterior["w"][:, 1:],
+        "first": 3.0 * averaged.onlines["first"].weighted["w"][:, :1],
+        "both": averaged.onlines["both"].weighted["w"][:, 1:],
     }
     np.testing.assert_allclose(
         found.mean, sum(shares[name] * part.mean(0) for name, part in parts.items()), rtol=1e-5
@@ -233,8 +233,8 @@ def test_a_model_without_a_draw_is_left_out():
         ({"onlines": {}}, "onlines must map at least one name to an Online; got an empty mapping"),
         ({"onlines": [Gaussian()]}, "onlines must map at least one name to an Online; got list"),
         ({"onlines": {"a": 3}}, r"onlines\['a'\] must be an evidentia.Online; got int"),
-        ({"onlines": pair(), "prior": {"vague": 1.0}}, "prior must name the models sharp, vague; it names vague"),
-        ({"onlines": pair(), "prior": {"vague": 1.0, "sharp": 0.0}}, "prior must be positive and finite"),
+        ({"onlines": pair(), "prior_probabilities": {"vague": 1.0}}, "prior_probabilities must name the models sharp, vague; it names vague"),
+        ({"onlines": pair(), "prior_probabilities": {"vague": 1.0, "sharp": 0.0}}, "prior_probabilities must be positive and finite"),
         ({"onlines": pair(), "forgetting": 1.1}, "forgetting must be above 0 and at most 1; got 1.1"),
     ],
 )  # fmt: skip

@@ -129,7 +129,7 @@ def test_saved_and_loaded_goes_on_bit_for_bit(data, finished, tmp_path, stop):
     ]
     for name, values in finished[0].posterior.items():
         np.testing.assert_array_equal(loaded.posterior[name], values)
-    np.testing.assert_array_equal(loaded.log_weights, finished[0].log_weights)
+    np.testing.assert_array_equal(loaded.weighted.log_weights, finished[0].weighted.log_weights)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def test_the_trajectory_ends_where_the_estimate_is_after_drawing_anew(data):
 
 
 def test_signs_of_bad_health_are_warnings_and_named_in_the_result(data, finished, monkeypatch):
-    monkeypatch.setattr("evidentia.evidence.path.diagnostics.MAX_HEIGHT_SPREAD", 0.0)
+    monkeypatch.setattr("evidentia.evidence.population.warning_signs.MAX_HEIGHT_SPREAD", 0.0)
     with pytest.warns(ev.DiagnosticWarning, match="linear regression: the log posterior density"):
         assert finished[0].evidence().diagnostics["warnings"] == "modes of different height"
 

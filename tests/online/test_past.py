@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.path.population import Population
+from evidentia.evidence.population.particles import Population
 from evidentia.online import past as pasts
 from evidentia.online import reservoir as reservoirs
 from evidentia.posterior.modes import newton
@@ -55,13 +55,13 @@ def test_log_likelihoods_are_those_of_all_rows_near_the_posterior(stream):
     bound, data, all_rows, positions = stream
     past = followed(bound, data, positions)
     assert past.sums is not None and past.window.num_observations == pytest.approx(NUM_ROWS)
-    exact = all_rows.exact_log_likelihoods(bound, positions)
-    errors = past.window.exact_log_likelihoods(bound, positions) - exact
+    exact = all_rows.exact_log_likelihoods(bound, np.asarray(positions))
+    errors = past.window.exact_log_likelihoods(bound, np.asarray(positions)) - exact
     assert np.abs(errors).max() < 0.05
     deviations, offset = past.window.log_likelihoods(bound, positions)
     np.testing.assert_allclose(deviations + offset - exact, errors, atol=2e-3)
     sample = without_remainder(past.window)
-    alone = sample.exact_log_likelihoods(bound, positions) * NUM_ROWS / CAPACITY - exact
+    alone = sample.exact_log_likelihoods(bound, np.asarray(positions)) * NUM_ROWS / CAPACITY - exact
     assert np.abs(alone).max() > 10
 
 
@@ -72,13 +72,13 @@ def test_the_standard_error_is_that_of_the_log_likelihood(stream):
     For 12 reservoirs, χ² allows a factor of 3 (0.1%).
     """
     bound, data, all_rows, positions = stream
-    exact = all_rows.exact_log_likelihoods(bound, positions[:1])[0]
+    exact = all_rows.exact_log_likelihoods(bound, np.asarray(positions[:1]))[0]
     ratios = []
     for seed in range(12):
         place = np.asarray(positions[0], np.float64)
         past = followed(bound, data, positions, seed=seed)
         past = past._replace(sums=pasts.sums_about(bound, past, place, place))
-        error = past.window.exact_log_likelihoods(bound, positions[:1])[0] - exact
+        error = past.window.exact_log_likelihoods(bound, np.asarray(positions[:1]))[0] - exact
         ratios.append((error / past.standard_error) ** 2)
     assert 1 / 3 < np.mean(ratios) < 3, ratios
 
@@ -110,7 +110,9 @@ def test_another_centre_leaves_the_log_likelihood_the_same_function(stream):
     past = followed(bound, data, positions)
     place = np.asarray(positions[3], np.float64)
     moved = past._replace(sums=pasts.sums_about(bound, past, place, place))
-    before, after = (each.window.exact_log_likelihoods(bound, positions) for each in (past, moved))
+    before, after = (
+        each.window.exact_log_likelihoods(bound, np.asarray(positions)) for each in (past, moved)
+    )
     np.testing.assert_allclose(after, before, atol=1e-6)
     assert moved.standard_error > past.standard_error
 

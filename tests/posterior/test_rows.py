@@ -59,7 +59,7 @@ def test_a_window_that_stands_for_more_rows_counts_each_of_its_own_more_often():
     single, triple = (sum(rows.log_likelihoods(model, positions)) for rows in (window, thrice))
     np.testing.assert_allclose(triple, 3 * single, rtol=1e-6)
     for of_one, of_three in zip(
-        window.expand(model, [0.2])[1:], thrice.expand(model, [0.2])[1:], strict=True
+        window.expand(model, np.array([0.2]))[1:], thrice.expand(model, np.array([0.2]))[1:], strict=True
     ):
         np.testing.assert_allclose(of_three, 3 * of_one, rtol=1e-12)
 

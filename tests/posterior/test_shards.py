@@ -1,4 +1,4 @@
-"""The common order of rows over shards; `tests/test_sharding.py` has sums on several devices."""
+"""The common order of rows over shards; `estimation/test_sharding.py` sums on several devices."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def test_rows_are_numbered_in_turn(counts):
     local, rank = shards.locate(np.arange(sum(counts)))
     np.testing.assert_array_equal(np.stack([local, rank], axis=1), expected)
     for one, row in enumerate(expected):
-        assert shards.number(row[0], row[1]) == one
+        assert shards.number(jnp.int32(row[:1]), jnp.int32(row[1])) == one
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5).filter(any), st.data())
@@ -39,7 +39,7 @@ def test_a_part_of_the_order_is_a_part_of_each_shard(counts, data):
     stop = data.draw(st.integers(0, sum(counts)))
     taken = in_turn(counts)[:stop]
     for rank in range(len(counts)):
-        assert shards._local_stop(stop, rank) == sum(one[1] == rank for one in taken)
+        assert shards._local_stop(stop, jnp.int32(rank)) == sum(one[1] == rank for one in taken)
 
 
 @pytest.mark.slow

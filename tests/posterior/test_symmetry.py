@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import evidentia as ev
-from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.population.mixture import Mixture
 from evidentia.posterior import symmetry
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
@@ -87,7 +87,7 @@ def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
         }
     )[None]
     laplace = LocalGaussian(np.asarray(positions[0], np.float64), 100 * np.eye(positions.shape[1]), 0.0)
-    density = Proposal((laplace,))
+    density = Mixture((laplace,))
     alone, symmetric = (
         density.log_density(np.asarray(positions, np.float64)),
         symmetrised(bound, density, positions),
@@ -174,7 +174,7 @@ def test_copies_of_a_network_are_brought_together(network):
 def test_a_density_over_all_copies_of_a_network_is_their_mean(network):
     mode = LocalGaussian(np.array([1.0, -0.5, 1.0, 0.5]), 4 * np.eye(4), 0.0)
     positions = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
-    found = symmetrised(network, Proposal((mode,)), jnp.asarray(positions))
+    found = symmetrised(network, Mixture((mode,)), jnp.asarray(positions))
     expected = [
         np.logaddexp.reduce(log_student_t(mode, copies_of(each.astype(float)))) - np.log(8)
         for each in positions

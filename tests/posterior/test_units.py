@@ -202,7 +202,7 @@ def test_messages(series):
 
 
 @pytest.mark.slow
-def test_a_likelihood_without_forward_mode_says_so(series):
+def test_a_likelihood_without_forward_mode(series):
     @jax.custom_vjp
     def square(x):
         return x**2
@@ -214,9 +214,9 @@ def test_a_likelihood_without_forward_mode_says_so(series):
         lambda params, data: -0.5 * square(data["y"] - params["mean"]).sum(),
         pointwise=False,
     )
-    with pytest.raises(ModelError, match="derivatives in reverse mode only .* diffrax"):
-        ev.estimate(model, series[0])
-    assert ev.estimate(model, series[0], method=ev.SMC(num_particles=64)).completed
+    plain = replace(model, log_likelihood=lambda p, data: -0.5 * ((data["y"] - p["mean"]) ** 2).sum())
+    one, other = (ev.estimate(each, series[0], method=ev.Laplace()) for each in (model, plain))
+    assert abs(one.log_evidence - other.log_evidence) < 0.01
 
 
 def test_all_data_as_one_must_not_be_empty():

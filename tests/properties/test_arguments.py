@@ -9,6 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 import evidentia as ev
+from evidentia.evidence import linear_schedule, sigmoid_schedule
+from evidentia.monitor import EDetector
 from tests.properties.examples import ODD, examples, for_all
 
 MODEL = ev.models.linear_regression(1)
@@ -27,7 +29,7 @@ METHODS = (
     "Laplace",
     "NestedSampling",
 )
-MORE_METHODS = "OnlineNestedSampling", "PriorSampling", "Sequential", "EDetector"
+MORE_METHODS = "OnlineNestedSampling", "PriorSampling", "Sequential"
 KERNELS = (
     "BAOAB",
     "DifferentialEvolution",
@@ -66,8 +68,9 @@ CALLED = {
         ev.Model.from_callable,
         {"log_likelihood": len, "prior_transform": len, "num_parameters": 2},
     ),
-    "linear_schedule": (ev.linear_schedule, {"num_steps": 3}),
-    "sigmoid_schedule": (ev.sigmoid_schedule, {"num_steps": 3}),
+    "EDetector": (EDetector, {}),
+    "linear_schedule": (linear_schedule, {"num_steps": 3}),
+    "sigmoid_schedule": (sigmoid_schedule, {"num_steps": 3}),
     "linear_regression": (ev.models.linear_regression, {"num_features": 1}),
     "gaussian_mixture": (ev.models.gaussian_mixture, {"num_components": 2, "num_features": 1}),
     "softmax_regression": (ev.models.softmax_regression, {"num_features": 1, "num_classes": 2}),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import evidentia as ev
 from evidentia.checkpoint.folder import CURRENT, PREVIOUS, CheckpointFolder, read
 from evidentia.checkpoint.packing import pack
+from evidentia.cli import main
 from evidentia.cli.stream.session import RECORDS, Session
 from evidentia.data.batches import Batch
 from evidentia.errors import CheckpointError
@@ -196,3 +197,26 @@ def test_a_forged_shape_takes_no_memory(shape, kept, tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 10 * len(content)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@examples(many=300, few=12)
+def test_a_forged_checkpoint_of_a_run_is_a_message_or_goes_on(count, tmp_path, capsys):
+    rows = "\n".join(f"{x},{y}" for x, y in zip(ROWS["x"][:, 0].tolist(), ROWS["y"].tolist(), strict=True))
+    (tmp_path / "rows.csv").write_text(f"a,y\n{rows}\n")
+    words = ["-m", "linear", "-t", "y", "--num-particles", "16", "--reservoir-size", "500", "--quiet"]
+    words = ["stream", str(tmp_path / "rows.csv"), *words, "--checkpoint", str(tmp_path / "run"), "--out"]
+    assert main([*words, str(tmp_path / "out")]) == 0
+    header, skeleton, arrays = parts_of(tmp_path / "run" / CURRENT)
+    paths = [path for path in paths_of(skeleton) if "session" not in path or path[-1] == "session"]
+
+    @for_all(
+        st.tuples(st.sampled_from(paths), st.one_of(ODD.map(lambda odd: lambda _: odd), st.none())), count
+    )
+    def holds(found):
+        (tmp_path / "run" / CURRENT).write_bytes(forged(header, changed(skeleton, *found), arrays))
+        capsys.readouterr()
+        code = main([*words, str(tmp_path / "out")])
+        err = capsys.readouterr().err
+        assert code == 0 or (code == 2 and err.count("Error") == 1), err

@@ -70,7 +70,7 @@ def values_of(content):
 
 
 @pytest.mark.filterwarnings("ignore::evidentia.errors.EvidenceWarning")
-@examples(many=2000, few=80)
+@examples(many=20_000, few=80)
 def test_a_file_gives_its_values_or_one_message(count, tmp_path):
     path = tmp_path / "rows.csv"
 
@@ -80,8 +80,6 @@ def test_a_file_gives_its_values_or_one_message(count, tmp_path):
         try:
             batches = list(ev.read_csv(path).batches())
         except (DataError, ConfigurationError):
-            return
-        if b"\r" in content.replace(b"\r\n", b""):  # ends a line for Python alone
             return
         rows = [
             [float(value) for value in row]

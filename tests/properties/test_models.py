@@ -62,9 +62,9 @@ def test_rows_in_two_parts(plain):
     """p(D₁, D₂) = p(D₁) p(D₂ | D₁), whose second factor is the mean over the posterior of D₁."""
     model = ev.Model(prior=PRIOR, log_likelihood=log_likelihood)
     first = ev.estimate(model, {"y": Y[:12]}, method=ev.SGAIS(num_particles=4096))
-    params = {name: jnp.asarray(values) for name, values in first.posterior.items()}
+    params = {name: jnp.asarray(values) for name, values in first.weighted.items()}
     rows = jax.vmap(lambda one: log_likelihood(one, {"y": Y[12:]}).sum())(params)
-    log_weights = np.asarray(first.log_weights, float) + np.asarray(rows, float)
+    log_weights = np.asarray(first.weighted.log_weights, float) + np.asarray(rows, float)
     second = np.logaddexp.reduce(log_weights)
     assert first.log_evidence + second == pytest.approx(plain.log_evidence, abs=0.15)
 

@@ -88,7 +88,7 @@ def test_the_moments_of_effects_are_those_of_a_conjugate_regression():
     for one in (likelihood.inner, *likelihood.outer):
         for level in range(len(one.levels)):
             place = slice(first, first + one.size)
-            factor = np.asarray(one.factor(params), float)
+            factor = one.at_zero @ np.asarray(one.factor(params), float)
             found = moments[one.name]
             assert np.allclose([found[name][0][level] for name in one.names], factor @ mean[place], atol=1e-4)
             variances = np.diag(factor @ covariance[place, place] @ factor.T)

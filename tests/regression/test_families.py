@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import scipy.stats
 from scipy import special
 
+import evidentia as ev
 from evidentia.errors import ConfigurationError
 from evidentia.regression.families import FAMILIES, family
 from evidentia.regression.response import respond
@@ -140,4 +142,20 @@ def test_unknown_families_and_links_are_named():
         ConfigurationError, match="link of the family bernoulli must be one of logit, probit; got 'log'"
     ):
         family("bernoulli", "log")
-    assert len(FAMILIES) == 10
+    assert len(FAMILIES) == 19
+
+
+def test_rows_without_trials_add_nothing():
+    """Their log-likelihood is 0, with any effects, as is that of R's glm."""
+    few = {"y": np.array([1, 3, 2]), "n": np.array([4, 3, 5]), "x": np.array([-1.0, 0.5, 2.0])}
+    more = {name: np.r_[values, [0, 0]] for name, values in few.items()}
+    for formula in ("y | n ~ 0", "y | n ~ 0 + offset(x)"):
+        found, expected = (
+            ev.estimate(ev.Regression(formula, family="binomial"), table) for table in (more, few)
+        )
+        assert found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-5)
+        assert found.num_observations == 5
+    trials = jnp.zeros(2)
+    batch = {"y": trials, "trials": trials, "constant": trials}
+    gradient = jax.grad(lambda eta: jnp.sum(family("binomial").log_density(eta, batch, {})))(jnp.ones(2))
+    assert not np.any(gradient)

@@ -6,11 +6,11 @@ import pytest
 import evidentia as ev
 from evidentia.errors import DiagnosticWarning
 from evidentia.regression import g_prior, model_search, selection
-from evidentia.regression.exact import JZS_SCALE
 from evidentia.regression.g_prior_models import fits_of, log_bayes_factors
 from evidentia.regression.model_space import model_space, well_formed
 from evidentia.regression.moments import moments_of
 from evidentia.regression.neighbours import Neighbours
+from evidentia.regression.priors import JZS_SCALE
 from tests.regression.test_selection import correlated, right_hand_side
 
 # Correlated terms and few rows: the best of 4,096 models has a probability of 0.01.
@@ -96,7 +96,7 @@ def test_sixty_terms_are_searched():
     x = generator.standard_normal((500, 60)) + generator.standard_normal((500, 1))
     y = x[:, :3] @ [0.4, -0.3, 0.3] + generator.standard_normal(500)
     table = {"y": y, **{f"x{place}": column for place, column in enumerate(x.T)}}
-    found = ev.select_terms(right_hand_side(table), table, model_prior="beta-binomial")
+    found = ev.select_terms(right_hand_side(table), table, prior_probabilities="beta-binomial")
     assert all(found.inclusion_probability[f"x{place}"] > 0.99 for place in range(3))
     assert max(found.inclusion_probability_error.values()) < 0.01
     assert found.num_models == 2.0**60 and 0.3 < found.visited_probability <= 1

@@ -9,10 +9,10 @@ from evidentia.regression.model_space import model_space, well_formed
 TERMS = ("a", "b", "c", "d", "e", "a:b", "b:c", "a:c", "a:b:c", "d:e")
 
 
-@pytest.mark.parametrize("model_prior", ["uniform", "beta-binomial"])
+@pytest.mark.parametrize("prior_probabilities", ["uniform", "beta-binomial"])
 @pytest.mark.parametrize("terms", [("a", "b", "a:b"), TERMS, TERMS[:5], ()])
-def test_counts_are_those_of_the_listed_models(terms, model_prior):
-    space = model_space(terms, model_prior)
+def test_counts_are_those_of_the_listed_models(terms, prior_probabilities):
+    space = model_space(terms, prior_probabilities)
     models = well_formed(space.needs, 2**14)
     assert models is not None and len(models) == space.num_models
     assert len(np.unique(models, axis=0)) == len(models)

@@ -220,7 +220,7 @@ def test_a_constant_response_has_no_unit_for_its_priors():
 def test_predictions_have_no_hidden_intercept(prior):
     table, regression = table_of(LENGTHS), ev.Regression("y ~ 0 + x", prior=prior)
     evidence = ev.estimate(regression, table)
-    slope = float(np.exp(evidence.log_weights) @ evidence.posterior["x"])
+    slope = float(np.exp(evidence.weighted.log_weights) @ evidence.weighted["x"])
     spread = float(evidence.posterior["x"].std())
     assert abs(slope - (X @ LENGTHS) / (X @ X)) < 3 * spread
     predicted = fitted(regression, evidence, table).predicted[:, 0]  # the mean of 64 draws

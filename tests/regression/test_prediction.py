@@ -45,6 +45,13 @@ def test_shares_of_trials_with_an_offset():
     np.testing.assert_allclose(found.observed[:, 0], np.arange(12) / 20)
 
 
+def test_rows_without_trials_have_no_share():
+    table = pd.DataFrame({"y": [0, 3, 0, 5], "n": [0, 4, 0, 9], "x": X[:4]})
+    found = fitted(ev.Regression("y | n ~ x", "binomial"), at_a_point(Intercept=0.3, x=0.5), table)
+    np.testing.assert_allclose(found.observed[:, 0], [3 / 4, 5 / 9])
+    np.testing.assert_allclose(found.predicted[:, 0], expit(ETA[[1, 3]]), rtol=1e-12)
+
+
 def test_categories():
     table = pd.DataFrame({"y": np.tile(["a", "b", "c"], 4), "x": X})
     evidence = at_a_point(Intercept=[0.3, -0.2], x=[0.5, 1.0])

@@ -6,11 +6,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.integrate import quad
 from scipy.stats import norm
 
 import evidentia as ev
 from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
 from evidentia.regression.formula import parse
+from evidentia.regression.frame import frame_of
+from evidentia.regression.table import as_table
+from evidentia.report.facts import describe
 from tests.regression.attitude import ATTITUDE
 
 QUICK = ev.Laplace(num_particles=64)
@@ -52,7 +56,7 @@ def test_terms_are_named_as_in_r(formula, names):
 
 def test_a_formula_has_parts():
     parsed = parse("successes | trials ~ log(x) * k + offset(log(z)) - 1")
-    assert (parsed.response, parsed.trials) == ("successes", "trials")
+    assert parsed.left == ("successes", "trials", "trials")
     assert parsed.terms == ("log(x)", "k", "log(x):k") and parsed.offsets == ("log(z)",)
     assert not parsed.has_intercept
     assert parsed.variables == ["successes", "trials", "x", "k", "z"]
@@ -126,7 +130,6 @@ def test_arguments_that_cannot_be_used_are_named(arguments, message):
         ("y ~ foo(x)", {}, r"cannot be computed: there is no function foo"),
         ("y ~ log(x)", {}, r"log\(x\) is not finite in 1 of 10 rows \(the first is row 0\)"),
         ("y ~ one", {}, "'one' has the same value in all 10 rows"),
-        ("y ~ x + z + I(x + z)", {}, r"the columns 'x', 'z', 'I\(x \+ z\)' are collinear"),
         ("one ~ x", {}, "the response is constant"),
         ("k ~ x", {}, "the response k must hold numbers for the family gaussian; it has 'a', 'b', 'c'"),
         ("one ~ x", {"family": "student-t"}, "the response one is 1 in all 10 rows"),
@@ -145,7 +148,8 @@ def test_arguments_that_cannot_be_used_are_named(arguments, message):
         ("k ~ x", {"family": "bernoulli"}, "must have two values for this family; it has 3: 'a', 'b', 'c'"),
         ("k ~ x", {"family": "ordinal"}, "has categories without an order"),
         ("one ~ x", {"family": "categorical"}, "must have 2 to 1,000 categories; it has 1"),
-        ("y | x ~ z", {"family": "binomial"}, "the trials of y must hold whole numbers of at least 1"),
+        ("x | less ~ z", {"family": "binomial"}, "the trials of x must hold whole numbers of at least 0"),
+        ("none | none ~ z", {"family": "binomial"}, "the trials of none are 0 in all 10 rows used"),
         ("x | many ~ z", {"family": "binomial"}, "must hold whole numbers from 0 to the number of trials"),
         ("y ~ digits", {}, "holds text that looks like numbers, such as '7'"),
         ("y ~ when", {}, "holds dates or durations"),
@@ -164,6 +168,12 @@ def test_arguments_that_cannot_be_used_are_named(arguments, message):
             r"priors\['probabilities'\] must be a distribution of 3 probabilities",
         ),
         ("y ~ endless", {}, "is infinite in 1 rows"),
+        (
+            "y ~ poly(x, 9) + z",
+            {"family": "student-t", "prior": "unit-information"},
+            "needs columns of which none is determined by the others, .* the formula has 10",
+        ),
+        ("one ~ x", {"family": "bernoulli", "prior": "unit-information"}, "all rows have the same response"),
         ("y ~ x", {"prior": "normal", "priors": {"q": dist.Normal()}}, "names 'q', which is not a parameter"),
         ("y ~ x", {"prior": "normal", "priors": {"x": 3.0}}, "must be a NumPyro distribution of one number"),
         ("half ~ x", {"family": "student-t", "prior": "normal", "missing": "never"}, "missing must be"),
@@ -174,6 +184,8 @@ def test_a_table_that_cannot_be_used_is_explained(formula, arguments, message):
         **TABLE,
         "one": np.ones(10),
         "half": np.arange(10) / 2,
+        "less": np.arange(10) - 1,
+        "none": np.zeros(10),
         "many": np.r_[np.full(9, 9), 1],
         "digits": ["7"] * 10,
         "when": pd.date_range("2026-01-01", periods=10),
@@ -199,7 +211,7 @@ def test_what_is_not_a_table_is_named():
 @pytest.mark.parametrize(
     "formula, words",
     [
-        ("y ~ s(x)", r"there is no function s\. A logarithm is log\(x\), a spline bs\(x, df=4\)"),
+        ("y ~ s(x)", r"there is no function s\. A smooth effect is a spline, bs\(x, df=4\)"),
         ("ln(y) ~ x", "there is no function ln"),
         ("y ~ .", "'.' for all other columns is not supported"),
         ("y ~ log(x", r"a closing \) is missing"),
@@ -209,6 +221,86 @@ def test_what_is_not_a_table_is_named():
 def test_common_mistakes_have_plain_words(formula, words):
     with pytest.raises(ConfigurationError, match=words):
         estimate(formula)
+
+
+def test_a_result_says_which_prior_its_effects_have(tmp_path):
+    found = estimate("y ~ x")
+    assert found.diagnostics["prior"] == "jzs, scale 0.354"
+    assert "prior jzs, scale 0.354" in repr(found) and "jzs, scale 0.354" in found._repr_html_()
+    found.save(tmp_path / "saved")
+    assert repr(ev.load(tmp_path / "saved")) == repr(found)
+    assert found.to_dict()["diagnostics"]["prior"] == "jzs, scale 0.354"
+    facts = {fact.term: fact.value for fact in describe(found)}
+    assert facts["Prior"] == "jzs, scale 0.354"
+    assert estimate("y ~ x", prior="unit-information").diagnostics["prior"] == "unit-information"
+
+
+def test_a_default_that_changes_is_explained():
+    """JZS is for effects that do not vary, with its own priors."""
+    words = ev.Regression("y ~ x + (1 | k)").prior_in_words
+    assert words == "normal, 2.5 standard deviations (not jzs, which has no effects that vary by group)"
+    replaced = ev.Regression("y ~ x", priors={"x": dist.Normal()}).prior_in_words
+    assert replaced == "normal, 2.5 standard deviations (not jzs, which has no priors that are replaced)"
+    asked = ev.Regression("y ~ x + (1 | k)", prior="normal", prior_scale=1.0).prior_in_words
+    assert asked == "normal, 1 standard deviations"
+    assert ev.Regression("y ~ x", family="poisson").prior_in_words == "normal, 2.5 standard deviations"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+def test_estimated_results_say_their_prior():
+    found = ev.estimate(ev.Regression("y ~ x + (1 | k)"), TABLE, method=QUICK)
+    assert "prior normal, 2.5 standard deviations (not jzs, which" in repr(found)
+
+
+def test_a_test_of_the_intercept_needs_a_prior_for_it():
+    with pytest.raises(ConfigurationError) as caught:
+        ev.compare({"with": estimate("y ~ 1"), "without": estimate("y ~ 0")})
+    words = str(caught.value)
+    assert "that of 'with' is of a flat intercept and a Jeffreys variance" in words
+    assert "that of 'without' is of a Jeffreys variance, no intercept" in words
+    assert "compare 'y ~ 0 + ones' with 'y ~ 0'" in words and "same kind of prior" not in words
+
+
+def test_a_column_of_ones_makes_the_jzs_t_test():
+    """Rouder et al. (2009), Psychonomic Bulletin & Review 16, 225, Eq. 1 with r = √2/2."""
+    y = np.asarray(TABLE["z"]) - 3
+    table = {"y": y, "ones": np.ones(len(y))}
+    one, none = (estimate(f, table, prior_scale=2**-0.5) for f in ("y ~ 0 + ones", "y ~ 0"))
+    t, n = np.mean(y) / (np.std(y, ddof=1) / np.sqrt(len(y))), len(y)
+
+    def integrand(g):
+        size = 1 + n * g / 2
+        law = (1 + t**2 / (size * (n - 1))) ** (-n / 2) / np.sqrt(size)
+        return law * (2 * np.pi) ** -0.5 * g**-1.5 * np.exp(-1 / (2 * g))
+
+    factor = quad(integrand, 0, np.inf)[0] / (1 + t**2 / (n - 1)) ** (-n / 2)
+    comparison = ev.compare({"one": one, "none": none})
+    found = dict(zip(comparison.names, comparison.log_evidence, strict=True))
+    assert found["one"] - found["none"] == pytest.approx(np.log(factor), abs=1e-6)
+
+
+@pytest.mark.parametrize("family", ["student-t", "poisson", "bernoulli"])
+def test_two_rows_are_too_few_for_unit_information_on_two_columns(family):
+    table = {"y": [0, 1], "x": [1.0, 2.0], "z": [3.0, 1.0]}
+    words = "none is determined by the others, and so more rows than columns; the formula has 2"
+    with pytest.raises(DataError, match=words):
+        estimate("y ~ x + z", table, family=family, prior="unit-information")
+    with pytest.raises(DataError, match=words):
+        ev.select_terms("y ~ x + z", table, family=family, prior="unit-information")
+
+
+def test_unit_information_is_a_prior_of_columns_that_nearly_agree():
+    """In float32 the precision matrix of columns 1e-4 apart is not positive definite."""
+    generator = np.random.default_rng(0)
+    a = generator.normal(size=50)
+    table = {"y": generator.poisson(2, 50), "a": a, "b": a + 1e-4 * generator.normal(size=50)}
+    regression = ev.Regression("y ~ a + b", family="poisson", prior="unit-information")
+    frame = frame_of(parse("y ~ a + b"), as_table(table, ["y", "a", "b"]))
+    prior = regression.prepared(frame, as_table(table, ["y", "a", "b"]), None).model.prior["effects"]
+    root = np.asarray(prior.scale_tril, np.float64)
+    information = frame.correlations * np.mean(table["y"])
+    np.testing.assert_allclose(root.T @ information @ root, np.eye(2), atol=0.02)
 
 
 def test_results_of_different_responses_are_not_compared():

@@ -33,7 +33,9 @@ def test_all_models_of_the_vignette():
 
 
 def test_priors_over_models():
-    selection = ev.select_terms("rating ~ complaints + learning", ATTITUDE, model_prior="beta-binomial")
+    selection = ev.select_terms(
+        "rating ~ complaints + learning", ATTITUDE, prior_probabilities="beta-binomial"
+    )
     by_size = dict(zip(selection.included.sum(axis=1).tolist(), selection.prior_probability, strict=True))
     assert by_size == pytest.approx({0: 1 / 3, 1: 1 / 6, 2: 1 / 3})
     assert selection.prior_inclusion_probability["learning"] == pytest.approx(0.5)
@@ -136,7 +138,10 @@ def test_categories_have_no_mean_to_predict():
         ({"prior": "flat"}, "prior must be one of jzs, unit-information, normal; got 'flat'"),
         ({"family": "poisson", "prior": "jzs"}, "prior='jzs' is for the family gaussian; got poisson"),
         ({"family": "normal"}, "family must be one of gaussian"),
-        ({"model_prior": "flat"}, "model_prior must be one of uniform, beta-binomial; got 'flat'"),
+        (
+            {"prior_probabilities": "flat"},
+            "prior_probabilities must be one of uniform, beta-binomial; got 'flat'",
+        ),
         ({"seed": -1}, "seed must be an integer"),
         ({"prior_scale": 0}, "prior_scale must be positive"),
     ],

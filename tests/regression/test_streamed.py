@@ -114,6 +114,14 @@ def test_categories_of_late_rows_are_found_and_of_dropped_rows_are_not(tmp_path)
     assert found.log_evidence == pytest.approx(inside.log_evidence, rel=ROUNDING)
 
 
+def test_the_first_category_of_text_is_that_in_memory(tmp_path):
+    """Of one piece, too, whose dictionary has the order of appearance."""
+    table = pd.DataFrame({"y": [1.0, 2.0, 4.0, 3.0, 2.5], "k": ["oak", "ash", "elm", "oak", "ash"]})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    for source in (ev.read_csv(tmp_path / "table.csv"), parts_of(table, tmp_path, 1)):
+        assert list(estimate("y ~ k", source).posterior) == list(estimate("y ~ k", table).posterior)
+
+
 def test_the_order_of_pandas_categories_is_kept(tmp_path):
     table = table_of(3000)
     table["k"] = pd.Categorical(table["k"], ["oak", "none", "elm", "ash"])

@@ -63,3 +63,9 @@ def test_every_diagnostic_has_a_meaning(method):
     model = ev.models.linear_regression(1)
     found = ev.estimate(model, model.simulate(100, seed=0)[0], method=method).diagnostics
     assert found.keys() - KINDS.keys() <= {"warnings"}
+
+
+def test_exact_results_have_no_rows_about_a_sampler():
+    terms = {fact.term: fact.value for fact in describe(make_evidence(-1000.0, 0.0))}
+    assert not {"Particles", "Annealing steps", "Seed"} & terms.keys()
+    assert terms["Method"] == "exact integral"

@@ -1,11 +1,21 @@
 """The report of a regression: words first, with the numbers that they come from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import evidentia as ev
-from evidentia.report.regression import regression_sections, term_factors, verdict
+from evidentia.posterior.summary import ParameterSummary
+from evidentia.report.coefficients import draw_coefficients, natural
+from evidentia.report.regression import (
+    factors_from_posterior,
+    factors_of_estimates,
+    regression_sections,
+    terms_section,
+    verdict,
+)
 from tests.regression.attitude import ATTITUDE
 
 BEST, OTHER = "rating ~ complaints + learning", "rating ~ 1"
@@ -21,7 +31,8 @@ def sections(evidences, names):
     own = {name: evidences[name] for name in names}
     without = {"complaints": evidences["rating ~ learning"], "learning": evidences["rating ~ complaints"]}
     regressions = {name: ev.Regression(name) for name in names}
-    return regression_sections(regressions, own, ev.compare(own), without, pd.DataFrame(ATTITUDE))
+    factors = factors_of_estimates(evidences[BEST], without)
+    return regression_sections(regressions, own, ev.compare(own), factors, pd.DataFrame(ATTITUDE))
 
 
 def test_words_for_each_strength():
@@ -38,7 +49,7 @@ def test_words_for_each_strength():
 def test_each_term_has_its_bayes_factor(evidences):
     words, coefficients, fit, sensitivity = sections(evidences, [BEST, OTHER])
     assert words.heading == "Which terms matter"
-    assert [term for term, _ in words.rows] == ["complaints", "learning"]
+    assert [term for term, *_ in words.rows] == ["complaints", "learning"]
     wanted = evidences[BEST].log_evidence - evidences["rating ~ learning"].log_evidence
     assert words.rows[0][1] == f"{wanted:.2f}"
     assert words.sentences[0].startswith("complaints matters: the data are e^")
@@ -48,9 +59,27 @@ def test_each_term_has_its_bayes_factor(evidences):
     )
 
 
-def test_the_largest_factor_comes_first(evidences):
-    without = {"learning": evidences["rating ~ complaints"], "complaints": evidences["rating ~ learning"]}
-    assert list(term_factors(evidences[BEST], without)) == ["complaints", "learning"]
+@pytest.mark.slow
+def test_terms_by_the_posterior_are_those_by_estimates():
+    """Of two columns at once, and of one far from 0."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"x": rng.normal(size=90), "kind": np.resize(list("abc"), 90)})
+    table["few"] = rng.poisson(np.exp(0.5 + 0.8 * table["x"]))
+    regression = ev.Regression("few ~ x + kind", "poisson")
+    evidence = ev.estimate(regression, table)
+    formulas = {"x": "few ~ kind", "kind": "few ~ x"}
+    found = factors_from_posterior(regression, evidence, formulas, table)
+    without = {term: ev.estimate(replace(regression, formula=one), table) for term, one in formulas.items()}
+    for term, (factor, error) in factors_of_estimates(evidence, without).items():
+        assert abs(found[term][0] - factor) < 4 * np.hypot(found[term][1], error)
+        assert found[term][1] < 0.05
+
+
+def test_exact_evidences_are_not_asked_for_draws(evidences):
+    formulas = {"learning": "rating ~ complaints"}
+    assert (
+        factors_from_posterior(ev.Regression(BEST), evidences[BEST], formulas, pd.DataFrame(ATTITUDE)) == {}
+    )
 
 
 def test_a_lead_that_changes_sign_is_said():
@@ -74,3 +103,22 @@ def test_an_intercept_alone_has_no_coefficients(evidences):
     regressions = {OTHER: ev.Regression(OTHER)}
     found = regression_sections(regressions, own, ev.compare(own), {}, pd.DataFrame(ATTITUDE))
     assert [section.heading for section in found] == ["Predictions against data"]
+
+
+def test_a_smaller_formula_that_leads_is_said_first():
+    found = terms_section("y ~ a + b", {"a": (4.0, 0.01), "b": (-1.5, 0.02)})
+    assert found.headline == (
+        "A smaller formula is ahead: y ~ a + b without b, under which the data are 4.48 times as probable."
+    )
+    assert found.rows[1] == ("b", "-1.500 ± 0.020", "0.223")
+    assert terms_section("y ~ a + b", {"a": (4.0, 0.01), "b": (-0.01, 0.02)}).headline == ""
+
+
+def test_names_in_words_and_a_scale_for_each():
+    assert natural("sex[T.male]:size[T.a:b]") == "sex = male × size = a:b"
+    assert natural("a:b") == "a:b" and natural("C(k)[2]") == "C(k) = 2"
+    narrow = ParameterSummary("x", 1.0, 0.001, (0.99, 0.995, 1.0, 1.005, 1.01), 0.0)
+    wide = ParameterSummary("z", 5.0, 100.0, (-150.0, -60.0, 5.0, 70.0, 160.0), 0.0)
+    figure = draw_coefficients([narrow, wide])
+    spans = [np.ptp(ax.get_xlim()) for ax in figure.axes]
+    assert spans[0] < 2 and spans[1] > 300

@@ -1,7 +1,9 @@
 """The report: everything that it should hold, nothing from elsewhere."""
 
 import json
+import os
 import re
+import threading
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,11 +11,12 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from evidentia.comparison import compare
-from evidentia.errors import CheckpointError, ConfigurationError
+from evidentia.errors import CheckpointError
 from evidentia.report import folder as folder_module
 from evidentia.report import results_dict, write_results
-from evidentia.result import load
+from evidentia.report.file_names import file_names
+from evidentia.results.comparing import compare
+from evidentia.results.loading import load
 from tests.evidence_factory import make_evidence
 
 EVIDENCES = {
@@ -124,7 +127,7 @@ def test_the_answer_comes_first_and_names_are_escaped(page):
 
 
 def test_the_table_can_be_sorted_by_number(page):
-    keys = [float(cell["data-key"]) for cell in page.all("td")[1::5]]
+    keys = [float(cell["data-key"]) for cell in page.all("td")[1::6]]
     assert keys == [-1000.0, -1100.0]
 
 
@@ -156,11 +159,15 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
     )
 
 
-def test_names_that_would_share_a_file_are_refused(tmp_path):
-    evidences = {"a b": make_evidence(-1.0), "A_b": make_evidence(-2.0)}
-    with pytest.raises(ConfigurationError, match="'a b' and 'A_b' would be the same in file names"):
-        write_results(tmp_path, evidences, compare(evidences), title="two")
-    assert not list(tmp_path.iterdir())
+def test_names_that_would_share_a_file_are_kept_apart(tmp_path):
+    names = ["a b", "A_b", "a*b", "x", "x.png", "long " * 100, "long " * 100 + "2"]
+    evidences = {name: make_evidence(-float(place)) for place, name in enumerate(names)}
+    write_results(tmp_path, evidences, compare(evidences), title="many")
+    stems = file_names(names)
+    for place, name in enumerate(names):
+        assert load(tmp_path / f"evidence_{stems[name]}").log_evidence == -place
+        assert (tmp_path / f"evidence_{stems[name]}.png").is_file()
+    write_results(tmp_path, evidences, compare(evidences), title="again")  # all files are ours
 
 
 @pytest.mark.slow
@@ -171,7 +178,7 @@ def test_a_write_that_fails_leaves_each_file_old_or_new(tmp_path, monkeypatch, f
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     whole = tmp_path / "whole"
     write_results(whole, new, compare(new), title="new")
-    calls, replace = 0, folder_module.os.replace
+    calls, replace = 0, os.replace
 
     def full(source, target):
         nonlocal calls
@@ -180,7 +187,7 @@ def test_a_write_that_fails_leaves_each_file_old_or_new(tmp_path, monkeypatch, f
             raise OSError(28, "No space left on device")
         replace(source, target)
 
-    monkeypatch.setattr(folder_module.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises((OSError, CheckpointError), match="No space"):
         write_results(tmp_path, new, compare(new), title="new")
     monkeypatch.undo()
@@ -221,3 +228,58 @@ def test_names_are_not_mathematics(tmp_path, recwarn, name):
     evidences = {name: make_evidence(-1.0), "other": make_evidence(-2.0)}
     write_results(tmp_path, evidences, compare(evidences), title=name)
     assert (tmp_path / "index.html").exists() and not recwarn.list
+
+
+OWN = ["comparison.png", "predictions.png", "posterior_mine.png", "trajectory_mine.csv", "updates.jsonl"]
+OWN += ["trajectory_mine.parquet", "evidence_mine.png", "coefficients.png", "results.json", "index.html"]
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("kind", ["file", "link", "broken link", "folder"])
+def test_each_file_of_others_that_could_be_replaced_is_known(tmp_path, name, kind):
+    evidences = {"one": make_evidence(-1.0)}
+    out, mine = tmp_path / "out", tmp_path / "mine"
+    write_results(out, evidences, compare(evidences), title="one")
+    (out / name).unlink(missing_ok=True)
+    if kind == "folder":
+        (out / name).mkdir()
+    elif kind == "file":
+        (out / name).write_text("mine\n")
+    else:
+        (out / name).symlink_to(mine)
+        if kind == "link":
+            mine.write_bytes((out / "posterior_one.png").read_bytes())
+    assert folder_module.not_ours(out) == out / name
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(
+        CheckpointError, match=f"{re.escape(name)} was not written by evidentia. Name another"
+    ):
+        write_results(out, evidences, compare(evidences), title="two")
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_links_under_temporary_names_are_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out").mkdir()
+    for name in ("results.json.new", ".results.json.new", "index.html.new", "comparison.png.new"):
+        (tmp_path / "out" / name).symlink_to(tmp_path / "mine")
+    evidences = {"one": make_evidence(-1.0)}
+    write_results(tmp_path / "out", evidences, compare(evidences), title="one")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_two_that_write_into_one_folder_leave_the_results_of_one(tmp_path):
+    both = [{"one": make_evidence(-1.0 - place)} for place in range(2)]
+
+    def write(evidences):
+        for _ in range(2):
+            write_results(tmp_path, evidences, compare(evidences), title="one")
+
+    threads = [threading.Thread(target=write, args=(evidences,)) for evidences in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = json.loads((tmp_path / "results.json").read_bytes())
+    assert found["evidences"]["one"]["log_evidence"] == load(tmp_path / "evidence_one").log_evidence
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".", "lock"))]

@@ -101,8 +101,8 @@ def test_a_stream_is_like_an_online(watched):
     stream, rows = fleet["stream 3"], part(data["stream 3"], 0, seen["stream 3"])
     precision = np.eye(3) / WIDTH**2 + rows["x"].T @ rows["x"]
     mean = np.linalg.solve(precision, rows["x"].T @ rows["y"])
-    shares = np.exp(stream.log_weights)
-    assert shares @ stream.posterior["weights"] == pytest.approx(
+    shares = np.exp(stream.weighted.log_weights)
+    assert shares @ stream.weighted["weights"] == pytest.approx(
         mean, abs=4 * np.sqrt(np.diag(np.linalg.inv(precision)).max() / 100)
     )
     new = part(data["stream 3"], 190, 193)

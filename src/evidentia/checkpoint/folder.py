@@ -11,7 +11,7 @@ import io
 import json
 import math
 import os
-import socket
+import stat
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,16 +19,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import filelock
 import numpy as np
 
 from evidentia.checkpoint.packing import UnknownRecordError, pack, unpack
 from evidentia.errors import CheckpointError
-from evidentia.storage import content, exists, is_remote, place, replace, sync_folder
+from evidentia.system.locking import FolderLock
+from evidentia.system.sharing import check_not_forked
+from evidentia.system.storage import content, exists, folder_of, is_remote, replace, sync_folder
 
 FORMAT = 2
 MAGIC = "evidentia checkpoint"
-CURRENT, PREVIOUS, WRITTEN, LOCK = "checkpoint", "checkpoint.previous", "checkpoint.new", "lock"
+BEGINNING = f'{{"file": "{MAGIC}"'.encode()
+CURRENT, PREVIOUS, WRITTEN = "checkpoint", "checkpoint.previous", "checkpoint.new"
 
 
 class Header(NamedTuple):
@@ -55,31 +57,18 @@ class CheckpointFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path = place(path)
-        self._lock = None if is_remote(self.path) else filelock.FileLock(self.path / LOCK)
+        self.path = folder_of("folder", path)
+        self._lock = FolderLock(self.path, "the checkpoint folder")
 
     def __enter__(self) -> "CheckpointFolder":
-        if self._lock is None:
-            return self
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(blocking=False)
-        except filelock.Timeout:
-            raise CheckpointError(
-                f"the checkpoint folder {self.path} is in use by {self._holder()}. Wait for it to end, or give another folder."
-            ) from None
+            self._lock.__enter__()
         except OSError as error:
             raise CheckpointError(f"cannot keep checkpoints in {self.path}: {reason_of(error)}.") from error
-        with suppress(OSError):  # the holder's name is optional
-            self._holder_file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is None:
-            return
-        with suppress(OSError):
-            self._holder_file.unlink()
-        self._lock.release()
+        self._lock.__exit__(None, None, None)
 
     @property
     def has_checkpoint(self) -> bool:
@@ -94,6 +83,10 @@ class CheckpointFolder:
         """
         data = _encoded(content, dict(summary))
         try:
+            if foreign := self._foreign():
+                raise CheckpointError(
+                    f"{foreign} was not written by evidentia, or is damaged. Name another folder, or move the file."
+                )
             if is_remote(self.path):
                 replace(self.path / CURRENT, data)
             else:
@@ -114,7 +107,8 @@ class CheckpointFolder:
         """Write a new file, and rename the current and the new one once it is on disk."""
         new = self.path / WRITTEN
         try:
-            with new.open("wb") as file:
+            new.unlink(missing_ok=True)
+            with new.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -137,15 +131,24 @@ class CheckpointFolder:
             return f"The previous checkpoint is now named {PREVIOUS}, and is read under that name."
         return "The folder holds no other checkpoint."
 
-    @property
-    def _holder_file(self) -> Path:
-        return self.path / "lock.holder"
+    def _foreign(self) -> Path | None:
+        """A file under one of our names that does not begin like a checkpoint, if there is one."""
+        names = (CURRENT,) if is_remote(self.path) else (CURRENT, PREVIOUS, WRITTEN)
+        return next((path for name in names if not _is_ours(path := self.path / name)), None)
 
-    def _holder(self) -> str:
-        try:
-            return self._holder_file.read_text().strip() or "another process"
-        except OSError:
-            return "another process"
+
+def _is_ours(path: Path) -> bool:
+    """Whether a path is free, or a checkpoint, also a part of one that was being written."""
+    if is_remote(path):
+        return not exists(path) or content(path).startswith(BEGINNING)
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):  # such as a link to somewhere else
+            return False
+        with path.open("rb") as file:
+            found = file.read(len(BEGINNING))
+    except FileNotFoundError:
+        return True
+    return found == BEGINNING[: len(found)]
 
 
 def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple[Any, Header]:
@@ -154,8 +157,10 @@ def read(folder: str | Path, records: Mapping[str, type] | None = None) -> tuple
     Raises:
         CheckpointError: no checkpoint, or one that is damaged or of a newer format. The message
             says whether the previous one is intact.
+        ConfigurationError: `folder` is not the name of one, or `check_not_forked`.
     """
-    folder = place(folder)
+    check_not_forked()
+    folder = folder_of("folder", folder)
     # Between two renames the newest is the previous one.
     try:
         path = next((folder / name for name in (CURRENT, PREVIOUS) if exists(folder / name)), None)

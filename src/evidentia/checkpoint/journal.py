@@ -11,6 +11,9 @@ from typing import Any, BinaryIO
 
 from evidentia.errors import CheckpointError
 
+Ends = Mapping[str, tuple[int, str]]  # size in bytes, and SHA-256
+BLOCK = 2**20  # bytes read at once
+
 
 class Journal:
     """A file of JSON lines that a resumed run continues from its length at the checkpoint.
@@ -19,34 +22,40 @@ class Journal:
 
     Args:
         path: the file.
-        lengths: the value of `commit` at the checkpoint: the sizes in bytes of the journals of all
-            runs so far, by the SHA-256 of their first lines. The file is truncated to its size; if
-            there are no lengths, it is emptied.
+        ends: the value of `commit` at the checkpoint: the sizes in bytes of the journals of all
+            runs so far and the SHA-256 of what they held, by the SHA-256 of their first lines. The
+            file is truncated to its size; if there are no ends, it is emptied.
 
     Raises:
-        CheckpointError: the file cannot be written to, or is not one of the journals.
+        CheckpointError: the file cannot be written to, is damaged, or is not one of the journals.
 
     Example:
         >>> journal = Journal(path)  # doctest: +SKIP
         >>> journal.append({"num_observations": 500})  # doctest: +SKIP
-        >>> lengths = journal.commit()  # doctest: +SKIP
+        >>> ends = journal.commit()  # doctest: +SKIP
     """
 
-    def __init__(self, path: Path, lengths: Mapping[str, int] | None = None):
+    def __init__(self, path: Path, ends: Ends | None = None):
         self.path = path
-        self._lengths = dict(lengths or {})
-        self._length = 0
+        self._ends = dict(ends or {})
+        self._length, self._digest = 0, hashlib.sha256()
         self._pending = b""
         self._name = ""  # the key of this file in the lengths, once it has a line
         try:
             with path.open("a+b") as file:
-                if self._lengths and (first := _first_line(file)):
+                if self._ends and (first := _first_line(file)):
                     self._name = _name(first)
-                    self._length = self._lengths.get(self._name, 0)
+                    self._length, known = self._ends.get(self._name, (0, ""))
                     if not _ends_a_line(file, self._length):
                         raise CheckpointError(
                             f"{path} is not the file of the run that wrote the checkpoint, or was truncated. Restore that "
                             "file, move this one away, or give another folder."
+                        )
+                    self._digest = _digest_of_first(file, self._length)
+                    if self._digest.hexdigest() != known:
+                        raise CheckpointError(
+                            f"{path} was changed or damaged after the checkpoint was written: its first {self._length:,} bytes "
+                            "do not match their SHA-256. Restore that file, move this one away, or give another folder."
                         )
                 file.truncate(self._length)
         except OSError as error:
@@ -60,15 +69,15 @@ class Journal:
         with suppress(CheckpointError):
             self._write()
 
-    def commit(self) -> dict[str, int]:
-        """Sync all lines to disk and return the lengths for a checkpoint.
+    def commit(self) -> dict[str, tuple[int, str]]:
+        """Sync all lines to disk and return the ends for a checkpoint.
 
         Raises CheckpointError.
         """
         self._write(sync=True)
         if self._name:
-            self._lengths[self._name] = self._length
-        return dict(self._lengths)
+            self._ends[self._name] = self._length, self._digest.hexdigest()
+        return dict(self._ends)
 
     def _write(self, sync: bool = False) -> None:
         try:
@@ -84,6 +93,7 @@ class Journal:
                 os.truncate(self.path, self._length)  # leave no part of a line
             raise self._failed(error) from error
         self._length += len(self._pending)
+        self._digest.update(self._pending)
         self._pending = b""
 
     def _failed(self, error: OSError) -> CheckpointError:
@@ -107,3 +117,13 @@ def _ends_a_line(file: BinaryIO, length: int) -> bool:
         return False
     file.seek(length - 1)
     return file.read(1) == b"\n"
+
+
+def _digest_of_first(file: BinaryIO, length: int) -> Any:
+    """The SHA-256 of the first bytes of a file, to which more can be added."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    while length > 0 and (data := file.read(min(length, BLOCK))):
+        digest.update(data)
+        length -= len(data)
+    return digest

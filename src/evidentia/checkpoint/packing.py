@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import AbstractArray, jaxtyped
 
 from evidentia.errors import CheckpointError
+from evidentia.system.sharing import check_not_forked
 
 
 class UnknownRecordError(LookupError):
@@ -66,8 +67,10 @@ def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, ty
         case {"array": index}:
             return arrays[index]
         case {"device_array": index}:
+            check_not_forked()
             return jnp.asarray(arrays[index])
         case {"key": index}:
+            check_not_forked()
             return jax.random.wrap_key_data(jnp.asarray(arrays[index]))
         case {"record": name, "fields": fields}:
             if name not in (records or {}):
@@ -86,15 +89,15 @@ def unpack(skeleton: Any, arrays: Sequence[np.ndarray], records: Mapping[str, ty
 
 
 @contextmanager
-def as_damaged() -> Iterator[None]:
-    """Turn every exception while an object is rebuilt from a checkpoint into a CheckpointError."""
+def as_damaged(what: str = "the checkpoint") -> Iterator[None]:
+    """Turn every exception while an object is rebuilt from a file into a CheckpointError."""
     try:
         yield
     except CheckpointError:
         raise
     except Exception as error:  # of any kind, as anything can be missing
         reason = str(error).rstrip(".")
-        raise CheckpointError(f"the checkpoint is damaged: {reason}.") from error
+        raise CheckpointError(f"{what} is damaged: {reason}.") from error
 
 
 def check_fields(record: Any) -> None:

@@ -3,7 +3,8 @@
 `evidence.json` holds all that is not an array, the names of the Parquet files with their SHA-256,
 and its own SHA-256. The files of a new result have other names than those of the old one; they are
 written and synced first, then `evidence.json` is replaced in one step, then the old files are
-removed.
+removed. One thread or process saves at a time; the others wait. An object store has no lock: there
+only the files of the result that was replaced are removed.
 """
 
 import hashlib
@@ -22,16 +23,20 @@ from evidentia.checkpoint.folder import reason_of
 from evidentia.checkpoint.methods import pack_method, unpack_method
 from evidentia.checkpoint.packing import pack, unpack
 from evidentia.checkpoint.tables import decode, encode
-from evidentia.errors import CheckpointError, ConfigurationError, DataError
-from evidentia.storage import content as content_of
-from evidentia.storage import exists, is_folder, is_remote, place, replace, sync_folder
+from evidentia.errors import CheckpointError, ConfigurationError
+from evidentia.system.locking import FolderLock
+from evidentia.system.storage import content as content_of
+from evidentia.system.storage import exists, folder_of, is_folder, is_remote, replace, sync_folder
 from evidentia.trajectory import Trajectory
 
 FORMAT = 1
 MAGIC = "evidentia evidence"
 INDEX = "evidence.json"
 PACKAGES = "evidentia", "jax", "numpyro"
-OWN_FILES = re.compile(r"(evidence\.json|[a-z_]+-[0-9a-f]{16}\.parquet)(\.new)?")
+PATIENCE = 60.0  # seconds to wait for another one that saves, which takes milliseconds
+ATTEMPTS = 100  # to read a result that others replace meanwhile
+OWN_FILES = re.compile(r"(evidence\.json|[a-z_]+-[0-9a-f]{16}\.parquet)(\.new)?|\.[0-9a-f]{16}\.new")
+LOCK_FILES = re.compile(r"lock(\.holder)?")
 
 
 def write_result(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
@@ -42,27 +47,43 @@ def write_result(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> Non
         CheckpointError: the folder has other files, cannot be written to, or a field cannot be
             held. A result that was there stays.
     """
-    folder = _folder(path)
+    folder = folder_of("path", path)
     try:
-        if foreign := foreign_file(folder):
-            raise CheckpointError(
-                f"{foreign} was not written by Evidence.save. Name another folder, or move the file."
-            )
+        _check_own(folder)  # before the folder is made or locked
         index, files = _encoded(fields)
-        if not is_remote(folder):  # a store has no folders
-            folder.mkdir(parents=True, exist_ok=True)
-        try:
-            for name, data in files.items():
-                replace(folder / name, data)
-            sync_folder(folder)  # before the index names them
-            replace(folder / INDEX, index)
-            sync_folder(folder)
-        finally:
-            _remove_unused(folder)
+        with FolderLock(folder, "the folder", patience=PATIENCE, is_kept=False):
+            _check_own(folder)
+            _write(folder, index, files)
     except OSError as error:
         raise CheckpointError(
             f"the result could not be saved in {folder}: {reason_of(error)}. A result that was there is unchanged."
         ) from error
+
+
+def _write(folder: Path, index: bytes, files: Mapping[str, bytes]) -> None:
+    """Write the files of a result, then its index, and remove those that no index names."""
+    before = _named_files(folder)
+    try:
+        for name, data in files.items():
+            replace(folder / name, data)
+        sync_folder(folder)  # before the index names them
+        replace(folder / INDEX, index)
+    finally:
+        _remove_unused(folder, before | set(files))
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        raise CheckpointError(
+            f"the result was saved in {folder}, but the folder could not be synced to disk: {reason_of(error)}. A power "
+            "failure could bring back the previous one."
+        ) from error
+
+
+def _check_own(folder: Path) -> None:
+    if foreign := foreign_file(folder):
+        raise CheckpointError(
+            f"{foreign} was not written by Evidence.save. Name another folder, or move the file."
+        )
 
 
 def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -72,18 +93,30 @@ def read_result(path: str | os.PathLike[str]) -> dict[str, Any]:
         ConfigurationError: `path` is not the name of a folder.
         CheckpointError: it holds no saved result, a damaged one, or one of a newer format.
     """
-    folder = _folder(path)
+    folder = folder_of("path", path)
     index = folder / INDEX
     try:
         if not exists(index):
             raise CheckpointError(f"{folder} holds no saved result: {_what_is_there(folder)}.")
-        return _decoded(folder, _content(index))
-    except CheckpointError:
+        return _read(folder, index)
+    except (CheckpointError, ConfigurationError):
         raise
     except Exception as error:  # of any kind: the readers of formats raise what they like
         raise CheckpointError(
             f"the result in {folder} is damaged: {reason_of(error)}. Restore it from a copy, or save it again."
         ) from error
+
+
+def _read(folder: Path, index: Path) -> dict[str, Any]:
+    """The fields of the result that an index names, or of one that replaces it meanwhile."""
+    for _ in range(ATTEMPTS):
+        found = content_of(index)
+        try:
+            return _decoded(folder, _content(found, index))
+        except FileNotFoundError:
+            if content_of(index) == found:
+                raise
+    raise TimeoutError("it is replaced again and again")
 
 
 def foreign_file(folder: Path) -> Path | None:
@@ -92,18 +125,15 @@ def foreign_file(folder: Path) -> Path | None:
         return None
     if not is_folder(folder):
         return folder
-    foreign = (each for each in sorted(folder.iterdir()) if not OWN_FILES.fullmatch(each.name))
+    foreign = (each for each in sorted(folder.iterdir()) if not _has_own_name(each))
     index = folder / INDEX
     return next(foreign, index if exists(index) and not _is_ours(index) else None)
 
 
-def _folder(path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise ConfigurationError(f"path must be the name of a folder; got {path!r}.")
-    try:
-        return place(path)
-    except DataError as error:
-        raise ConfigurationError(f"path must be the name of a folder; got {path!r}: {error}") from error
+def _has_own_name(path: Path) -> bool:
+    """Whether a file has one of our names, and is no link to somewhere else."""
+    is_link = not is_remote(path) and path.is_symlink()
+    return not is_link and any(names.fullmatch(path.name) for names in (OWN_FILES, LOCK_FILES))
 
 
 def _what_is_there(folder: Path) -> str:
@@ -160,8 +190,8 @@ def _is_ours(index: Path) -> bool:
         return False
 
 
-def _content(index: Path) -> dict[str, Any]:
-    found = json.loads(content_of(index))
+def _content(data: bytes, index: Path) -> dict[str, Any]:
+    found = json.loads(data)
     if not isinstance(found, dict) or found.get("file") != MAGIC:
         raise CheckpointError(f"{index} was not written by Evidence.save.")
     if not isinstance(found["format"], int) or found["format"] < 1:
@@ -179,6 +209,8 @@ def _content(index: Path) -> dict[str, Any]:
 def _decoded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     tables = {}
     for name, about in content["tables"].items():
+        if not OWN_FILES.fullmatch(about["file"]):
+            raise ValueError(f"{about['file']} is no file of a result")
         data = content_of(folder / about["file"])
         if hashlib.sha256(data).hexdigest() != about["sha256"]:
             raise ValueError(f"{about['file']} does not match its SHA-256")
@@ -193,12 +225,25 @@ def _decoded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _remove_unused(folder: Path) -> None:
-    """Remove our files that the index does not name, of an older result or a failed attempt."""
-    used = {INDEX}
-    with suppress(Exception):  # an index that cannot be read may still need them; leftovers do no harm
-        if exists(folder / INDEX):
-            used |= {about["file"] for about in _content(folder / INDEX)["tables"].values()}
+def _named_files(folder: Path) -> set[str]:
+    """The files that the index of a folder names; none if there is no whole index."""
+    with suppress(Exception):
+        index = folder / INDEX
+        if exists(index):
+            return {about["file"] for about in _content(content_of(index), index)["tables"].values()}
+    return set()
+
+
+def _remove_unused(folder: Path, known: set[str]) -> None:
+    """Remove our files that the index does not name, of an older result or a failed attempt.
+
+    In a store only those of `known`: others may belong to a result that is being saved.
+    """
+    with suppress(Exception):  # leftovers do no harm
+        index, used = folder / INDEX, {INDEX}
+        if exists(index):  # one that cannot be read may still need them
+            used |= {about["file"] for about in _content(content_of(index), index)["tables"].values()}
         for each in folder.iterdir():
-            if OWN_FILES.fullmatch(each.name) and each.name not in used:
+            is_candidate = each.name in known if is_remote(folder) else OWN_FILES.fullmatch(each.name)
+            if is_candidate and each.name not in used:
                 each.unlink()

@@ -52,6 +52,8 @@ def decode(data: bytes, layout: Mapping[str, Any]) -> dict[str, np.ndarray]:
     found = {}
     for name, about in layout.items():
         dtype, shape = np.dtype(about["dtype"]), tuple(about["shape"])
+        if dtype.kind not in "biuf":
+            raise ValueError(f"{name} is an array of {dtype}")
         array = np.empty(shape, dtype)
         if array.size:
             chunks = table.column(name).chunks

@@ -33,7 +33,7 @@ def command(
     Prints log Bayes factors and model probabilities with their errors.
     """
     from evidentia.cli.results import show_comparison
-    from evidentia.comparison import compare
+    from evidentia.results.comparing import compare
 
     comparison = compare(_named([(path, _read(path)) for path in results]))
     if as_json:
@@ -63,6 +63,10 @@ def _read(path: Path) -> dict[str, Any]:
             f"{file} holds no evidentia results. Name a folder that evidentia estimate or regress wrote with --out."
         )
     _check_types(file, found)
+    from evidentia.results.comparing import checksum
+
+    if "sha256" in found and found["sha256"] != checksum(found["evidences"]):  # earlier versions wrote none
+        raise DataError(f"{file} was changed or damaged after it was written: its SHA-256 does not match.")
     return found
 
 

@@ -8,7 +8,7 @@ import typer
 
 from evidentia.cli import output
 from evidentia.cli.options import CompilationCache, Quiet, folder_named
-from evidentia.errors import check_count, check_seed
+from evidentia.errors import EvidentiaError, check_count, check_seed
 
 EXAMPLES = """[bold]Example[/bold]
 
@@ -46,13 +46,14 @@ def command(
     check_seed(seed, "--seed")
     check_count("--num-observations", num_observations, 2)
     from evidentia.cli.candidates import NUM_CLASSES, NUM_FEATURES, candidates
-    from evidentia.cli.results import Results, make_folder, show_comparison
+    from evidentia.cli.results import Results, check_folder, make_folder, show_comparison
     from evidentia.cli.run import estimate_each, keep_compiled_programs
     from evidentia.data.fingerprint import as_text, sum_of_hashes
     from evidentia.evidence import SGAIS
 
     method = SGAIS(num_particles=num_particles)
     make_folder(out)
+    check_folder(out / "stopped")
     keep_compiled_programs(compilation_cache)
     started = time.perf_counter()
     made = candidates(num_observations, seed)
@@ -71,9 +72,15 @@ def command(
     for folder, group in groups.items():
         if group:
             results = Results(TITLE, group, [f"{simulated}.", NOTE], about)
-            results.write(folder)  # first: printing fails if the reader of a pipe has closed it
+            unwritten = None
+            try:
+                results.write(folder)  # first: printing fails if the reader of a pipe has closed it
+            except EvidentiaError as error:  # the numbers are shown all the same
+                unwritten = error
             show_comparison(results.comparison)
-            output.show_written(folder)
+            if unwritten is None:
+                output.show_written(folder)
+            stopped = stopped or unwritten
     if stopped is not None:
         raise stopped
     output.show_line(f"Done in {time.perf_counter() - started:.0f} s.")

@@ -9,6 +9,8 @@ import typer
 
 import evidentia as ev
 from evidentia.cli import options, output
+from evidentia.cli.tables import reads_tables
+from evidentia.data.form import PLAIN, Form
 from evidentia.errors import EstimationError, check_seed
 
 
@@ -59,6 +61,7 @@ EXAMPLES = """[bold]Examples[/bold]
   evidentia estimate 'parts/*.parquet' --model linear --target y"""
 
 
+@reads_tables
 def command(
     file: Annotated[
         str,
@@ -76,6 +79,7 @@ def command(
     features: options.Features = None,
     missing: options.Missing = "error",
     encoding: options.Encoding = "utf-8",
+    form: Form = PLAIN,
     standardise: Annotated[
         bool, typer.Option("--standardise", help="Shift and scale each feature to mean 0, deviation 1.")
     ] = False,
@@ -96,12 +100,13 @@ def command(
         typer.Option(metavar="COUNT", help="Particles, draws or live points. Default: the method's."),
     ] = None,
     seed: options.Seed = 0,
+    max_seconds: options.MaxSeconds = None,
     out: options.Out = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     compilation_cache: options.CompilationCache = None,
 ) -> None:
-    """Estimate the log evidence of a model on CSV or Parquet files.
+    """Estimate the log evidence of a model on the files of a table.
 
     A pattern, a folder, or a file of more than a gigabyte is read once, in
     order, and need not fit in memory. Any other file is read into memory, and
@@ -123,6 +128,7 @@ def command(
     from evidentia.cli.table import check_streamable, is_read_once, open_table, read_table
 
     check_seed(seed, "--seed")
+    options.check_seconds(max_seconds)
     settings = {"num_classes": num_classes, "num_components": num_components, "noise_scale": noise_scale}
     check_names([model], target, settings)
     if out is not None:
@@ -131,9 +137,11 @@ def command(
     chosen = split_features(features)
     if is_read_once(file):
         check_streamable(standardise, [model], num_classes)
-        table, in_order = open_table(file, model, target, chosen, missing, encoding), True
+        table, in_order = open_table(file, model, target, chosen, missing, encoding, form), True
     else:
-        table = read_table(file, target, chosen, missing, standardise=standardise, encoding=encoding)
+        table = read_table(
+            file, target, chosen, missing, standardise=standardise, encoding=encoding, form=form
+        )
         table = replace(table, shuffle_seed=None if in_order else seed)
     the_model, data = model_for(model, table, settings)
     the_method = CONFIGURATIONS[method]()
@@ -142,19 +150,15 @@ def command(
 
     candidate = Candidate(the_model.name, the_model, data)
     evidences, stopped = estimate_each(
-        [candidate], method=the_method, seed=seed, quiet=quiet, in_order=in_order
+        [candidate], method=the_method, seed=seed, quiet=quiet, in_order=in_order, max_seconds=max_seconds
     )
     if evidences:
         title = f"{the_model.name}: {Path(file).name}"
         results = Results(title, evidences, table.notes(), table.to_dict())
-        if out is not None:
-            results.write(out)  # first: printing fails if the reader of a pipe has closed it
-        if as_json:
-            output.print_json(results.to_dict())
-        else:
-            results.show()
-            if out is not None:
-                output.show_written(out)
+        unwritten = results.deliver(out, as_json)
+        if stopped is not None and unwritten is not None:
+            output.show_note(str(unwritten))
+        stopped = stopped or unwritten
     if isinstance(stopped, EstimationError) and not in_order:
         output.show_note("Rows are numbered in random order; with --in-order, in file order.")
     if stopped is not None:

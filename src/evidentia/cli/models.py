@@ -13,7 +13,7 @@ from evidentia.data.files import near
 from evidentia.errors import ConfigurationError, DataError, ModelError
 from evidentia.model import built_in as models
 from evidentia.model.model import Model
-from evidentia.storage import place
+from evidentia.system.storage import place
 
 BUILT_IN = ("linear", "softmax", "mixture")
 OPTIONS = {"linear": ("noise_scale",), "softmax": ("num_classes",), "mixture": ("num_components",)}

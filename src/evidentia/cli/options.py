@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from evidentia.storage import is_url
+from evidentia.errors import check_path, check_positive
+from evidentia.system.storage import is_url
 
 Target = Annotated[
     str | None,
@@ -25,12 +26,23 @@ Encoding = Annotated[
     str, typer.Option(metavar="NAME", help="CSV: encoding of the text, such as latin-1 or cp1252.")
 ]
 Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same numbers.")]
+MaxSeconds = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="End each estimate after so long, with its result so far."),
+]
+
+
+def check_seconds(max_seconds: float | None) -> None:
+    """Raise ConfigurationError unless the limit is positive, or there is none."""
+    if max_seconds is not None:
+        check_positive("--max-seconds", max_seconds)
 
 
 def folder_named(given: str | Path) -> Path:
     """The folder that an option, or its default, names; "" would be the current folder."""
     if is_url(given):
         raise typer.BadParameter(f"{given}: a folder of this machine is needed, not a URL.")
+    check_path(given)
     if not str(given).strip():
         raise typer.BadParameter("the name of a folder is empty; for the current folder, write a dot.")
     shown = str(given).encode(errors="surrogateescape").decode(errors="replace")

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evidentia.errors import EvidenceWarning
-from evidentia.verdict import Verdict
+from evidentia.results.verdict import Verdict
 
 # Text from files could move the cursor or change colours.
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])

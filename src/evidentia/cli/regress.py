@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evidentia.cli import options, output
+from evidentia.cli.tables import reads_tables, with_levels
+from evidentia.data.form import PLAIN, Form
 from evidentia.errors import ConfigurationError, EvidentiaError, check_seed
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     from evidentia.cli.results import Results
     from evidentia.regression import Regression
-    from evidentia.result import Evidence
+    from evidentia.regression.streamed import Streamed
+    from evidentia.results.result import Evidence
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -28,21 +31,6 @@ EXAMPLES = """[bold]Examples[/bold]
   evidentia regress visits.csv "visits ~ age + offset(log(years))" --family negative-binomial --out results"""
 
 
-class FamilyName(StrEnum):
-    """Values of `--family`."""
-
-    GAUSSIAN = "gaussian"
-    STUDENT_T = "student-t"
-    BERNOULLI = "bernoulli"
-    BINOMIAL = "binomial"
-    POISSON = "poisson"
-    NEGATIVE_BINOMIAL = "negative-binomial"
-    GAMMA = "gamma"
-    BETA = "beta"
-    CATEGORICAL = "categorical"
-    ORDINAL = "ordinal"
-
-
 class PriorName(StrEnum):
     """Values of `--prior`."""
 
@@ -51,19 +39,20 @@ class PriorName(StrEnum):
     NORMAL = "normal"
 
 
+@reads_tables
 def command(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE", help="CSV with a header line, Parquet, or a pattern such as 'parts/*.csv'."
+            metavar="TABLE", help="CSV with a header line, Parquet, Excel, …, or a pattern as 'parts/*.csv'."
         ),
     ],
     formulas: Annotated[
         list[str], typer.Argument(metavar="FORMULA...", help="As in R: 'log(price) ~ log(carat) + cut'.")
     ],
     family: Annotated[
-        FamilyName, typer.Option(metavar="FAMILY", help="gaussian, or another listed above.")
-    ] = FamilyName.GAUSSIAN,
+        str, typer.Option(metavar="FAMILY", help="gaussian, or another listed above.")
+    ] = "gaussian",
     link: Annotated[
         str | None, typer.Option(metavar="LINK", help="bernoulli: probit in place of logit.")
     ] = None,
@@ -77,67 +66,101 @@ def command(
         float | None,
         typer.Option(metavar="SCALE", help="Width of the prior. Default: 0.354 for jzs, 2.5 for normal."),
     ] = None,
+    g: Annotated[
+        str,
+        typer.Option("--g", metavar="WORD", help="of jzs: shared by all columns, or per-term as in ANOVAs."),
+    ] = "shared",
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="How often each row occurred: a row of 3 counts as 3 rows."),
+    ] = None,
     missing: options.Missing = "drop",
     encoding: options.Encoding = "utf-8",
+    form: Form = PLAIN,
+    levels: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=A,B,C", help="The order of a column of text, the reference first."),
+    ] = None,
     seed: options.Seed = 0,
+    max_seconds: options.MaxSeconds = None,
     out: options.Out = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     compilation_cache: options.CompilationCache = None,
 ) -> None:
-    """Compare regressions by formula on a table, CSV or Parquet.
+    """Compare regressions by formula on a table.
 
     Text columns are coded against their first category; a:b and a*b are
     interactions, bs(x, df=4) is a spline, offset(x) has the effect one, - 1
-    leaves the intercept out. Rows with missing values in the columns of any
-    formula are left out. With one formula, it is compared with the intercept
-    alone. Formulas may call Python's functions: run only those you trust.
+    leaves the intercept out, `my column` in backticks is a column. Rows with
+    missing values in the columns of any formula are left out. With one formula,
+    it is compared with the intercept alone.
 
     FAMILY is gaussian, student-t, bernoulli, binomial ("successes | trials ~ x"),
-    poisson, negative-binomial, gamma, beta, categorical or ordinal.
+    poisson, negative-binomial, gamma, beta, categorical or ordinal; for counts
+    with more zeros zero-inflated-poisson, zero-inflated-negative-binomial,
+    hurdle-poisson or hurdle-negative-binomial; for shares that may be 0 or 1
+    zero-inflated-beta or zero-one-inflated-beta; for times, also censored ones
+    ("Surv(time, status) ~ x"), exponential, weibull or lognormal.
     """
     from evidentia.cli.results import Results, make_folder
     from evidentia.cli.run import Candidate, estimate_each, keep_compiled_programs
-    from evidentia.data.tables import read_columns
+    from evidentia.data.tables import in_pieces, read_columns
     from evidentia.regression import Regression
     from evidentia.regression.formula import parse
-    from evidentia.regression.table import as_table, fingerprint
+    from evidentia.regression.frequencies import with_weights
+    from evidentia.regression.nested import nested
+    from evidentia.regression.streamed import Streamed, look_through
+    from evidentia.regression.table import as_table
+    from evidentia.results.comparable import check_constants
 
     check_seed(seed, "--seed")
+    options.check_seconds(max_seconds)
     chosen = prior and prior.value
     regressions = {
-        formula: Regression(formula, family.value, link, chosen, prior_scale)
+        formula: Regression(formula, family, link, chosen, prior_scale, g=g)
         for formula in _compared(formulas)
     }
+    priors = {formula: one.prior_in_words for formula, one in regressions.items()}
+    check_constants({formula: one.constant for formula, one in regressions.items()}, priors)
     variables = list(dict.fromkeys(name for one in regressions.values() for name in one.variables))
     if out is not None:
         make_folder(out)
     keep_compiled_programs(compilation_cache)
+    used = with_weights(variables, weights)
     with output.warnings_as_notes():
-        data = as_table(read_columns(table, variables, encoding), variables, missing)
-    candidates = [Candidate(formula, one, data) for formula, one in regressions.items()]
-    evidences, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
+        source = None if levels else in_pieces(table, encoding, form)
+        if source is None:
+            rows = with_levels(read_columns(table, used, encoding, form), levels)
+            data = as_table(rows, variables, missing, weights)
+        else:
+            data = look_through(source, variables, missing, weights)
+            if not all(one.is_exact and one.g == "shared" for one in regressions.values()):
+                data = data.in_memory()
+    every = regressions.values()
+    candidates = [Candidate(formula, nested(one, every), data) for formula, one in regressions.items()]
+    evidences, stopped = estimate_each(
+        candidates, method="auto", seed=seed, quiet=quiet, max_seconds=max_seconds
+    )
     evidences = _comparable(evidences)
     if evidences:
         constant = next(iter(evidences.values())).constant
         response = parse(next(iter(regressions))).response_variables
-        about = About(
-            table, tuple(variables), family.value, len(data), constant, fingerprint(data.loc[:, response])
-        )
-        results = Results(f"{family.value} regression: {table}", evidences, about.notes(), about.to_dict())
-        if out is not None:
-            if stopped is None:
-                try:
+        observations = next(iter(evidences.values())).fingerprints.get(", ".join(response), "")
+        num_rows = data.num_rows if isinstance(data, Streamed) else len(data)
+        about = About(table, tuple(used), family, num_rows, constant, observations, priors, weights)
+        results = Results(f"{family} regression: {table}", evidences, about.notes(), about.to_dict())
+        if stopped is None:
+            try:
+                results = _with_coefficients(results)
+                if out is not None:
                     results, stopped = _with_sections(results, regressions, data, seed=seed, quiet=quiet)
-                except (EvidentiaError, KeyboardInterrupt) as error:  # the results themselves are there
-                    stopped = error
-            results.write(out)
-        if as_json:
-            output.print_json(results.to_dict())
-        else:
-            results.show()
-            if out is not None:
-                output.show_written(out)
+            except (EvidentiaError, KeyboardInterrupt) as error:  # the results themselves are there
+                stopped = error
+        unwritten = results.deliver(out, as_json)
+        if stopped is not None and unwritten is not None:
+            output.show_note(str(unwritten))
+        stopped = stopped or unwritten
     if stopped is not None:
         raise stopped
     output.end(evidence.verdict for evidence in evidences.values())
@@ -153,31 +176,61 @@ def _comparable(evidences: dict[str, Evidence]) -> dict[str, Evidence]:
     return whole
 
 
+def _with_coefficients(results: Results) -> Results:
+    """The results with the coefficients of the best formula that has terms."""
+    from evidentia.regression.formula import parse
+    from evidentia.results.configurations import jsonable
+
+    with_terms = [formula for formula in results.comparison.names if parse(formula).terms]
+    if not with_terms:
+        return results
+    found = results.evidences[with_terms[0]].summary()
+    shown = jsonable({with_terms[0]: found.to_dict()})
+    return replace(results, coefficients=found, more={**results.more, "coefficients": shown})
+
+
 def _with_sections(
-    results: Results, regressions: Mapping[str, Regression], data: DataFrame, *, seed: int, quiet: bool
+    results: Results,
+    regressions: Mapping[str, Regression],
+    data: DataFrame | Streamed,
+    *,
+    seed: int,
+    quiet: bool,
 ) -> tuple[Results, BaseException | None]:
     """The results with what a regression's report has besides, and what stopped the work on it."""
     from evidentia.cli.run import Candidate, estimate_each
-    from evidentia.regression.formula import parse
-    from evidentia.report.regression import regression_sections, term_factors
+    from evidentia.regression.nested import nested
+    from evidentia.regression.streamed import Streamed
+    from evidentia.report.regression import (
+        factors_from_posterior,
+        factors_of_estimates,
+        kept_formula,
+        regression_sections,
+    )
 
     comparison = results.comparison
-    best = regressions[comparison.best]
-    formulas = parse(best.formula).without_each_term()
-    missing = [formula for formula in formulas.values() if formula not in results.evidences]
-    candidates = [Candidate(formula, replace(best, formula=formula), data) for formula in missing]
-    found, stopped = estimate_each(candidates, method=None, seed=seed, quiet=quiet)
-    whole = {formula: one for formula, one in found.items() if one.completed}
-    found = {**results.evidences, **whole}
-    without = {term: found[formula] for term, formula in formulas.items() if formula in found}
+    best, evidence = regressions[comparison.best], results.evidences[comparison.best]
+    formulas = kept_formula(best, evidence, data).without_each_term()
+    found = factors_from_posterior(best, evidence, formulas, data)
+    left = {term: formula for term, formula in formulas.items() if term not in found}
+    missing = [formula for formula in left.values() if formula not in results.evidences]
+    candidates = [
+        Candidate(formula, nested(replace(best, formula=formula), [best]), data) for formula in missing
+    ]
+    others, stopped = estimate_each(candidates, method="auto", seed=seed, quiet=quiet)
+    others = {**results.evidences, **{name: one for name, one in others.items() if one.completed}}
+    without = {term: others[formula] for term, formula in left.items() if formula in others}
+    found |= factors_of_estimates(evidence, without)
+    factors = dict(sorted(found.items(), key=lambda item: -item[1][0]))
     with output.warnings_as_notes():
-        sections = regression_sections(regressions, results.evidences, comparison, without, data)
-    factors = term_factors(results.evidences[comparison.best], without)
+        shown = data.sample if isinstance(data, Streamed) else data
+        sections = regression_sections(regressions, results.evidences, comparison, factors, shown)
     terms = {
         term: {"log_bayes_factor": factor, "standard_error": error}
         for term, (factor, error) in factors.items()
     }
-    return replace(results, sections=sections, more={"formula": best.formula, "terms": terms}), stopped
+    more = {**results.more, "formula": best.formula, "terms": terms}
+    return replace(results, sections=sections, more=more), stopped
 
 
 def _compared(formulas: list[str]) -> list[str]:
@@ -186,17 +239,15 @@ def _compared(formulas: list[str]) -> list[str]:
 
     formulas = list(dict.fromkeys(formulas))
     parsed = [parse(formula) for formula in formulas]
-    responses = {(one.response, one.trials) for one in parsed}
+    responses = sorted({one.left_hand_side for one in parsed})
     if len(responses) > 1:
-        listed = ", ".join(
-            sorted(f"{response} | {trials}" if trials else response for response, trials in responses)
+        raise ConfigurationError(
+            f"the formulas must have the same response; they have {', '.join(responses)}."
         )
-        raise ConfigurationError(f"the formulas must have the same response; they have {listed}.")
     if len(parsed) == 1 and parsed[0].terms and parsed[0].has_intercept:
-        left = formulas[0].split("~")[0].strip()
         offsets = [f"offset({one})" for one in parsed[0].offsets]
         rest = [*offsets, *map(str, parsed[0].varying)]  # groups differ with and without the terms
-        return [formulas[0], f"{left} ~ {' + '.join(['1', *rest])}"]
+        return [formulas[0], f"{parsed[0].left_hand_side} ~ {' + '.join(['1', *rest])}"]
     return formulas
 
 
@@ -210,12 +261,25 @@ class About:
     num_rows: int
     constant: str | None
     observations: str
+    priors: Mapping[str, str]
+    weights: str | None
 
     def notes(self) -> list[str]:
         """Describe the table and the log evidences in sentences."""
         notes = [
             f"{self.name}: {self.num_rows:,} rows, columns {', '.join(self.variables)}; family {self.family}."
         ]
+        if self.weights is not None:
+            notes.append(f"Each row of the file counts as often as its number in {self.weights} says.")
+        formulas: dict[str, list[str]] = {}
+        for formula, prior in self.priors.items():
+            formulas.setdefault(prior, []).append(formula)
+        if len(formulas) == 1:
+            notes.append(f"Prior of the effects: {next(iter(formulas))}.")
+        else:
+            notes += [
+                f"Prior of the effects of {', '.join(those)}: {prior}." for prior, those in formulas.items()
+            ]
         if self.constant is not None:
             notes.append(
                 f"The priors of {self.constant} are improper and shared by all models: only differences of the log evidences "
@@ -230,5 +294,6 @@ class About:
             "columns": list(self.variables),
             "family": self.family,
             "num_rows": self.num_rows,
+            "weights": self.weights,
             "observations": self.observations,
         }

@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -63,7 +65,7 @@ def command(
         raise ConfigurationError(f"NAME must be all, or one of {', '.join(experiments)}; got {given}.")
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigurationError(f"--data-dir must be a folder; got {data_dir}.")
-    make_folder(out)
+    make_folder(out, _files_of(experiments))
     execute = _room("execute")
     options = {"quick": quick, "seed": seed, "data_dir": data_dir}
     if name != "all":
@@ -80,6 +82,15 @@ def command(
             execute.show(outcomes[-1])
         path = _room("report").write_report(out, outcomes, not_run)  # after each: nothing is lost
     output.show_line(f"Report: {path}")
+
+
+def _files_of(experiments: Iterable[str]) -> dict[str, Callable[[Path], bool]]:
+    """The files that a run may write, with what tells that one is ours."""
+    from evidentia.report.own_files import has_keys, is_page, is_picture
+
+    records = {f"{name}.json": partial(has_keys, keys=("about", "record")) for name in experiments}
+    parts = {f"{name}.parts.json": partial(has_keys, keys=("done", "seconds")) for name in experiments}
+    return {**records, **parts, "report.html": is_page, **{f"{name}.png": is_picture for name in experiments}}
 
 
 def _room(module: str) -> ModuleType:

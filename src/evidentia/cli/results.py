@@ -1,7 +1,8 @@
 """Results of a command, for the terminal, `--json` and the folder of `--out`."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,24 @@ from typing import Any
 from rich.table import Table
 
 from evidentia.cli import output
-from evidentia.comparison import Comparison, compare
 from evidentia.display import text
+from evidentia.display.summary_table import Summary
 from evidentia.errors import CheckpointError, ConfigurationError
 from evidentia.report import results_dict, write_results
-from evidentia.report.folder import not_ours
+from evidentia.report.own_files import RESULTS, not_ours
 from evidentia.report.section import Section
-from evidentia.result import Evidence
+from evidentia.results.comparing import compare
+from evidentia.results.comparison import Comparison
+from evidentia.results.result import Evidence
+from evidentia.system.locking import FolderLock
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Evidences by name with notes, and the entries of `--json` for the data (`more`: others)."""
+    """Evidences by name with notes, and the entries of `--json` for the data (`more`: others).
+
+    `coefficients` are those of a regression's formula.
+    """
 
     title: str
     evidences: Mapping[str, Evidence]
@@ -28,6 +35,7 @@ class Results:
     data: Mapping[str, Any]
     more: Mapping[str, Any] = field(default_factory=dict)
     sections: Sequence[Section] = ()
+    coefficients: Summary | None = None
 
     @property
     def comparison(self) -> Comparison:
@@ -50,12 +58,35 @@ class Results:
             output.show_note(f"Stopped while {folder} was written: some of its files may be missing or old.")
             raise
 
+    def deliver(self, folder: Path | None, as_json: bool, indent: int | None = 2) -> Exception | None:
+        """Write into a folder, if one is given, then print; return what hindered the writing.
+
+        Files come first, as printing fails if the reader of a pipe has closed it. Numbers that
+        could not be written are printed all the same.
+        """
+        problem = None
+        if folder is not None:
+            try:
+                self.write(folder)
+            except Exception as error:  # of any kind: no number must be lost
+                problem = error
+        if as_json:
+            output.print_json(self.to_dict(), indent)
+            return problem
+        self.show()
+        if folder is not None and problem is None:
+            output.show_written(folder)
+        return problem
+
     def show(self) -> None:
         """Print one evidence or a table of several, with the notes, on stdout."""
         if len(self.evidences) == 1:
             show_evidence(*self.evidences.values())
         else:
             show_comparison(self.comparison)
+        if self.coefficients is not None:
+            output.show_line(f"\nCoefficients of {self.coefficients.model_name}:")
+            output.show_line(repr(self.coefficients))
         for note in self.notes:
             output.show_line(f"\n{note}", style="dim")
 
@@ -66,14 +97,11 @@ class Results:
 
 def show_comparison(comparison: Comparison) -> None:
     """Print the table of models and its conclusion on stdout."""
-    header, rows = comparison.cells()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for index, name in enumerate(header):
-        table.add_column(name, justify="right" if index else "left", no_wrap=bool(index), overflow="fold")
+    header, *rows = repr(comparison).splitlines()
+    output.show_line(header, style="bold")
     for row in rows:
-        table.add_row(*map(output.plain, row))
+        output.show_line(row)
     console = output.plain_console()
-    console.print(table)
     console.print()
     console.print(output.plain(comparison.conclusion))
 
@@ -89,6 +117,7 @@ def show_evidence(evidence: Evidence) -> None:
         "seed": str(evidence.seed),
         "time": text.duration(evidence.seconds),
         "verdict": evidence.verdict.word + (f": {', '.join(evidence.signs)}" if evidence.signs else ""),
+        **({"prior": str(evidence.diagnostics["prior"])} if "prior" in evidence.diagnostics else {}),
     }
     output.show_line(evidence.model_name, style="bold")
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -97,8 +126,10 @@ def show_evidence(evidence: Evidence) -> None:
     output.plain_console().print(grid)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, kinds: Mapping[str, Callable[[Path], bool]] = RESULTS) -> None:
     """Create the results folder before the work starts, so that errors appear early.
+
+    `kinds` are the patterns of the files that may be written, with what tells that one is ours.
 
     Raises:
         ConfigurationError: the folder cannot be created or written to, or has a file of the same
@@ -108,7 +139,17 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        foreign = not_ours(folder)
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
+    check_folder(folder, kinds)
+
+
+def check_folder(folder: Path, kinds: Mapping[str, Callable[[Path], bool]] = RESULTS) -> None:
+    """Raise ConfigurationError if a folder has a file that would be replaced and is not ours."""
+    try:
+        foreign = not_ours(folder, kinds)
+    except FileNotFoundError:  # no folder, no file
+        return
     except OSError as error:
         raise _cannot_write(folder, error) from error
     if foreign is not None:
@@ -116,6 +157,13 @@ def make_folder(folder: Path) -> None:
             f"--out {folder}: {foreign.relative_to(folder)} there was not written by evidentia and would be replaced. Name another folder, or move "
             "the file."
         )
+
+
+def held(folder: Path | None) -> AbstractContextManager[Any]:
+    """Hold the folder of `--out` during a run that adds lines to a file there."""
+    return (
+        nullcontext() if folder is None else FolderLock(folder, "--out", name="updates.lock", is_kept=False)
+    )
 
 
 def _cannot_write(folder: Path, error: OSError) -> ConfigurationError:

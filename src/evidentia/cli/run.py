@@ -1,22 +1,23 @@
 """Estimation of one model after the other, with progress; keeps results of interrupted runs."""
 
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import jax
 from rich.console import Console
 
 from evidentia.cli import output
-from evidentia.compilation import use_compilation_cache
 from evidentia.display.progress import Listener, plain_lines, progress_bar
 from evidentia.errors import ConfigurationError, EvidentiaError
-from evidentia.estimation import Question, estimate
+from evidentia.estimation.estimate import Question, estimate
 from evidentia.evidence.method import Method
 from evidentia.model.model import Model
-from evidentia.result import Evidence
+from evidentia.results.result import Evidence
+from evidentia.system.compilation import use_compilation_cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +38,22 @@ class Candidate:
 def estimate_each(
     candidates: Sequence[Candidate],
     *,
-    method: Method | None,
+    method: Method | Literal["auto"],
     seed: int,
     quiet: bool,
     plain: bool = False,
     in_order: bool = False,
+    max_seconds: float | None = None,
 ) -> tuple[dict[str, Evidence], BaseException | None]:
     """Estimate the evidence of each candidate.
 
     Args:
         candidates: models with their data and names.
-        method: the estimator's configuration; None for the default, or an exact result.
+        method: the estimator's configuration; "auto" for the default, or an exact result.
         seed: the seed of every estimate.
         quiet: show no progress.
         in_order: use rows in the order of the tables.
+        max_seconds: of each estimate.
         plain: show progress as plain lines where stderr is not a terminal.
 
     Returns:
@@ -60,6 +63,7 @@ def estimate_each(
     """
     evidences: dict[str, Evidence] = {}
     for candidate in candidates:
+        started = time.monotonic()
         try:
             with output.warnings_as_notes(), _progress(candidate.name, quiet, plain) as show:
                 evidence = estimate(
@@ -68,6 +72,7 @@ def estimate_each(
                     method=method,
                     seed=seed,
                     in_order=in_order,
+                    max_seconds=max_seconds,
                     progress=show,
                 )
         except EvidentiaError as error:
@@ -77,7 +82,8 @@ def estimate_each(
         except KeyboardInterrupt as stop:
             return evidences, stop
         evidences[candidate.name] = evidence
-        if not evidence.completed:
+        is_out_of_time = max_seconds is not None and time.monotonic() - started > max_seconds
+        if not evidence.completed and not is_out_of_time:
             return evidences, KeyboardInterrupt()
     return evidences, None
 

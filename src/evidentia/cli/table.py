@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from evidentia.cli.columns import arrays_of, features_of, listed, types_of
+from evidentia.data.digits import check_digits
 from evidentia.data.fingerprint import Fingerprinted, as_text, sum_of_hashes
-from evidentia.data.sources import CsvSource, Missing, ParquetSource, open_source
+from evidentia.data.form import PLAIN, Form
+from evidentia.data.sources import CsvSource, Missing, ParquetSource, TableSource, open_source
 from evidentia.data.sources.columns import gathered
+from evidentia.data.tables import MOST_BYTES
 from evidentia.errors import ConfigurationError, DataError
-from evidentia.storage import place
-
-MOST_BYTES = 2**30  # largest file to read into memory
+from evidentia.system.storage import place
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def open_table(
     features: Sequence[str] | None,
     missing: Missing,
     encoding: str = "utf-8",
+    form: Form = PLAIN,
 ) -> Table:
     """Open the data of a model as a source.
 
@@ -128,6 +130,7 @@ def open_table(
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
         encoding=encoding,
+        form=form,
         types=lambda names: types_of(names, target, [model]),
     )
     return Table(file, features_of(source, target), target, Fingerprinted(source))
@@ -141,6 +144,7 @@ def read_table(
     *,
     standardise: bool = False,
     encoding: str = "utf-8",
+    form: Form = PLAIN,
 ) -> Table:
     """Read the data of a model into memory.
 
@@ -154,9 +158,10 @@ def read_table(
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
         encoding=encoding,
+        form=form,
         types=lambda names: dict.fromkeys(names, float),
     )
-    assert isinstance(source, CsvSource | ParquetSource)  # not standard input
+    assert isinstance(source, CsvSource | ParquetSource | TableSource)  # not standard input
     columns = gathered(source.pieces(), source.selection, missing)
     if not columns or not len(next(iter(columns.values()))):
         raise DataError(f"{file} has columns but no rows; at least one observation is needed.")
@@ -176,7 +181,7 @@ def check_streamable(standardise: bool, models: Sequence[str], num_classes: int 
         )
 
 
-def _with_integers(values: np.ndarray, source: CsvSource | ParquetSource) -> np.ndarray:
+def _with_integers(values: np.ndarray, source: CsvSource | ParquetSource | TableSource) -> np.ndarray:
     """Convert a CSV column without fractions to integers: text does not distinguish 1 from 1.0."""
     is_whole = values.dtype.kind == "f" and np.all((np.abs(values) < 2**53) & (values == np.floor(values)))
     return values.astype(np.int64) if isinstance(source, CsvSource) and is_whole else values
@@ -188,7 +193,9 @@ def _matrix(columns: dict[str, np.ndarray], standardise: bool) -> tuple[np.ndarr
     found = Standardisation({}, {}, [])
     for index, (name, values) in enumerate(columns.items()):
         values = values.astype(np.float64)
-        if standardise:
+        if not standardise:
+            check_digits(columns[name], f"column {name!r}")
+        else:
             is_constant = bool(values.min() == values.max())
             found.constant.extend([name] if is_constant else [])
             found.means[name] = float(values[0] if is_constant else values.mean())

@@ -4,11 +4,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from evidentia.errors import ConfigurationError, DataError, EstimationError, EvidentiaError
-from evidentia.interruption import check
 from evidentia.model.model import Model
+from evidentia.system.interruption import check
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.001, 0.05  # seconds between two looks at whether a task has ended
 
@@ -31,6 +31,7 @@ DISCONNECTED = (
 )
 
 
+@runtime_checkable
 class Task(Protocol):
     """A call under way, like a `concurrent.futures.Future`."""
 
@@ -47,6 +48,7 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
 class Engine(Protocol):
     """The partitions of some rows, and workers that call functions of them."""
 

@@ -26,7 +26,7 @@ class RayExecutor(Executor):
     Example:
         >>> import ray  # doctest: +SKIP
         >>> ray.init()  # doctest: +SKIP
-        >>> records = ev.estimate_many(model, series, executor=ev.RayExecutor())  # doctest: +SKIP
+        >>> records = ev.estimate_many(model, series, executor=RayExecutor())  # doctest: +SKIP
     """
 
     def __init__(self, **options: Any):

@@ -9,23 +9,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.errors import DataError, warn
+from evidentia.data.containers import ADVICE, as_numpy
+from evidentia.data.digits import Digits, exact_rows
+from evidentia.data.lazy import collected
+from evidentia.errors import DataError
 
 MIN_RUNS = 65_536  # of neighbouring rows that `shuffled` keeps together
-LOOKED_AT = 10_000  # rows whose range is compared with the spacing of float32
-FEW_STEPS, ENOUGH_STEPS = 8, 800  # of float32 in a column's range
 
 
-def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bool = False) -> Any:
+def as_arrays(
+    data: Any,
+    *,
+    name: str = "data",
+    min_rows: int = 1,
+    allow_nan: bool = False,
+    labels: str | None = None,
+    digits: Digits | None = None,
+) -> Any:
     """Convert data to NumPy arrays: float32 for real numbers, int32 for integers and booleans.
 
     Args:
         data: one array, a tuple of arrays, or a mapping (or a data frame or Arrow table) from
             names to arrays, with observations on the leading axis. An array is anything that NumPy
-            can read: NumPy, JAX, pandas, Polars, Arrow.
+            can read: NumPy, JAX, pandas, Polars, Arrow; also decimals, lists of one length in
+            each row, and sparse matrices, which become dense.
         name: the name of `data` in errors.
         min_rows: the minimum number of rows: 1, or 0 for a batch of a source.
         allow_nan: accept NaN, which marks a missing value.
+        labels: the name of an array of labels, which nothing computes with, so that they may be
+            large numbers close to each other.
+        digits: the check of earlier batches, for data that come in batches.
 
     Returns:
         An array, a tuple or a dict of arrays, in the structure of `data`.
@@ -39,8 +52,15 @@ def as_arrays(data: Any, *, name: str = "data", min_rows: int = 1, allow_nan: bo
         >>> as_arrays({"y": [1, 2, 3]})
         {'y': array([1, 2, 3], dtype=int32)}
     """
+    data = collected(data, name)
     _check_labels(data, name)
-    arrays, named = _converted(data, name, partial(_as_array, allow_nan=allow_nan))
+    digits = digits or Digits()
+
+    def convert(values: Any, argument: str) -> np.ndarray:
+        part = argument.removeprefix(name)
+        return _as_array(values, argument, allow_nan, None if part == f"[{labels!r}]" else digits, part)
+
+    arrays, named = _converted(data, name, convert)
     _check_lengths(named, name, min_rows)
     return arrays
 
@@ -63,11 +83,11 @@ def as_one_row(data: Any) -> tuple[Any, int]:
     """
 
     def convert(values: Any, argument: str) -> np.ndarray:
-        is_number = np.ndim(values) == 0
-        array = _as_array([values] if is_number else values, argument, allow_nan=False)
+        is_number = np.ndim(values) == 0 and not getattr(values, "shape", ())  # a sparse matrix has no ndim
+        array = _as_array([values] if is_number else values, argument, digits=Digits())
         return array if is_number else array[None]
 
-    arrays, named = _converted(data, "data", convert)
+    arrays, named = _converted(collected(data, "data"), "data", convert)
     if not named:
         raise DataError("data is empty: it must hold at least one array.")
     lengths = {array.shape[1] for array in named.values() if array.ndim > 1}
@@ -147,13 +167,17 @@ def check_alike(arrays: Any, template: Any, name: str) -> None:
 
 
 def checked_batch(
-    batch: Any, name: str, check_data: Callable[[Any], None] | None, template: Any | None
+    batch: Any,
+    name: str,
+    check_data: Callable[[Any], None] | None,
+    template: Any | None,
+    digits: Digits | None = None,
 ) -> Any:
     """The arrays of a batch that a model can use, like those of the first batch, if there was one.
 
     Raises DataError.
     """
-    arrays = as_arrays(batch, name=name)
+    arrays = as_arrays(batch, name=name, digits=digits)
     if check_data is not None:
         check_data(arrays)
     if template is not None:
@@ -209,21 +233,18 @@ def _check_labels(data: Any, name: str) -> None:
             )
 
 
-def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
+def _as_array(
+    values: Any, argument: str, allow_nan: bool = False, digits: Digits | None = None, part: str = ""
+) -> np.ndarray:
+    """Numbers in 32 bits, after the checks; `digits` knows them as `part`."""
     if np.ma.is_masked(values):
         raise DataError(
             f"{argument} has {np.ma.count_masked(values)} masked values. Drop these rows, or fill them with .filled(value)."
         )
-    try:
-        array = np.asarray(values)
-        if array.dtype == object and all(isinstance(value, int | float | bool) for value in array.flat):
-            array = array.astype(np.float64)
-    except Exception as error:  # of any kind, as containers convert themselves
-        raise DataError(f"{argument} cannot be read as an array of numbers: {error}") from error
+    values = collected(values, argument)
+    array = as_numpy(values, argument)
     if array.dtype.kind not in "fiub":
-        raise DataError(
-            f"{argument} must hold numbers; got dtype {array.dtype}. Encode categories as integers, dates as numbers."
-        )
+        raise DataError(f"{argument} must hold numbers; got dtype {array.dtype}. {ADVICE}")
     if array.ndim == 0:
         raise DataError(
             f"{argument} must have observations on its leading axis; got the single number {array}."
@@ -236,9 +257,9 @@ def _as_array(values: Any, argument: str, allow_nan: bool) -> np.ndarray:
                 f"{argument} has {'' if allow_nan else 'NaN or '}infinite values in {bad.sum()} of {len(array)} rows (the first is row "
                 f"{bad.argmax()}). Drop or impute these rows."
             )
-        _check_digits(array, argument)
-        return narrowed(array, np.float32, argument)
-    return narrowed(array, np.int32, argument)
+    if digits is not None:
+        digits.check(part, exact_rows(values, array), argument)
+    return narrowed(array, np.float32 if array.dtype.kind == "f" else np.int32, argument)
 
 
 def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
@@ -251,34 +272,6 @@ def narrowed(array: np.ndarray, dtype: type, argument: str) -> np.ndarray:
                 f"{argument} has values outside the range of {np.dtype(dtype).name}: from {low} to {high}. Rescale it."
             )
     return np.ascontiguousarray(array, dtype)
-
-
-def _check_digits(array: np.ndarray, argument: str) -> None:
-    """Compare the range of each column with the spacing of float32 at its largest value.
-
-    Raises DataError if the range has few steps (`FEW_STEPS`), and warns below `ENOUGH_STEPS`. A
-    constant loses nothing that could matter.
-    """
-    if not array.size:
-        return
-    some = array[:: -(-len(array) // LOOKED_AT)]
-    columns = np.asarray(some, np.float64).reshape(len(some), -1)
-    low, high = np.fmin.reduce(columns), np.fmax.reduce(columns)  # ignore NaN
-    largest = np.minimum(np.fmax(np.abs(low), np.abs(high)), np.finfo(np.float32).max / 2)
-    spacing = np.spacing(largest.astype(np.float32)).astype(np.float64)
-    with np.errstate(over="ignore"):
-        steps = np.where(high > low, (high - low) / spacing, np.inf)
-    worst = int(np.argmin(steps))
-    if not steps[worst] < ENOUGH_STEPS:
-        return
-    column = f"{argument}, column {worst}," if array.ndim > 1 else argument
-    found = (
-        f"{column} has values up to {largest[worst]:.3g} that vary by only {high[worst] - low[worst]:.3g}; float32 has steps of {spacing[worst]:.3g} "
-        "there. Subtract a constant first, such as the mean."
-    )
-    if steps[worst] < FEW_STEPS:
-        raise DataError(found)
-    warn([found])
 
 
 def _check_lengths(named: Mapping[str, np.ndarray], name: str, min_rows: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from evidentia.data.arrays import map_arrays, num_rows
-from evidentia.errors import DataError, UnfinishedError, check_count
+from evidentia.errors import DataError, HalfLineError, UnfinishedError, check_count
 
 
 class Batch(NamedTuple):
@@ -22,11 +22,13 @@ class Batch(NamedTuple):
         arrays: NumPy arrays, float32 or int32, in the structure of the source; may have no rows.
         num_read: number of rows read for this batch, including dropped ones.
         indices: positions of the rows of `arrays` among the rows read, ascending; None if all.
+        may_grow: whether the last row read is a line of a file that has no line end (yet).
     """
 
     arrays: Any
     num_read: int
     indices: Int[np.ndarray, " rows"] | None = None
+    may_grow: bool = False
 
     @property
     def num_rows(self) -> int:
@@ -45,11 +47,24 @@ class Batch(NamedTuple):
         `num_read` of adjacent parts adds up to that of the whole.
         """
         arrays = map_arrays(lambda leaf: leaf[start:stop], self.arrays)
+        may_grow = self.may_grow and stop >= self.num_rows
         if self.indices is None:
-            return Batch(arrays, stop - start)
+            return Batch(arrays, stop - start, None, may_grow)
         first = int(self.indices[start]) if start else 0
         last = int(self.indices[stop]) if stop < len(self.indices) else self.num_read
-        return Batch(arrays, last - first, self.indices[start:stop] - first)
+        return Batch(arrays, last - first, self.indices[start:stop] - first, may_grow)
+
+    def whole_lines_first(self) -> "list[Batch]":
+        """Return the rows of whole lines, and apart from them the row of a line that may grow."""
+        if not self.may_grow:
+            return [self]
+        is_kept = self.indices is None or self.num_read - 1 in self.indices[-1:]
+        before = self.num_rows - is_kept
+        whole = map_arrays(lambda leaf: leaf[:before], self.arrays)
+        line = map_arrays(lambda leaf: leaf[before:], self.arrays)
+        indices = None if self.indices is None else self.indices[:before]
+        parts = [Batch(whole, self.num_read - 1, indices)] if self.num_read > 1 else []
+        return [*parts, Batch(line, 1, None if is_kept else np.zeros(0, int), may_grow=True)]
 
 
 def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
@@ -67,7 +82,7 @@ def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 
     Raises:
         ConfigurationError: a size that is not a positive integer.
-        UnfinishedError: as raised by `batches`, after the rows that came before.
+        UnfinishedError, HalfLineError: as raised by `batches`, after the rows that came before.
 
     Example:
         >>> batches = [Batch(np.arange(3), 3), Batch(np.arange(3, 5), 2)]
@@ -90,7 +105,7 @@ def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
             if taken < batch.num_rows or (taken == 0 and batch.num_read):
                 pieces.append(batch.part(taken, batch.num_rows) if taken else batch)
                 held += batch.num_rows - taken
-    except UnfinishedError as error:  # the rows before it are valid
+    except (UnfinishedError, HalfLineError) as error:  # the rows before it are valid
         unfinished = error
     if pieces:
         yield joined(pieces)
@@ -104,14 +119,15 @@ def joined(pieces: Sequence[Batch] | deque[Batch]) -> Batch:
         return pieces[0]
     arrays = map_arrays(lambda *leaves: np.concatenate(leaves), *(piece.arrays for piece in pieces))
     num_read = sum(piece.num_read for piece in pieces)
+    may_grow = pieces[-1].may_grow
     if num_read == num_rows(arrays):
-        return Batch(arrays, num_read)
+        return Batch(arrays, num_read, None, may_grow)
     before = np.cumsum([0, *(piece.num_read for piece in pieces)])
     indices = [
         offset + (np.arange(piece.num_rows) if piece.indices is None else piece.indices)
         for offset, piece in zip(before, pieces, strict=False)
     ]
-    return Batch(arrays, num_read, np.concatenate(indices))
+    return Batch(arrays, num_read, np.concatenate(indices), may_grow)
 
 
 def all_rows(batches: Iterable[Batch]) -> Any:

@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from evidentia import storage
 from evidentia.errors import DataError
+from evidentia.system import storage
 
 _PARQUET_MAGIC = b"PAR1"
+_COMPRESSED = {  # by the first bytes
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    b"BZh91AY&SY": "bzip2",
+    b"PK\x03\x04": "zip, as spreadsheets are",
+}
 
 
 def near(name: str, known: Sequence[str]) -> str:
@@ -41,12 +48,30 @@ def check_content(path: Path, kind: str) -> None:
         raise unreadable(path, kind, error) from error
     if not start.strip():
         raise DataError(f"{path} is empty; a table with a header line and rows is needed.")
+    if found := next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None):
+        raise DataError(
+            f"{path} is compressed ({found}). Let its name say so, as .csv.gz, .csv.bz2, .csv.zst, .csv.xz or .xlsx; or "
+            "decompress it."
+        )
     if kind == ".parquet" and not start.startswith(_PARQUET_MAGIC):
         raise DataError(f"{path} is not a Parquet file, despite its name. If it is text, name it .csv.")
     if kind == ".csv" and start.startswith(_PARQUET_MAGIC):
         raise DataError(f"{path} is a Parquet file, not CSV text. Name it .parquet.")
     if kind == ".csv" and b"\0" in start:
         raise DataError(f"{path} is not CSV text: it holds binary data (or UTF-16). Save it as UTF-8 CSV.")
+    if kind == ".csv":
+        _check_separator(path, [line for line in start.splitlines() if line.strip()][:2])
+
+
+def _check_separator(path: Path, lines: list[bytes]) -> None:
+    """Raise DataError if the header has another separator, as has the first row, and no comma."""
+    for separator, called in ((b";", "semicolons"), (b"\t", "tabs"), (b"|", "vertical bars")):
+        if len(lines) == 2 and all(separator in line for line in lines) and b"," not in lines[0]:
+            option = "tab" if separator == b"\t" else separator.decode()
+            raise DataError(
+                f"{path} is separated by {called}: pass sep={option!r} (--sep {option!r}), and decimal=',' "
+                "(--decimal ,) if its numbers have decimal commas."
+            )
 
 
 def unreadable(path: Path, kind: str, error: Exception) -> DataError:
@@ -56,7 +81,8 @@ def unreadable(path: Path, kind: str, error: Exception) -> DataError:
     if isinstance(error, OSError) and error.errno:  # a system error; Arrow's have no errno
         return DataError(f"{path} cannot be read: {os.strerror(error.errno)}.")
     called = "a Parquet file (it may be damaged or cut short)" if kind == ".parquet" else "CSV text"
-    return DataError(f"{path} cannot be read as {called}: {str(error).splitlines()[0].rstrip('.')}.")
+    said = str(error).splitlines()[0].removeprefix("CSV parse error: ").rstrip(".")
+    return DataError(f"{path} cannot be read as {called}: {said}.")
 
 
 def is_folder(path: Path) -> bool:
@@ -86,10 +112,12 @@ def check_names(path: Path | str, names: Sequence[str], known: Sequence[str]) ->
 def _header_hint(known: Sequence[str]) -> str:
     if all(re.fullmatch(r"[-+.\deE?]*", name) for name in known):
         return " The first line looks like data: add a header line with the column names."
-    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
-        if len(known) == 1 and separator in known[0]:
-            return f" The file is separated by {called}: write it with commas."
     return ""
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether it is a type of numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def type_problem(name: str, kind: pa.DataType, values: pa.Table | None) -> str:
@@ -97,20 +125,26 @@ def type_problem(name: str, kind: pa.DataType, values: pa.Table | None) -> str:
     types = pa.types
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return f"{name!r} holds text{'' if values is None else _examples(values[name])}"
-    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-    if not (is_number or types.is_boolean(kind) or types.is_null(kind)):
+    if not (is_number(kind) or types.is_boolean(kind) or types.is_null(kind)):
         return f"{name!r} holds values of type {kind}, not numbers"
     return ""
 
 
 def _examples(column: pa.ChunkedArray) -> str:
-    """Up to three values that are not numbers."""
-    shown = []
-    for value in column.unique().to_pylist():
-        try:
-            float(value or 0)
-        except ValueError:
-            shown.append(repr(value))
-        if len(shown) == 3:
-            break
-    return f", for example {', '.join(shown)}" if shown else ""
+    """Up to three values that are not numbers, with the row of the first."""
+    shown = [value for value in column.unique().to_pylist() if value is not None and not is_a_number(value)][
+        :3
+    ]
+    if not shown:
+        return ""
+    row = column.to_pylist().index(shown[0]) + 1
+    return f", for example {', '.join(map(repr, shown))} (the first in data row {row:,})"
+
+
+def is_a_number(value: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(value or 0)
+    except ValueError:
+        return False
+    return True

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Real
 
 from evidentia.data.batches import Batch
 from evidentia.data.source import Source
@@ -18,7 +18,7 @@ INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 BLOCK = 131_072  # values hashed at once: 1 MiB of 64 bits, which the caches hold
 
 
-def sum_of_hashes(observations: Float[np.ndarray, "rows ..."]) -> int:
+def sum_of_hashes(observations: Real[np.ndarray, "rows ..."]) -> int:
     """The sum of the rows' hashes, modulo 2⁶⁴.
 
     Sums of parts add up to that of the whole, so it can be found while reading, and after a

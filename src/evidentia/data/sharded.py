@@ -74,7 +74,12 @@ def sharding_of(data: Any) -> NamedSharding | None:
         DataError: some arrays are spread and others are not, or differently.
         ConfigurationError: as `check_sharding`.
     """
-    leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(data)}
+    try:
+        leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(data)}
+    except (RecursionError, SystemError):  # the latter, caused by the former, from JAX
+        raise DataError(
+            "data must be one array, a tuple, or a mapping of arrays; got a container that holds itself, or too deep a one."
+        ) from None
     found = {name: leaf.sharding for name, leaf in leaves.items() if _is_spread(leaf)}
     if not found:
         return None

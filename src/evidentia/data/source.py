@@ -32,7 +32,7 @@ class Source(Protocol):
 
 def check_missing(missing: Any) -> None:
     """Raise ConfigurationError unless `missing` is "error" or "drop"."""
-    if missing not in get_args(Missing):
+    if not isinstance(missing, str) or missing not in get_args(Missing):
         raise ConfigurationError(f"missing must be 'error' or 'drop'; got {missing!r}.")
 
 

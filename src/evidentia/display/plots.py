@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 # Okabe and Ito (2008), "Color universal design", without yellow; line styles differ as well.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 LINE_STYLES = ("-", "--", "-.", ":")
+MOST_LETTERS = 60  # of a name in a picture, eight inches wide
 
 
 def verbatim(name: str) -> str:
-    """A name of the user's, in which Matplotlib would read mathematics between dollars."""
-    return name.replace("$", r"\$")
+    """A name of the user's, in which Matplotlib would read mathematics between dollars.
+
+    Of one that is too long for a picture, the beginning and the end.
+    """
+    half = MOST_LETTERS // 2
+    shown = name if len(name) <= MOST_LETTERS else f"{name[:half]} … {name[-half:]}"
+    return shown.replace("$", r"\$")
 
 
 def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes:
@@ -67,7 +73,7 @@ def draw_comparison(
     Returns:
         The two axes.
     """
-    upper, lower = _new_pair() if axes is None else axes
+    upper, lower = new_pair() if axes is None else axes
     paths = list(trajectories.values())
     counts = reduce(np.intersect1d, [path.num_observations for path in paths])
     rows = [np.searchsorted(path.num_observations, counts) for path in paths]
@@ -118,7 +124,7 @@ def draw_sensitivity(
     ax.set_ylim(min(low, -1.0), max(high, 1.0))  # less than a nat looks like little
     ax.set_ylabel(label)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-    _tidy(ax)
+    tidy(ax)
     return ax
 
 
@@ -159,7 +165,7 @@ def draw_fit(fitted: Any, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("predicted mean")
     ax.set_ylabel("observed mean, with two standard errors")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
-    _tidy(ax)
+    tidy(ax)
     return ax
 
 
@@ -183,7 +189,7 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
     left_out = f" (the first {limit} of {total})" if total > limit else ""
     ax.set_xlabel(f"parameter value{left_out}")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
-    _tidy(ax)
+    tidy(ax)
     ax.grid(axis="y", visible=False)
     return ax
 
@@ -195,7 +201,7 @@ def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
     which the axis label gives.
 
     Args:
-        bounds: an `evidentia.Sandwich`.
+        bounds: a `Sandwich`.
         title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
@@ -215,7 +221,7 @@ def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
     ax.set_title(verbatim(title), loc="left", fontsize="medium", pad=24)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2, frameon=False)
     _plain_numbers(ax.xaxis)
-    _tidy(ax)
+    tidy(ax)
     ax.grid(axis="y", visible=False)
     return ax
 
@@ -256,14 +262,15 @@ def _count_axis(ax: Axes, counts: np.ndarray) -> None:
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,)))
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))  # 500, 2k, 1M
     ax.xaxis.set_minor_formatter(NullFormatter())
-    _tidy(ax)
+    tidy(ax)
 
 
 def _plain_numbers(axis: Axis) -> None:
     axis.set_major_formatter(ScalarFormatter(useOffset=False))
 
 
-def _tidy(ax: Axes) -> None:
+def tidy(ax: Axes) -> None:
+    """Two spines and a light grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, which="major", color="#808080", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
@@ -276,7 +283,8 @@ def new_axes(width: float, height: float) -> Axes:
     return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def _new_pair() -> Sequence[Axes]:
+def new_pair() -> Sequence[Axes]:
+    """Two axes of a new pyplot figure, one above the other."""
     import matplotlib.pyplot
 
     return matplotlib.pyplot.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")[1]

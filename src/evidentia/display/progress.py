@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,7 +14,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from evidentia.errors import ConfigurationError, kind_of
+
 LEAST_SHARE = 0.02  # share of the work done before the time left is estimated
+BACK = 0.35  # share of the rows now at which the rise of the time with them is measured
 MOST_SECONDS = 1e6  # averaging window of the speed; longer times left are not shown
 
 
@@ -51,6 +55,33 @@ class Update:
 Listener = Callable[[Update], None]
 
 
+class TimeLeft:
+    """The time left, from the updates of a run so far.
+
+    The first update sets the start, as what comes before it is mostly compilation. From then on
+    the time rises with the share of the work that a method reports. With rows it rises as a power
+    of their number, of at most one: chunks grow, and a leap over many rows takes one step.
+    """
+
+    def __init__(self) -> None:
+        self._points: list[tuple[float, float]] = []  # shares, and seconds since the start
+
+    def after(self, update: Update) -> float | None:
+        """Seconds left after the next update; None while they cannot be estimated."""
+        share, points = update.share, self._points
+        points.append((share, update.seconds))
+        first, start = points[0]
+        seconds = update.seconds - start
+        if not (first < share and seconds > 0.0):
+            return None
+        before = [(one, at - start) for one, at in points[1:-1] if 0.0 < one < share and at > start]
+        if update.share_done is not None or not before:
+            return seconds * (1.0 - share) / (share - first) if share >= LEAST_SHARE else None
+        earlier, taken = next((point for point in reversed(before) if point[0] <= BACK * share), before[0])
+        power = math.log(seconds / taken) / math.log(share / earlier)
+        return seconds * (share ** -min(power, 1.0) - 1.0)
+
+
 @contextmanager
 def progress_bar(description: str, console: Console | None = None) -> Iterator[Listener]:
     """Show rows, log evidence per row, annealing steps, rows per second and time left live.
@@ -73,15 +104,22 @@ def progress_bar(description: str, console: Console | None = None) -> Iterator[L
         yield lambda update: None
         return
     column = Column(no_wrap=True, overflow="ellipsis")
-    name = TextColumn("{task.description}", markup=False, table_column=column)
+    name, time_left = TextColumn("{task.description}", markup=False, table_column=column), TimeLeft()
     columns = name, BarColumn(bar_width=8), _Numbers(Column(no_wrap=True))
     with Progress(*columns, console=console, speed_estimate_period=MOST_SECONDS) as progress:
         task = progress.add_task(description, total=None, update=None)
-        yield lambda update: progress.update(task, completed=update.share, total=1.0, update=update)
+
+        def show(update: Update) -> None:
+            left = time_left.after(update)
+            progress.update(task, completed=update.share, total=1.0, update=update, left=left)
+
+        yield show
 
 
 def reporter(progress: bool | Listener, name: str) -> AbstractContextManager[Listener]:
     """The listener for a `progress` argument: True for a bar, False for silence, or a function."""
+    if isinstance(progress, type):
+        raise ConfigurationError(f"progress must be True, False, or a function; got {kind_of(progress)}.")
     if callable(progress):
         return nullcontext(progress)
     return progress_bar(name) if progress else nullcontext(lambda update: None)
@@ -98,11 +136,11 @@ def plain_lines(description: str, console: Console | None = None, every: float =
     progress = Progress(console=console, speed_estimate_period=MOST_SECONDS)
     progress.add_task(description, total=1.0)
     (task,) = progress.tasks
-    last = time.monotonic()
+    last, time_left = time.monotonic(), TimeLeft()
 
     def show(update: Update) -> None:
         nonlocal last
-        progress.update(task.id, completed=update.share)
+        progress.update(task.id, completed=update.share, left=time_left.after(update))
         now = time.monotonic()
         if now - last >= every or update.share >= 1.0:
             last = now
@@ -113,7 +151,7 @@ def plain_lines(description: str, console: Console | None = None, every: float =
 
 
 def describe(update: Update, task: Task) -> str:
-    """Describe an update in one line of text; `task` provides the speed."""
+    """Describe an update in one line of text; `task` provides the speed and the time left."""
     words = [f"{update.num_observations:,} rows", f"{_per_row(update):.4f} nats/row"]
     if update.share_done is not None:
         words = [f"{100 * update.share:.0f}%"]
@@ -163,10 +201,8 @@ def _time_left(update: Update, task: Task) -> str:
     """The duration once the run is over; before that, the time left if it can be estimated."""
     if update.share >= 1 or update.total_observations is None:
         return f"{update.seconds:.1f} s"
-    # The first rows include compilation and annealing from the prior.
-    if update.share < LEAST_SHARE or task.time_remaining is None or task.time_remaining > MOST_SECONDS:
-        return ""
-    return f"{timedelta(seconds=task.time_remaining)} left"
+    left: float | None = task.fields.get("left")
+    return "" if left is None or left > MOST_SECONDS else f"{timedelta(seconds=round(left))} left"
 
 
 def short_count(number: float) -> str:

@@ -29,7 +29,7 @@ def decimals(error: float) -> int:
 
 
 def probability(value: float, error: float | None = None) -> str:
-    """A probability, with its error if given; '> 0.999' or '< 0.001' near the ends.
+    """A probability, with its error if there is one; '> 0.999' or '< 0.001' near the ends.
 
     Example:
         >>> probability(0.731, 0.042)
@@ -39,7 +39,7 @@ def probability(value: float, error: float | None = None) -> str:
         return "> 0.999"
     if value < 0.0005:
         return "< 0.001"
-    if error is None:
+    if not error:  # not given, or exact
         return f"{value:.3f}"
     return f"{value:.3f} ± ?" if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
@@ -67,6 +67,19 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
 
     return "\n".join(line(cells) for cells in (header, *rows))
+
+
+def narrow_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int = 80) -> str:
+    """A table for the terminal: a name that leaves no room has a line of its own above its row."""
+    others = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(1, len(header)))
+    room = max(len(header[0]), width - others)
+    names = [row[0] for row in rows]
+    cells = [(name if len(name) <= room else "", *row[1:]) for name, row in zip(names, rows, strict=True)]
+    first, *lines = table(header, cells).splitlines()
+    shown = [first]
+    for name, line in zip(names, lines, strict=True):
+        shown += [line] if len(name) <= room else [name, line]
+    return "\n".join(line.rstrip() for line in shown)
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

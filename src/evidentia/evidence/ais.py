@@ -14,10 +14,10 @@ from scipy.special import expit
 
 from evidentia.errors import ConfigurationError, check_count, check_positive, check_target_ess
 from evidentia.evidence.method import Snapshot
-from evidentia.evidence.path.annealing import Tempered, temper
-from evidentia.evidence.path.diagnostics import diagnose_path
-from evidentia.evidence.path.moves import PathSettings
-from evidentia.evidence.path.population import Population, estimate_of, from_prior
+from evidentia.evidence.population.moves import PathSettings
+from evidentia.evidence.population.particles import Population, estimate_of, from_prior
+from evidentia.evidence.population.path import Tempered, temper
+from evidentia.evidence.population.warning_signs import diagnose_path
 from evidentia.kernels import HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -89,8 +89,8 @@ class AIS:
         target_ess: effective sample size after each step, as a fraction of the particles; it
             determines the temperatures. The work grows as 1/√(1 - `target_ess`), and the variance
             of the log weights falls as √(1 - `target_ess`).
-        schedule: temperatures from 0 to 1, used instead: `ev.linear_schedule(K)`,
-            `ev.sigmoid_schedule(K)` or your own.
+        schedule: temperatures from 0 to 1, used instead: `linear_schedule(K)`,
+            `sigmoid_schedule(K)` or your own.
         kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
             errors; or `SGHMC` or another kernel without a Metropolis correction, which then uses
             the exact gradient.
@@ -100,7 +100,7 @@ class AIS:
         ConfigurationError: a field is out of range.
 
     Example:
-        >>> method = ev.AIS(schedule=ev.sigmoid_schedule(200))  # doctest: +SKIP
+        >>> method = ev.AIS(schedule=sigmoid_schedule(200))  # doctest: +SKIP
         >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
     Source: Neal (2001), Statistics and Computing 11, 125; the adaptive temperatures and

@@ -15,17 +15,18 @@ from evidentia.errors import ConfigurationError, check_count
 from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.narrow import look_closely
-from evidentia.evidence.path.checks import check_defined, check_possible
-from evidentia.evidence.path.coverage import covers
-from evidentia.evidence.path.diagnostics import heavy_weights
-from evidentia.evidence.path.importance import MIN_ESS, WeightedDraws, weighted_draws
-from evidentia.evidence.path.learning import MOST_PARAMETERS, fitted, together
-from evidentia.evidence.path.population import host_generator
-from evidentia.evidence.path.proposal import Particles, Proposal
-from evidentia.interruption import check
+from evidentia.evidence.population.adapt import MOST_PARAMETERS, Drawn, Rounds, evaluated, log_mixture
+from evidentia.evidence.population.check import covers
+from evidentia.evidence.population.fit import fitted, together
+from evidentia.evidence.population.importance import MIN_ESS, WeightedDraws, weighted_draws
+from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.particles import host_generator
+from evidentia.evidence.population.values import check_defined, check_possible
+from evidentia.evidence.population.warning_signs import heavy_weights
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
+from evidentia.system.interruption import check
 
 MIN_DRAWS, DRAWS_PER_PARAMETER = 500, 50  # in a round
 KEPT_ESS = 0.5  # of the last draws, as a fraction, when the temperature rises
@@ -35,13 +36,13 @@ GAIN = 1.1  # by which they must improve otherwise
 LEAST_ROUNDS = 4  # at λ = 1: the first fits miss thin tails
 MOST_COMPONENTS = 16
 EARLIER, WIDE = 0.3, 0.02  # shares of the proposal before, and of one as wide as the prior
-LEAST_SHARE = 0.002  # of a component that is kept from the proposal before
+LEAST_SHARE = 0.002  # of a part that is kept from the proposal before
+LEAST_EFFECTIVE = 100.0  # draws, in a result before the end: an error of a tenth of a nat; rms z was 1.08
 MOST_ROUNDS = 100
 MOST_BATCHES = 32  # of the last draws
 REMEDY = (
     "Use more particles, or compare with NestedSampling(kernel=kernels.ConstrainedDifferentialEvolution())."
 )
-NEGLIGIBLE = 1e-9  # weight of a draw that does not matter for a fit, relative to the mean
 
 
 @dataclass(frozen=True)
@@ -94,17 +95,11 @@ class AMIS:
                 f"AMIS() takes at most {MOST_PARAMETERS} parameters; the model has {model.num_parameters}. Without gradients "
                 "there is method=NestedSampling(kernel=kernels.ConstrainedSlice())."
             )
-        generator, best, tried = host_generator(key), None, None
+        generator, best, rounds = host_generator(key), None, None
         for found in _rounds(model, rows, key, generator):
-            best, tried = found.proposal, found.tried
-            yield Snapshot(
-                None,
-                0,
-                jnp.asarray(tried.positions),
-                tried.log_weights(found.temperature),
-                share_done=found.share_done,
-            )
-        assert best is not None and tried is not None
+            best, rounds = found.proposal, found.rounds
+            yield _so_far(found, rows)
+        assert best is not None and rounds is not None
         draws = weighted_draws(model, rows, best, generator, self.num_particles, MOST_BATCHES)
         check_possible(draws.log_weights, rows.span, "draws")
         estimate = Estimate(draws.log_evidence, weights.relative_variance(draws.log_weights))
@@ -114,45 +109,61 @@ class AMIS:
             draws.positions,
             draws.log_weights,
             share_done=1.0,
-            diagnose=partial(_diagnose, model, rows, best, draws, tried, self.num_particles, {}),
+            diagnose=partial(_diagnose, model, rows, best, draws, rounds, self.num_particles, {}),
         )
         yield found  # the result if a stop is requested during the look
         signs = look_closely(model, rows, best, draws, generator).signs
-        diagnose = partial(_diagnose, model, rows, best, draws, tried, self.num_particles, signs)
+        diagnose = partial(_diagnose, model, rows, best, draws, rounds, self.num_particles, signs)
         yield found._replace(num_steps=0, diagnose=diagnose)
 
 
-class Tried(NamedTuple):
-    """All draws so far, with the log of Σ n_k q_k at each."""
-
-    positions: Float[np.ndarray, "draws parameters"]
-    log_priors: Float[np.ndarray, " draws"]
-    log_likelihoods: Float[np.ndarray, " draws"]
-    log_densities: Float[np.ndarray, " draws"]
-
-    def log_weights(self, temperature: float) -> Float[np.ndarray, " draws"]:
-        """Log weights of the draws for the posterior at a temperature."""
-        return self.log_priors - self.log_densities + _powered(self.log_likelihoods, temperature)
-
-    def particles(self, temperature: float) -> Particles:
-        """The draws that matter at a temperature, weighted."""
-        share = np.exp(weights.normalise(self.log_weights(temperature)))
-        matters = share > NEGLIGIBLE / len(share)
-        return Particles(self.positions[matters], share[matters] / share[matters].sum())
-
-
 class Round(NamedTuple):
-    """A round: the best proposal, all draws so far, its temperature and that of the first."""
+    """A round.
 
-    proposal: Proposal
-    tried: Tried
+    Attributes:
+        proposal: the best one so far.
+        rounds: all draws so far.
+        positions, log_weights: the draws of this round, weighted by their own proposal.
+        temperature, first: of this round, and of the first one.
+        num_before, num_after: rounds so far, before and after the temperature was 1.
+    """
+
+    proposal: Mixture
+    rounds: Rounds
+    positions: np.ndarray
+    log_weights: Float[np.ndarray, " draws"]
     temperature: float
     first: float
+    num_before: int
+    num_after: int
 
     @property
     def share_done(self) -> float:
-        """Estimated share of the work, of which a tenth is the draws at the end."""
-        return 0.9 * weights.share_of_path(self.first, self.temperature)
+        """Estimated share of the work; the draws at the end take about as long as two rounds."""
+        path = weights.share_of_path(self.first, self.temperature)
+        to_come = self.num_before * (1.0 - path) / path if path > 0.0 else math.inf
+        done = self.num_before + self.num_after
+        return done / (done + to_come + max(1, LEAST_ROUNDS - self.num_after) + 2.0)
+
+
+def _so_far(found: Round, rows: Rows) -> Snapshot:
+    """A snapshot after a round, which is the result if the run is stopped there.
+
+    Its estimate is that of the last draws alone, since fits to earlier ones do not depend on them:
+    that of all draws is six standard errors low with 7 parameters. There is none while the
+    temperature rises, or if few draws are in the posterior.
+    """
+    log_weights = found.log_weights
+    has_estimate = found.temperature == 1.0 and weights.ess(log_weights) >= LEAST_EFFECTIVE
+    estimate = Estimate(weights.log_mean(log_weights), weights.relative_variance(log_weights))
+    return Snapshot(
+        estimate if has_estimate else None,
+        rows.num_observations if has_estimate else 0,
+        jnp.asarray(found.positions),
+        log_weights,
+        share_done=found.share_done,
+        diagnose=lambda: _of_weights(log_weights),
+    )
 
 
 def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Generator) -> Iterator[Round]:
@@ -161,120 +172,117 @@ def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Gene
     The efficiency of a proposal at λ = 1 is the effective number of its draws, as a fraction.
     """
     count = max(MIN_DRAWS, DRAWS_PER_PARAMETER * model.num_parameters)
-    drawn = draws_inside(model, key, 2 * count)
-    positions = np.asarray(drawn.positions, np.float64)
-    tried = _tried(model, rows, positions)
-    check_possible(tried.log_likelihoods, rows.span, "draws")
-    tried = tried._replace(log_densities=tried.log_priors - drawn.log_share + math.log(2 * count))
-    wide, proposals = _about_all(positions), []
-    best, last, efficiencies = wide, tried, []
+    rounds, log_share = _of_prior(model, rows, key, 2 * count)
+    positions = rounds.drawn.positions.astype(np.float64)
+    wide = _about_all(positions)
+    rounds = rounds.with_part(wide.log_density(positions))
+    parts, shares, best, efficiencies = [wide], np.zeros(2), wide, []
+    log_weights, last = np.zeros(2 * count), rounds.drawn
     temperature, first, kept, in_vain = 0.0, 0.0, KEPT_ESS, 0
-    for _ in range(MOST_ROUNDS):
+    for number in range(1, MOST_ROUNDS + 1):
         check()
-        before, temperature = temperature, _next_temperature(last, temperature, kept)
+        before, temperature = temperature, _next_temperature(log_weights, last, temperature, kept)
         first = first or temperature
         in_vain = in_vain + 1 if before == temperature < 1.0 else 0
         kept *= RELAXED if in_vain >= PATIENCE else 1.0
-        proposal = _next_proposal(tried.particles(temperature), proposals, wide, generator)
-        last = _tried(model, rows, np.asarray(proposal.draw(generator, count), np.float64))
-        last = last._replace(log_densities=proposal.log_density(last.positions))
-        tried = _with_draws(tried, last, count, [*proposals, proposal])
-        proposals.append(proposal)
+        fit = fitted(rounds.particles(temperature), generator, MOST_COMPONENTS)
+        if fit is not None:
+            parts.append(fit)
+            rounds = rounds.with_part(fit.log_density(rounds.drawn.positions.astype(np.float64)))
+        shares = _next_shares(shares, has_fit=fit is not None)
+        proposal = together(parts, shares[1:])
+        last = evaluated(model, rows, proposal.draw(generator, count))
+        check_defined(last.log_likelihoods, rows.span, "draws")
+        positions = last.positions.astype(np.float64)
+        of_parts = [part.log_density(positions) for part in parts]
+        log_terms = np.stack([last.log_priors - log_share, *of_parts])
+        rounds = rounds.with_draws(last, log_terms, shares)
+        log_weights = last.log_heights(temperature) - log_mixture(log_terms, shares)
         if temperature == 1.0:
-            efficiencies.append(weights.ess(last.log_weights(1.0)) / count)
+            efficiencies.append(weights.ess(log_weights) / count)
         if not efficiencies or efficiencies[-1] == max(efficiencies):
             best = proposal
-        yield Round(best, tried, temperature, first)
+        counts = number - len(efficiencies), len(efficiencies)
+        yield Round(best, rounds, last.positions, log_weights, temperature, first, *counts)
         if len(efficiencies) >= LEAST_ROUNDS and (
             efficiencies[-1] > EVEN or efficiencies[-1] < GAIN * efficiencies[-2]
         ):
             return
 
 
-def _next_temperature(last: Tried, temperature: float, kept: float) -> float:
+def _of_prior(model: BoundModel, rows: Rows, key: Array, count: int) -> tuple[Rounds, float]:
+    """Draws from the prior as the first round, and the log of the share that float32 has of it."""
+    of_prior = draws_inside(model, key, count)
+    drawn = evaluated(model, rows, of_prior.positions)
+    check_defined(drawn.log_likelihoods, rows.span, "draws")
+    check_possible(drawn.log_likelihoods, rows.span, "draws")
+    log_densities = drawn.log_priors - of_prior.log_share
+    return Rounds(drawn, log_densities[None], np.array([float(count)])), of_prior.log_share
+
+
+def _next_temperature(
+    log_weights: Float[np.ndarray, " draws"], last: Drawn, temperature: float, kept: float
+) -> float:
     """The temperature to which the effective sample size of the last draws allows to rise."""
-    carried = last.log_weights(temperature)
-    target = kept * len(carried)
-    if weights.ess(carried) < target:
+    target = kept * len(log_weights)
+    if weights.ess(log_weights) < target:
         return temperature
     likelihoods = np.maximum(last.log_likelihoods, np.finfo(float).min / 2)
-    return weights.next_temperature(carried, likelihoods, temperature, target)
+    return weights.next_temperature(log_weights, likelihoods, temperature, target)
 
 
-def _next_proposal(
-    particles: Particles, proposals: list[Proposal], wide: Proposal, generator: np.random.Generator
-) -> Proposal:
-    """A fit to the particles, with a share of the wide proposal and of the one before."""
-    fit = fitted(particles, generator, MOST_COMPONENTS)
-    if fit is None:
-        return proposals[-1] if proposals else wide
-    proposal = together(fit, wide, WIDE)
-    if not proposals:
-        return proposal
-    before = proposals[-1]
-    chosen = np.flatnonzero(before.shares > LEAST_SHARE)
-    components = tuple(before.components[index] for index in chosen)
-    earlier = Proposal(components, weights.normalise(np.log(before.shares[chosen])))
-    return together(proposal, earlier, EARLIER)
+def _next_shares(before: Float[np.ndarray, " parts"], *, has_fit: bool) -> Float[np.ndarray, " next"]:
+    """The shares of the prior, the wide mixture and all fits in the next proposal.
+
+    Most draws come from the newest fit, a few from the wide one, and the others from the proposal
+    before, without the parts that have the smallest shares of it. Without a new fit the proposal
+    stays; the first is then the wide one.
+    """
+    if not has_fit:
+        return before if before.any() else np.array([0.0, 1.0])
+    earlier = np.where(before > LEAST_SHARE, before, 0.0)
+    share = EARLIER if earlier.any() else 0.0
+    shares = np.append(share * earlier / max(earlier.sum(), LEAST_SHARE), (1 - share) * (1 - WIDE))
+    shares[1] += (1 - share) * WIDE
+    return shares
 
 
-def _tried(model: BoundModel, rows: Rows, positions: Float[np.ndarray, "draws parameters"]) -> Tried:
-    on_device = jnp.asarray(positions, jnp.float32)
-    deviations, offset = rows.log_likelihoods(model, on_device)
-    check_defined(deviations, rows.span, "draws")
-    return Tried(positions, model.log_priors(on_device), deviations + offset, np.zeros(len(positions)))
-
-
-def _with_draws(tried: Tried, last: Tried, count: int, proposals: list[Proposal]) -> Tried:
-    """All draws with the last ones; `proposals` has theirs at the end."""
-    of_last = np.logaddexp.reduce(
-        [
-            last.log_priors + math.log(2 * count),
-            *(proposal.log_density(last.positions) + math.log(count) for proposal in proposals),
-        ]
-    )
-    of_others = proposals[-1].log_density(tried.positions) + math.log(count)
-    tried = tried._replace(log_densities=np.logaddexp(tried.log_densities, of_others))
-    last = last._replace(log_densities=of_last)
-    return Tried(*(np.concatenate(pair) for pair in zip(tried, last, strict=True)))
-
-
-def _about_all(positions: Float[np.ndarray, "draws parameters"]) -> Proposal:
+def _about_all(positions: Float[np.ndarray, "draws parameters"]) -> Mixture:
     """A Student t as wide as draws from the prior."""
     covariance = np.atleast_2d(np.cov(positions.T))
     if not is_definite(covariance):  # parameters that a prior ties together, or all but fixes
         spread = np.diag(covariance)
         covariance = np.diag(np.where(spread > 0, spread, 1.0))
     precision = np.linalg.inv(covariance)
-    return Proposal((LocalGaussian(positions.mean(0), precision, 0.0),), np.zeros(1))
-
-
-def _powered(log_likelihoods: Float[np.ndarray, " draws"], temperature: float) -> np.ndarray:
-    """λ log p(D | θ), with zero likelihood to the power zero one."""
-    return temperature * log_likelihoods if temperature else np.zeros_like(log_likelihoods)
+    return Mixture((LocalGaussian(positions.mean(0), precision, 0.0),), np.zeros(1))
 
 
 def _diagnose(
     model: BoundModel,
     rows: Rows,
-    proposal: Proposal,
+    proposal: Mixture,
     draws: WeightedDraws,
-    tried: Tried,
+    rounds: Rounds,
     count: int,
     known: Mapping[str, str],
 ) -> Diagnosis:
     """Signs in the weights of the last draws and from all draws before them, after those known."""
     ess = weights.ess(draws.log_weights)
-    particles = tried.particles(1.0)
+    particles = rounds.particles()
     is_covered = covers(model, rows, proposal, draws, particles)
-    shape = weights.pareto_shape(draws.log_weights)
-    signs = dict(known)
-    if shape > weights.MAX_PARETO_SHAPE:
-        signs["heavy weights"] = heavy_weights(shape, REMEDY)
+    found = _of_weights(draws.log_weights)
+    signs = {**known, **found.signs}
     if ess < MIN_ESS * count or not is_covered:
         signs["poor proposal"] = (
             f"the draws at the end are worth {ess:.0f} independent ones, of {count} wanted"
             f"{'' if is_covered else ', and earlier ones show parts of the posterior that they miss'}: the log evidence may be too "
             f"low. {REMEDY}"
         )
-    return Diagnosis({"ess": ess, "pareto_shape": shape}, signs)
+    return Diagnosis(found.measured, signs)
+
+
+def _of_weights(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
+    """The effective number of draws, and a sign if their largest weights are heavy."""
+    shape = weights.pareto_shape(log_weights)
+    heavy = {"heavy weights": heavy_weights(shape, REMEDY)} if shape > weights.MAX_PARETO_SHAPE else {}
+    return Diagnosis({"ess": weights.ess(log_weights), "pareto_shape": shape}, heavy)

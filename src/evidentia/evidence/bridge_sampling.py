@@ -18,11 +18,11 @@ from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
 from evidentia.evidence.draws.exact import exact_draws
 from evidentia.evidence.draws.independent import batch_size
 from evidentia.evidence.method import Estimate, Snapshot
-from evidentia.evidence.path.checks import check_defined
-from evidentia.evidence.path.population import host_generator
-from evidentia.interruption import check
+from evidentia.evidence.population.particles import host_generator
+from evidentia.evidence.population.values import check_defined
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
+from evidentia.system.interruption import check
 
 LEAST_PARTICLES = 100
 SHARE_OF_DRAWING = 0.8  # of the time, where the draws are made here

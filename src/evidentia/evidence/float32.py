@@ -1,16 +1,16 @@
 """Signs that float32 has lost a part of the prior or of the posterior at the edge of a support."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.model.bound import BoundModel
+from evidentia.model.bound import MOST_IN_FLOAT32, BoundModel
 from evidentia.model.program import Site
 from evidentia.posterior.rows import Window
+from evidentia.posterior.symmetry import Positions
+from evidentia.system.compilation import jitted
 
 AT_EDGE = 64  # draws at the edge whose mean likelihood is computed; there it hardly varies
 MATTERS = 0.01  # of the evidence, or of the particles
@@ -43,7 +43,7 @@ def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: in
 
 def signs_of_rounding(
     model: BoundModel,
-    positions: Float[Array, "particles parameters"],
+    positions: Positions,
     log_weights: Float[np.ndarray, " particles"],
 ) -> dict[str, str]:
     """A sign if float32 rounds parameters of the posterior to the edge of a support.
@@ -73,6 +73,18 @@ def signs_of_rounding(
     }
 
 
+def signs_of_precision(model: BoundModel, log_evidence: float) -> dict[str, str]:
+    """A sign if a model that cannot be computed in float64 has a large log-likelihood."""
+    if model.densities.runs_in_float64 or not abs(log_evidence) > MOST_IN_FLOAT32:
+        return {}
+    return {
+        "float32 only": (
+            f"the model cannot be computed in float64, and float32 has steps of {abs(log_evidence) * 2.0**-23:.2g} nats at its log-likelihood. Pass "
+            "NumPy arrays that its functions hold as data, and let arrays made inside take the precision of the parameters."
+        )
+    }
+
+
 def _is_real_or_positive(values: Array, site: Site, positions: Array | np.ndarray) -> bool:
     """Whether parameters are their positions, or the exponentials of these."""
     if site.shape != site.unconstrained_shape:
@@ -83,6 +95,6 @@ def _is_real_or_positive(values: Array, site: Site, positions: Array | np.ndarra
         return np.array_equal(flat, own) or np.allclose(flat, np.exp(own), rtol=1e-4, atol=0)
 
 
-@partial(jax.jit, static_argnames="model")
+@jitted(static_argnames="model")
 def _unconstrained(model, params):
     return jax.vmap(model.unconstrain)(params)

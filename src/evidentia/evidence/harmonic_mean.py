@@ -14,7 +14,7 @@ from evidentia.evidence.draws.chains import MAX_RHAT, NUM_CHAINS, chain_draws
 from evidentia.evidence.draws.exact import exact_draws
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path.checks import defined_log_likelihoods
+from evidentia.evidence.population.values import defined_log_likelihoods
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array
 
 from evidentia import weights
-from evidentia.compilation import compiled
 from evidentia.errors import (
     ConfigurationError,
     as_number,
@@ -20,11 +19,8 @@ from evidentia.errors import (
     check_target_ess,
 )
 from evidentia.evidence.method import Snapshot
-from evidentia.evidence.path.checks import check_defined, check_possible
-from evidentia.evidence.path.diagnostics import diagnose_path
-from evidentia.evidence.path.langevin import PathSample, sample_path
-from evidentia.evidence.path.moves import StepInfo, curvature, largest_correlation
-from evidentia.evidence.path.population import (
+from evidentia.evidence.population.moves import StepInfo, curvature
+from evidentia.evidence.population.particles import (
     Population,
     estimate_of,
     from_prior,
@@ -32,10 +28,15 @@ from evidentia.evidence.path.population import (
     reweighted,
     split_key,
 )
+from evidentia.evidence.population.transitions import largest_correlation
+from evidentia.evidence.population.values import check_defined, check_possible
+from evidentia.evidence.population.warning_signs import diagnose_path
+from evidentia.evidence.weighted_langevin import PathSample, sample_path
 from evidentia.kernels import Scale, langevin, posterior_scale
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import Target, log_target, tempered
+from evidentia.system.compilation import compiled
 
 
 @dataclass(frozen=True)

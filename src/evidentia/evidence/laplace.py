@@ -13,9 +13,9 @@ from evidentia import weights
 from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path.importance import MIN_ESS, log_ratio
-from evidentia.evidence.path.population import host_generator
-from evidentia.evidence.path.proposal import at_modes
+from evidentia.evidence.population.about_modes import at_modes
+from evidentia.evidence.population.importance import MIN_ESS, log_ratio
+from evidentia.evidence.population.particles import host_generator
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import find_modes

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, kind_of
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
@@ -105,4 +105,5 @@ class Method(Protocol):
 def check_method(field: str, method: Any, example: str) -> None:
     """Raise ConfigurationError unless `method` is the configuration of one."""
     if isinstance(method, type) or not isinstance(method, Method) or not is_dataclass(method):
-        raise ConfigurationError(f"{field} must be a configuration such as {example}; got {method!r}.")
+        given = kind_of(method) if isinstance(method, type) else repr(method)
+        raise ConfigurationError(f"{field} must be a configuration such as {example}; got {given}.")

@@ -20,12 +20,12 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia import weights
-from evidentia.evidence.path.importance import WeightedDraws
-from evidentia.evidence.path.proposal import Proposal
-from evidentia.interruption import check
+from evidentia.evidence.population.importance import WeightedDraws
+from evidentia.evidence.population.mixture import Mixture
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.rows import Rows
+from evidentia.system.interruption import check
 
 FACTOR = 4.0  # between two scales: shells of 1.4 nats, over which a density is about constant
 NUM_STEPS = 20  # scales of the search: down to 10⁻¹² of the draws' standard deviations
@@ -71,7 +71,7 @@ class Look(NamedTuple):
 
 
 def look_closely(
-    model: BoundModel, rows: Rows, proposal: Proposal, draws: WeightedDraws, generator: np.random.Generator
+    model: BoundModel, rows: Rows, proposal: Mixture, draws: WeightedDraws, generator: np.random.Generator
 ) -> Look:
     """Look at the scales below those of the draws, at some 200 positions for each parameter."""
     positions, share = np.asarray(draws.positions, np.float64), np.exp(weights.normalise(draws.log_weights))
@@ -123,7 +123,7 @@ def _fall(model: BoundModel, rows: Rows, top: np.ndarray, arms: np.ndarray) -> f
 def _unseen(
     model: BoundModel,
     rows: Rows,
-    proposal: Proposal,
+    proposal: Mixture,
     chosen: Points,
     top: np.ndarray,
     spread: np.ndarray,

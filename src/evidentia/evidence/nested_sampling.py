@@ -1,5 +1,6 @@
 """Nested sampling: the log evidence as an integral over the shrinking prior mass."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -116,4 +117,11 @@ class NestedSampling:
         is_stopped = self.ending == "live_points"
         share = f"The run stopped {100 * stage.share_done:.0f}% of the way in log prior mass"
         stuck = (share if is_stopped else "The run went on") if stage.is_stuck else ""
-        return diagnose(self.kernel, iterations, stage.integral.information, stuck)
+        found = diagnose(self.kernel, iterations, stage.integral.information, stuck)
+        if not math.isnan(stage.variance) or stuck:
+            return found
+        sentence = (
+            f"{share}, and the live points were far from the top of the likelihood: the log evidence is too low by an unknown "
+            "amount. Allow more time, or use fewer live points (num_particles)."
+        )
+        return found.plus(Diagnosis({}, {"stopped on the way": sentence}))

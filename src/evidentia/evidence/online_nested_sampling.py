@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, check_count, check_not_negative
-from evidentia.evidence.chunks import ChunkedMethod, PathState
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink, spread
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
-from evidentia.evidence.path.moves import NOISE_PARTICLES
-from evidentia.evidence.path.population import Population, host_generator
+from evidentia.evidence.population.chunks import ChunkedMethod, PathState
+from evidentia.evidence.population.particles import Population, host_generator
+from evidentia.evidence.population.transitions import NOISE_PARTICLES
 from evidentia.evidence.stops import next_stop
 from evidentia.kernels import ReflectingSGHMC, Rejection
 from evidentia.kernels.kernel import noise_variance
@@ -25,6 +24,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared, check_gradient
 from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.target import posterior
+from evidentia.system.compilation import jitted
 
 
 class OnlineNestedInfo(NamedTuple):
@@ -174,7 +174,7 @@ def _as_many(generator: np.random.Generator, items: Sequence[np.ndarray], count:
     return np.stack([*items, *(items[index] for index in again)])
 
 
-@partial(jax.jit, static_argnames=("model", "estimator"))
+@jitted(static_argnames=("model", "estimator"))
 def _noise(model, estimator, key, positions, target, expansion, factor) -> Float[Array, ""]:
     """The noise variance of the gradient estimates, in whitened coordinates."""
     gradient = estimator.function(model, target, expansion)

@@ -11,7 +11,7 @@ from evidentia import weights
 from evidentia.errors import check_count
 from evidentia.evidence.draws.independent import Draws, in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path.checks import check_possible
+from evidentia.evidence.population.values import check_possible
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 

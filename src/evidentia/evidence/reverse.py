@@ -18,9 +18,9 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.evidence.ais import AIS
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.path.annealing import anneal
-from evidentia.evidence.path.moves import PathSettings, move
-from evidentia.evidence.path.population import Population, estimate_of
+from evidentia.evidence.population.moves import PathSettings, move
+from evidentia.evidence.population.particles import Population, estimate_of
+from evidentia.evidence.population.path import anneal
 from evidentia.kernels import HMC, posterior_scale
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared

@@ -12,12 +12,12 @@ from jaxtyping import Array
 from evidentia import weights
 from evidentia.errors import ConfigurationError, EstimationError, check_count
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState
 from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot, check_method
-from evidentia.evidence.path import diagnostics
-from evidentia.evidence.path.checks import check_defined, check_possible
-from evidentia.evidence.path.moves import PathSettings, StepInfo, move_particles
-from evidentia.evidence.path.population import Population
+from evidentia.evidence.population import warning_signs
+from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState
+from evidentia.evidence.population.moves import PathSettings, StepInfo, move_particles
+from evidentia.evidence.population.particles import Population
+from evidentia.evidence.population.values import check_defined, check_possible
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -172,9 +172,9 @@ class Sequential(ChunkedMethod):
         self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[ChunkInfo | StartInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, including the signs of the initial method."""
-        spread = diagnostics.height_spread(model, rows, state.population)
-        measured = diagnostics.measure([step for info in infos for step in info.steps], spread)
-        signs = diagnostics.signs_of_path(measured, "an initial method", MIN_DRAWS / self.num_particles)
+        spread = warning_signs.height_spread(model, rows, state.population)
+        measured = warning_signs.measure([step for info in infos for step in info.steps], spread)
+        signs = warning_signs.signs_of_path(measured, "an initial method", MIN_DRAWS / self.num_particles)
         for info in infos:
             of_start = info.diagnosis.signs if isinstance(info, StartInfo) else {}
             signs |= {f"first rows: {name}": f"the first rows: {sign}" for name, sign in of_start.items()}

@@ -9,22 +9,23 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_not_negative, check_target_ess
-from evidentia.evidence.chunks import ChunkInfo, PathState, over_chunks
-from evidentia.evidence.leaps import RedrawingMethod, over_leaps
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path import diagnostics, repeats
-from evidentia.evidence.path.ahead import redraw_ahead
-from evidentia.evidence.path.annealing import anneal
-from evidentia.evidence.path.invariance import diagnose_moves
-from evidentia.evidence.path.moves import PathSettings, StepInfo
-from evidentia.evidence.path.population import Population, estimate_of, from_prior, split_key
-from evidentia.evidence.path.proposal import Proposal
-from evidentia.evidence.path.redrawing import CHECKED, Redrawn, at_modes_above, only_mode, redraw
+from evidentia.evidence.population import repeats, warning_signs
+from evidentia.evidence.population.ahead import redraw_ahead
+from evidentia.evidence.population.around_path import at_modes_above, only_mode
+from evidentia.evidence.population.chunks import ChunkInfo, PathState, over_chunks
+from evidentia.evidence.population.invariance import diagnose_moves
+from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps
+from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.moves import PathSettings, StepInfo
+from evidentia.evidence.population.particles import Population, estimate_of, from_prior, split_key
+from evidentia.evidence.population.path import anneal
+from evidentia.evidence.population.redrawing import CHECKED, Redrawn, redraw
 from evidentia.evidence.stops import next_round_number, next_stop
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch, check_gradient
+from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradient
 from evidentia.posterior.rows import Rows, Window
 
 GROWTH = 5.0  # of the rows from one redraw to the next, at most
@@ -64,7 +65,6 @@ class SGAIS(RedrawingMethod):
         refresh: whether to redraw the particles by importance sampling with all rows, from Student
             t's at the posterior modes, if these cover the posterior. In a stream, the weights use
             the rows and sums that `Online` keeps.
-        stochastic_gradient: False for exact gradients in the moves, regardless of `gradient`.
         kernel: the move: `kernels.BAOAB`, `SGHMC`, `SGLD`, `SGNHT` or your own (`kernels.Kernel`).
         gradient: the gradient estimator: `gradients.ControlVariate`, `gradients.MiniBatch` or
             `gradients.FullBatch`.
@@ -89,7 +89,6 @@ class SGAIS(RedrawingMethod):
     target_ess: float = 0.7
     resample: bool = True
     refresh: bool = True
-    stochastic_gradient: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
     exact_kernel: Any = field(default_factory=HMC)
@@ -99,8 +98,6 @@ class SGAIS(RedrawingMethod):
         check_count("chunk_size", self.chunk_size, 1)
         check_not_negative("chunk_growth", self.chunk_growth)
         check_target_ess(self.target_ess)
-        if not self.stochastic_gradient:
-            object.__setattr__(self, "gradient", FullBatch())
         check_kernel("kernel", self.kernel, "gradient")
         check_gradient(self.gradient)
         if self.exact_kernel is not None:
@@ -240,7 +237,7 @@ class SGAIS(RedrawingMethod):
         )
         return state, info
 
-    def only_mode(self, model: BoundModel, state: PathState, rows: Rows) -> Proposal | None:
+    def only_mode(self, model: BoundModel, state: PathState, rows: Rows) -> Mixture | None:
         """A proposal to try with more rows after a redraw has failed; None if there is none."""
         return only_mode(model, rows, state.population)
 
@@ -269,15 +266,15 @@ class SGAIS(RedrawingMethod):
         start = redraws[-1] + 1 if redraws else 0
         steps, later = ([step for info in part for step in info.steps] for part in (infos, infos[start:]))
         is_on_path = start < len(infos)
-        spread = diagnostics.height_spread(model, rows, state.population) if is_on_path else math.nan
-        measured = diagnostics.measure(steps, spread)
+        spread = warning_signs.height_spread(model, rows, state.population) if is_on_path else math.nan
+        measured = warning_signs.measure(steps, spread)
         measured["num_refreshes"] = len(redraws)
         measured["pareto_shape"] = infos[start - 1].pareto_shape if redraws else math.nan
         measured["unchecked"] = float(bool(redraws) and not infos[start - 1].is_checked)
         measured["unseen"] = 0.0 if state.proposal is None else state.proposal.unseen
-        remedy = diagnostics.SMALLER_CHUNKS if self.resample else "resample=True"
-        of_path = diagnostics.signs_of_path(diagnostics.measure(later, spread), remedy)
-        signs = diagnostics.signs_of_draws(measured) | of_path
+        remedy = warning_signs.SMALLER_CHUNKS if self.resample else "resample=True"
+        of_path = warning_signs.signs_of_path(warning_signs.measure(later, spread), remedy)
+        signs = warning_signs.signs_of_draws(measured) | of_path
         found = Diagnosis({**measured, **_variance_shares(infos)}, signs)
         if is_on_path:
             return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
@@ -285,7 +282,7 @@ class SGAIS(RedrawingMethod):
         if not walked:
             return found
         opinions = walked[-1].path, walked[-1].estimate
-        return found.plus(diagnostics.compare_with_path(*opinions, effective=infos[start - 1].effective))
+        return found.plus(warning_signs.compare_with_path(*opinions, effective=infos[start - 1].effective))
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:

@@ -9,13 +9,13 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
-from evidentia.evidence.chunks import ChunkedMethod, ChunkInfo, PathState, over_chunks
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.path import diagnostics
-from evidentia.evidence.path.annealing import anneal, anneal_step, temper
-from evidentia.evidence.path.invariance import diagnose_moves
-from evidentia.evidence.path.moves import PathSettings, StepInfo
-from evidentia.evidence.path.population import Population, estimate_of, from_prior
+from evidentia.evidence.population import warning_signs
+from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState, over_chunks
+from evidentia.evidence.population.invariance import diagnose_moves
+from evidentia.evidence.population.moves import PathSettings, StepInfo
+from evidentia.evidence.population.particles import Population, estimate_of, from_prior
+from evidentia.evidence.population.path import anneal, anneal_step, temper
 from evidentia.evidence.stops import next_stop
 from evidentia.kernels import HMC, Unscaled
 from evidentia.kernels.kernel import check_kernel
@@ -174,11 +174,11 @@ class SMC(ChunkedMethod):
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`."""
         steps = [step for info in infos for step in info.steps]
-        return self._diagnose(model, rows, state.population, steps, diagnostics.SMALLER_CHUNKS)
+        return self._diagnose(model, rows, state.population, steps, warning_signs.SMALLER_CHUNKS)
 
     def _diagnose(
         self, model: BoundModel, rows: Rows, population: Population, steps: Sequence[StepInfo], remedy: str
     ) -> Diagnosis:
-        spread = diagnostics.height_spread(model, rows, population)
-        of_path = diagnostics.diagnose_path(steps, spread, remedy)
+        spread = warning_signs.height_spread(model, rows, population)
+        of_path = warning_signs.diagnose_path(steps, spread, remedy)
         return of_path.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))

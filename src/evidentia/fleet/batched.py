@@ -26,14 +26,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.compilation import compiled
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.path.coverage import MISSED, missed_share
+from evidentia.evidence.population.check import MISSED, missed_share
 from evidentia.fleet.climbing import Lanes, climb, expander
 from evidentia.fleet.students import Students
-from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import is_definite
+from evidentia.system.compilation import compiled
+from evidentia.system.interruption import check
 
 NUM_DRAWS = 512  # as many as `SGAIS` has particles
 NUM_STARTS = 6  # of the search for modes

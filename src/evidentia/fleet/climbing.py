@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from evidentia.compilation import compiled, in_float64
-from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
+from evidentia.system.compilation import compiled
+from evidentia.system.interruption import check
 
 BLOCK = 64  # lanes in a compiled program
 MAX_STEPS = 60  # evaluations of a lane, halved steps included
@@ -54,9 +54,9 @@ def expander(model: BoundModel, rows: Any, mask: Any) -> Expand:
     `rows` are arrays (datasets, rows, ...); `mask` (datasets, rows) is False where a row is
     padding.
     """
-    with in_float64():
+    with model.in_float64():
         wide = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, np.float64 if leaf.dtype.kind == "f" else leaf.dtype), rows
+            lambda leaf: jnp.asarray(np.asarray(leaf, np.float64) if leaf.dtype.kind == "f" else leaf), rows
         )
 
     def expand(positions, index):
@@ -64,7 +64,7 @@ def expander(model: BoundModel, rows: Any, mask: Any) -> Expand:
         for start in range(0, len(positions), BLOCK):
             check()
             chosen = np.minimum(np.arange(start, start + BLOCK), len(positions) - 1)
-            with in_float64():
+            with model.in_float64():
                 block = _expand(model, positions[chosen], index[chosen], wide, mask)
                 found.append([np.asarray(part) for part in block])
         value, gradient, hessian = map(np.concatenate, zip(*found, strict=True))

@@ -1,8 +1,9 @@
 """The folder of a fleet: finished records as Parquet parts, one row per task, to resume from.
 
 A part is written as a whole (`storage.replace`), so a killed process leaves whole parts only and
-loses the seconds since the last one. `manifest.json` has what a resumed fleet must share: the
-seed, the method and the models, by the hash of what they compute.
+loses the seconds since the last one; its name ends with the beginning of its SHA-256.
+`manifest.json` has what a resumed fleet must share: the seed, the method and the models, by the
+hash of what they compute.
 """
 
 from __future__ import annotations
@@ -11,23 +12,26 @@ import hashlib
 import io
 import json
 import pickle
+import re
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import filelock
 import jax
 import numpy as np
 
 import evidentia.errors as known_errors
+from evidentia.checkpoint.packing import check_fields
 from evidentia.errors import CheckpointError, EvidentiaError
 from evidentia.fleet.record import FleetEvidence, FleetRecord
-from evidentia.storage import content, exists, is_remote, place, replace
+from evidentia.system import checked_json
+from evidentia.system.locking import FolderLock
+from evidentia.system.storage import content, exists, folder_of, replace
 
 FORMAT = 1
-MANIFEST, LOCK = "manifest.json", "lock"
+MANIFEST = "manifest.json"
+PART = re.compile(r"part-(\d{6,})-([0-9a-f]{16})\.parquet")  # number, and beginning of the SHA-256
 MAX_ROWS, MAX_SECONDS = 3000, 5.0  # pending in memory before a part is written
 SCALARS = ("model_name", "log_evidence", "standard_error", "num_observations", "seed", "seconds")
 TEXTS = ("mean", "deviation", "diagnostics", "signs")  # JSON
@@ -46,8 +50,8 @@ class FleetFolder:
     """
 
     def __init__(self, path: str | Path, settings: Mapping[str, str]):
-        self.path = place(path)
-        self._lock = nullcontext() if is_remote(self.path) else filelock.FileLock(self.path / LOCK, timeout=0)
+        self.path = folder_of("folder", path)
+        self._lock = FolderLock(self.path, "folder")
         self._settings = dict(settings)
         self._rows: dict[tuple[str, str], dict[str, Any]] = {}
         self._pending: list[dict[str, Any]] = []
@@ -55,16 +59,13 @@ class FleetFolder:
 
     def __enter__(self) -> FleetFolder:
         try:
-            if not is_remote(self.path):  # a store has no folders
-                self.path.mkdir(parents=True, exist_ok=True)
             self._lock.__enter__()
-        except filelock.Timeout as error:
-            raise CheckpointError(f"folder {self.path} is in use by another process.") from error
         except OSError as error:
             raise CheckpointError(f"folder {self.path} cannot be written to ({error.strerror}).") from error
         try:
-            self._check()
+            known = self._known_settings()
             self._read()
+            self._write_settings(known)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
@@ -80,14 +81,19 @@ class FleetFolder:
         """Check a setting that becomes known with the data; write it down if it is new."""
         if name not in self._settings:
             self._settings[name] = value
-            self._check()
+            self._write_settings(self._known_settings())
 
     def find(self, name: str | int, data: str, models: tuple[str, ...]) -> FleetRecord | None:
         """The record of a data set with this fingerprint; None unless it has all models."""
         rows = {model: self._rows.get((str(name), model)) for model in models}
         if not all(row is not None and row["data"] == data for row in rows.values()):
             return None
-        found = {model: _outcome(row) for model, row in rows.items() if row is not None}
+        try:
+            found = {model: _outcome(row) for model, row in rows.items() if row is not None}
+        except Exception as error:  # of any kind, as anything can be missing
+            raise CheckpointError(
+                f"the record of {name!r} in folder {self.path} is damaged: {error}."
+            ) from error
         return record_of(name, found)
 
     def keep(self, record: FleetRecord, data: str) -> None:
@@ -107,31 +113,24 @@ class FleetFolder:
         import pyarrow as pa  # slow to import
         import pyarrow.parquet as pq
 
-        target = self.path / f"part-{self._num_parts:06d}.parquet"
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(self._pending, _schema()), sink)
+        data = sink.getvalue().to_pybytes()
         try:
-            sink = pa.BufferOutputStream()
-            pq.write_table(pa.Table.from_pylist(self._pending, _schema()), sink)
-            replace(target, sink.getvalue().to_pybytes())
+            replace(self.path / f"part-{self._num_parts:06d}-{_digest(data)[:16]}.parquet", data)
         except OSError as error:
             raise CheckpointError(f"folder {self.path} cannot be written to: {error}") from error
         self._pending, self._written = [], time.monotonic()
         self._num_parts += 1
 
-    def _check(self) -> None:
-        """Compare settings with those of the manifest; write a new one if there are more."""
+    def _known_settings(self) -> dict[str, str]:
+        """The settings in the manifest. Raises CheckpointError if ours are others."""
         manifest = self.path / MANIFEST
         try:
-            written = (
-                json.loads(content(manifest)) if exists(manifest) else {"format": FORMAT, "settings": {}}
-            )
-            if written["format"] != FORMAT:
-                raise CheckpointError(
-                    f"{manifest} has format {written['format']}, and this version reads format {FORMAT}."
-                )
-            found = written["settings"]
+            found = _settings_in(manifest) if exists(manifest) else {}
         except OSError as error:
             raise CheckpointError(f"{manifest} cannot be read: {error}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise CheckpointError(f"{manifest} is damaged: {error}") from error
         for name, value in self._settings.items():
             if (before := found.get(name, value)) != value:
@@ -139,27 +138,53 @@ class FleetFolder:
                 raise CheckpointError(
                     f"{name} {what} in the fleet of folder {self.path}. Use another folder, or the same models, method and seed."
                 )
-        if found.keys() >= self._settings.keys():
+        return found
+
+    def _write_settings(self, known: dict[str, str]) -> None:
+        """Write a manifest if there are more settings than those known."""
+        if known.keys() >= self._settings.keys():
             return
-        text = json.dumps({"format": FORMAT, "settings": {**found, **self._settings}}, indent=1)
+        about = {"format": FORMAT, "settings": {**known, **self._settings}}
         try:
-            replace(manifest, text.encode())
+            replace(self.path / MANIFEST, checked_json.encode(about))
         except OSError as error:
             raise CheckpointError(f"folder {self.path} cannot be written to: {error}") from error
 
     def _read(self) -> None:
-        import pyarrow.parquet as pq  # slow to import
-
-        parts = sorted(self.path.glob("part-*.parquet"))
-        for part in parts:
-            try:
-                rows = pq.read_table(io.BytesIO(content(part)), schema=_schema()).to_pylist()
-            except Exception as error:  # pyarrow has many
+        for part in sorted(self.path.glob("part-*.parquet")):
+            name = PART.fullmatch(part.name)
+            if name is None:
                 raise CheckpointError(
-                    f"{part} is damaged: {error}. Remove it to compute its tasks anew."
-                ) from error
-            self._rows.update({(row["name"], row["model"]): row for row in rows})
-        self._num_parts = 1 + int(parts[-1].stem.removeprefix("part-")) if parts else 0
+                    f"{part} is damaged or was not written by this version: its name ends with no checksum. Name another folder."
+                )
+            self._rows.update({(row["name"], row["model"]): row for row in _rows_in(part, name[2])})
+            self._num_parts = 1 + int(name[1])
+
+
+def _settings_in(manifest: Path) -> dict[str, str]:
+    data = content(manifest)
+    if (written := json.loads(data)["format"]) != FORMAT:
+        raise CheckpointError(f"{manifest} has format {written}, and this version reads format {FORMAT}.")
+    settings = checked_json.decode(data)["settings"]
+    if not all(isinstance(each, str) for each in settings.values()):
+        raise TypeError("its settings are not texts")
+    return settings
+
+
+def _rows_in(part: Path, digest: str) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq  # slow to import
+
+    try:
+        data = content(part)
+        if _digest(data)[:16] != digest:
+            raise ValueError("it does not match the SHA-256 in its name")
+        return pq.read_table(io.BytesIO(data), schema=_schema()).to_pylist()
+    except Exception as error:  # pyarrow has many
+        raise CheckpointError(f"{part} is damaged: {error}. Remove it to compute its tasks anew.") from error
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def record_of(name: str | int, outcomes: Mapping[str, FleetEvidence | Exception]) -> FleetRecord:
@@ -214,10 +239,13 @@ def _row(name: str | int, data: str, model: str, outcome: FleetEvidence | Except
 
 def _outcome(row: Mapping[str, Any]) -> FleetEvidence | Exception:
     if row["error"] is not None:
-        return getattr(known_errors, row["error"], EvidentiaError)(row["message"])
+        known = {each.__name__: each for each in vars(known_errors).values() if isinstance(each, type)}
+        kind = known.get(row["error"], EvidentiaError)
+        return kind(row["message"]) if issubclass(kind, EvidentiaError) else EvidentiaError(row["message"])
     texts = {name: json.loads(row[name]) for name in TEXTS}
     arrays = {
-        part: {name: np.array(value) for name, value in texts[part].items()} for part in ("mean", "deviation")
+        part: {name: np.array(value, np.float64) for name, value in texts[part].items()}
+        for part in ("mean", "deviation")
     }
     columns = sum(value.size for value in arrays["mean"].values())
     flat, start, posterior = np.frombuffer(row["draws"], np.float32), 0, {}
@@ -227,4 +255,6 @@ def _outcome(row: Mapping[str, Any]) -> FleetEvidence | Exception:
         start += count * value.size
     kept = {name: row[name] for name in (*SCALARS, "response", "constant")}
     rest = {"diagnostics": texts["diagnostics"], "signs": texts["signs"]}
-    return FleetEvidence(**kept, **arrays, **rest, posterior=posterior)
+    found = FleetEvidence(**kept, **arrays, **rest, posterior=posterior)
+    check_fields(found)
+    return found

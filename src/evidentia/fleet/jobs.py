@@ -17,7 +17,7 @@ import numpy as np
 
 from evidentia.data.arrays import with_rows
 from evidentia.errors import quietly
-from evidentia.estimation import Question, estimate
+from evidentia.estimation.estimate import Question, estimate
 from evidentia.evidence.method import Method
 from evidentia.fleet.batched import NUM_DRAWS, Weighted, batched
 from evidentia.fleet.record import FleetEvidence, from_evidence, summarised
@@ -81,7 +81,7 @@ def run_alone(
         own_seed = seed_of(seed, dataset.name, name)
         try:
             with quietly():
-                evidence = estimate(models[name], dataset.data, method=method, seed=own_seed)
+                evidence = estimate(models[name], dataset.data, method=method or "auto", seed=own_seed)
             if not evidence.completed:
                 raise KeyboardInterrupt
             found[name] = from_evidence(evidence, time.perf_counter() - started, reason)

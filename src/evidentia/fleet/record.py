@@ -12,9 +12,12 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.comparison import Comparison, compare
 from evidentia.display import text
-from evidentia.result import Evidence, jsonable
+from evidentia.results.comparing import compare
+from evidentia.results.comparison import Comparison
+from evidentia.results.configurations import jsonable
+from evidentia.results.result import Evidence
+from evidentia.results.weighted import Weighted, evenly_weighted
 
 NUM_DRAWS = 100  # equally weighted posterior draws that are kept of a task
 
@@ -59,6 +62,15 @@ class FleetEvidence:
     signs: Mapping[str, str] = field(default_factory=dict)
     response: str | None = None
     constant: str | None = None
+
+    @property
+    def weighted(self) -> Weighted:
+        """The draws with their weights, which are equal."""
+        return evenly_weighted(dict(self.posterior), NUM_DRAWS)
+
+    def draws(self, n: int, seed: int | None = None) -> dict[str, ndarray]:
+        """As `Evidence.draws`, of the hundred that are kept."""
+        return self.weighted.draws(self.seed if seed is None else seed, n)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-compatible summary without draws, which `evidentia.compare` accepts."""
@@ -120,14 +132,10 @@ def summarised(
 ) -> Posterior:
     """Means, deviations and equally weighted draws of weighted particles.
 
-    The draws are resampled systematically on the host, in a tenth of the time that a call of a
-    compiled program takes. Their order is random.
+    The draws are resampled systematically. Their order is random.
     """
     share = np.exp(weights.normalise(np.asarray(log_weights, np.float64)))
-    generator = np.random.default_rng(seed)
-    places = (generator.random() + np.arange(NUM_DRAWS)) / NUM_DRAWS
-    chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
-    chosen = generator.permutation(chosen)
+    chosen = weights.systematic(np.random.default_rng(seed), log_weights, NUM_DRAWS)
     found = Posterior({}, {}, {})
     for name, values in posterior.items():
         wide = np.asarray(values, np.float64)
@@ -148,7 +156,7 @@ def from_evidence(evidence: Evidence, seconds: float, reason: str) -> FleetEvide
         evidence.num_observations,
         evidence.seed,
         seconds,
-        *summarised(evidence.posterior, evidence.log_weights, evidence.seed),
+        *summarised(evidence.weighted, evidence.weighted.log_weights, evidence.seed),
         diagnostics={
             **ways,
             "method": type(evidence.method).__name__,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evidentia.cluster.over_executor import check_executor
-from evidentia.errors import ConfigurationError, DataError, ModelError, check_seed
-from evidentia.estimation import Question
+from evidentia.errors import ConfigurationError, DataError, ModelError, check_seed, kind_of
+from evidentia.estimation.estimate import Question
 from evidentia.evidence.method import Method
 from evidentia.fleet.folder import FleetFolder
 from evidentia.fleet.jobs import Models
@@ -19,6 +19,7 @@ from evidentia.fleet.progress import FleetUpdate
 from evidentia.fleet.record import FleetRecord
 from evidentia.fleet.schedule import Inline, Schedule, run
 from evidentia.model.model import Model
+from evidentia.system.sharing import check_not_forked
 
 
 def estimate_many(
@@ -75,6 +76,7 @@ def estimate_many(
     Source: the batches, Geweke (1989), Econometrica 57, 1317 (importance sampling from a
         multivariate t); `fleet/batched.py` has the equations.
     """
+    check_not_forked()
     named = _checked_models(models)
     if method is not None and (isinstance(method, type) or not isinstance(method, Method)):
         raise ConfigurationError(f"method must be a configuration such as SGAIS(); got {method!r}.")
@@ -95,9 +97,9 @@ def estimate_many(
 
 
 def _checked_models(models: Any) -> Models:
-    if not isinstance(models, Mapping | Model | Question):
+    if isinstance(models, type) or not isinstance(models, Mapping | Model | Question):
         raise ModelError(
-            f"models must be an evidentia.Model or a Regression, or map names to them; got {type(models).__name__}."
+            f"models must be an evidentia.Model or a Regression, or map names to them; got {kind_of(models)}."
         )
     named = models if isinstance(models, Mapping) else {getattr(models, "name", "model"): models}
     if not named:
@@ -105,9 +107,9 @@ def _checked_models(models: Any) -> Models:
     for name, model in named.items():
         if not isinstance(name, str):
             raise ModelError(f"the names in models must be strings; got {name!r}.")
-        if not isinstance(model, Model | Question):
+        if isinstance(model, type) or not isinstance(model, Model | Question):
             raise ModelError(
-                f"models[{name!r}] must be an evidentia.Model or a Regression; got {type(model).__name__}."
+                f"models[{name!r}] must be an evidentia.Model or a Regression; got {kind_of(model)}."
             )
     return dict(named)
 

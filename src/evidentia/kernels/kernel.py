@@ -6,7 +6,7 @@ kernel knows neither data nor model.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -40,6 +40,7 @@ class Moved(NamedTuple):
     log_weights: Float[Array, " particles"] | float = 0.0
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """A Markov move.
 

@@ -9,7 +9,7 @@ Source: Skilling (2006), Bayesian Analysis 1, 833, section 3 (labels against tie
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +62,7 @@ class Region(NamedTuple):
         return lowest + (1 - lowest) * jax.random.uniform(key, log_likelihoods.shape)
 
 
+@runtime_checkable
 class ConstrainedKernel(Protocol):
     """A move of points inside a region.
 

@@ -13,7 +13,6 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from evidentia.compilation import compiled
 from evidentia.display.progress import Update
 from evidentia.errors import EstimationError
 from evidentia.latent.families import Gain
@@ -21,6 +20,7 @@ from evidentia.latent.problem import Problem
 from evidentia.latent.result import LatentTrajectory
 from evidentia.latent.stability import largest_curvature
 from evidentia.latent.start import Start
+from evidentia.system.compilation import compiled
 
 NUM_BLOCKS = 20
 MEASURED = 5  # blocks from one measurement of the curvature to the next

@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.evidence.method import Diagnosis
-from evidentia.evidence.path.diagnostics import MIN_ESS
+from evidentia.evidence.population.warning_signs import MIN_ESS
 from evidentia.latent.importance import MIN_EFFECTIVE, NUM_SEARCHES, Sample, about_the_mode
 from evidentia.latent.problem import Problem
 from evidentia.latent.result import LatentTrajectory

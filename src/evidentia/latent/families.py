@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from evidentia.evidence.path.langevin import StepTaken
+from evidentia.evidence.weighted_langevin import StepTaken
 
 
 class Gain(NamedTuple):

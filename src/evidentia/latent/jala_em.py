@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from evidentia.errors import ConfigurationError, as_number, check_target_ess
-from evidentia.evidence.path.langevin import even_log_weights, reweigh
+from evidentia.evidence.weighted_langevin import even_log_weights, reweigh
 from evidentia.kernels.langevin import LangevinState, langevin_step, log_weight_increment
 from evidentia.latent.families import Gain, gain
 from evidentia.latent.method import ParticleMethod

@@ -12,6 +12,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from evidentia.data.digits import check_digits
 from evidentia.display.progress import Update, reporter
 from evidentia.errors import (
     ConfigurationError,
@@ -25,7 +26,7 @@ from evidentia.errors import (
     warn,
 )
 from evidentia.evidence.method import Diagnosis
-from evidentia.evidence.path.langevin import check_start, flat_particles
+from evidentia.evidence.weighted_langevin import check_start, flat_particles
 from evidentia.latent import diagnostics
 from evidentia.latent.climb import Block, Climbed, climb, initial_state, particles, progress_of, trajectory
 from evidentia.latent.families import Gain
@@ -33,6 +34,7 @@ from evidentia.latent.model import LatentModel
 from evidentia.latent.problem import Positions, Problem, check_density, check_mini_batches
 from evidentia.latent.result import LatentFit, LatentTrajectory
 from evidentia.latent.start import Start, from_laplace, from_prior
+from evidentia.system.sharing import check_not_forked
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,6 +126,7 @@ class ParticleMethod:
         """
         started = time.perf_counter()
         check_count("num_steps", num_steps, 1)
+        check_not_forked()
         check_seed(seed)
         key_start, key_init, key_steps, key_check = jax.random.split(jax.random.key(seed), 4)
         problem, theta0, start = self._prepared(latent_model, theta0, particles0, data, key_start)
@@ -158,6 +161,9 @@ class ParticleMethod:
         if not isinstance(model, LatentModel):
             given = type(model).__name__
             raise ModelError(f"latent_model must be an evidentia.latent.LatentModel; got {given}.")
+        for place, leaf in jax.tree.leaves_with_path(data):
+            if np.ndim(leaf) and jnp.asarray(leaf).dtype.itemsize == 4:
+                check_digits(np.asarray(leaf), f"data{jax.tree_util.keystr(place)}")
         data = jax.tree.map(jnp.asarray, data)
         check_mini_batches(self.batch_size, model, data)
         theta0, particles0 = model.unconstrain(theta0, particles0, data)

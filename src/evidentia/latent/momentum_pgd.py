@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError, as_number, check_positive
-from evidentia.evidence.path.langevin import even_log_weights
+from evidentia.evidence.weighted_langevin import even_log_weights
 from evidentia.kernels.langevin import LangevinState
 from evidentia.latent.families import Gain, unknown
 from evidentia.latent.method import ParticleMethod

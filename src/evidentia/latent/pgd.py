@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from evidentia.evidence.path.langevin import even_log_weights
+from evidentia.evidence.weighted_langevin import even_log_weights
 from evidentia.kernels.langevin import LangevinState, langevin_step
 from evidentia.latent.families import Gain, unknown
 from evidentia.latent.method import ParticleMethod

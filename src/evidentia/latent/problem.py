@@ -35,7 +35,7 @@ class Problem:
     data: Any
     batch_size: int | None = None
 
-    def log_joint(self, theta: Any, position: Float[Array, " parameters"], key: Array) -> Float[Array, ""]:
+    def log_joint(self, theta: Any, position: Float[Array, " parameters"], key: Array) -> Array:
         """log p_θ(x, data) at one particle, or an unbiased estimate from the key's mini-batch."""
         x = ravel_pytree(self.example)[1](position)
         if self.data is None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.display import text
-from evidentia.verdict import Verdict, verdict_of
+from evidentia.results.verdict import Verdict, verdict_of
 
 
 class LatentTrajectory(NamedTuple):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from evidentia.compilation import compiled
 from evidentia.latent.problem import Positions, Problem
+from evidentia.system.compilation import compiled
 
 FEW = 4  # particles at which it is measured
 NUM_PRODUCTS = 12  # of the Hessian with a vector, at each of these

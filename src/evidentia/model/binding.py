@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -12,15 +13,17 @@ import numpyro.distributions as dist
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
+from evidentia.model.dependence import parameters_used, traced
 from evidentia.model.local import Hidden, Integrated, LocalSites
 from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
 from evidentia.model.local.packed import in_packs, unpacked
 from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.outside import OutsideLikelihood
-from evidentia.model.probe import probe, probing_positions
+from evidentia.model.probe import NUM_POSITIONS, probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.repeats import check_repeats, check_traces
 from evidentia.model.symmetry import Symmetry, find_symmetry
+from evidentia.system.compilation import in_float64
 
 Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
 
@@ -46,12 +49,17 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     batches = checks.probing_batches(checks.some_rows(batch, 2 if kind == "whole" else 64))
     computed, evaluate = attempt("the model", lambda: probe(densities, batches))
     check_traces(densities, few)
+    program = traced(densities, few)  # kept until `runs_in_float64` has been asked
+    used = parameters_used(densities, program)
+    densities = densities._replace(runs_in_float64=runs_in_float64(densities, few))
     if not model.starts:
-        checks.check_values(check_repeats(evaluate, probing_positions(densities.size)))
+        positions = probing_positions(densities.size)
+        exact = partial(_in_float64, densities, jax.tree.map(lambda leaf: leaf[0], batches))
+        checks.check_values(check_repeats(evaluate, positions), exact if used else None)
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
     key = " ".join((computed, rows, *model.exchangeable))
-    if model.starts and not model.exchangeable:
+    if (model.starts or not used) and not model.exchangeable:
         _SYMMETRIES[key] = Symmetry()
     if key not in _SYMMETRIES:
         if model.exchangeable:
@@ -61,13 +69,49 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     identity = f"{computed} {symmetry}"
     starts = tuple(np.asarray(densities.unplace(params)) for params in model.starts)
     found = BoundModel(
-        model.name, densities, symmetry, model.sample_posterior, identity, model.shown, starts=starts
+        model.name,
+        densities,
+        symmetry,
+        model.sample_posterior,
+        identity,
+        model.shown,
+        starts=starts,
+        is_constant=not used,
     )
     if isinstance(model.prior, Mapping) and all(
         isinstance(value, dist.Distribution) for value in model.prior.values()
     ):
-        checks.check_parameters_used(densities, few)
+        checks.check_parameters_used(densities, used)
     return found
+
+
+def runs_in_float64(densities: Densities, rows: Observations) -> bool:
+    """Whether a model can be traced in 64 bits, with its gradient.
+
+    A solver with a loop may want one precision, in which the model holds an array. And JAX keeps
+    one canonical copy of a NumPy array in a closure, while a program in float32 uses it.
+    """
+
+    def log_posterior(position, rows):
+        params, log_densities = densities.place(position)
+        return sum(log_densities.values()) + jnp.sum(densities.pointwise(params, rows))
+
+    with in_float64():
+        wide = jax.tree.map(lambda leaf: leaf.astype(np.float64) if leaf.dtype.kind == "f" else leaf, rows)
+        try:
+            jax.jit(jax.value_and_grad(log_posterior)).lower(np.zeros(densities.size), wide)
+        except Exception:  # of any kind, as the model's own functions may check types
+            return False
+    return True
+
+
+def _in_float64(densities: Densities, rows: Observations) -> np.ndarray:
+    """The log-likelihood of rows, (positions, rows), near zero and at draws from the prior."""
+    draws = jax.vmap(densities.draw)(jax.random.split(jax.random.key(0), NUM_POSITIONS))
+    positions = np.concatenate([probing_positions(densities.size), np.asarray(draws)]).astype(np.float64)
+    with in_float64(densities.runs_in_float64):
+        at_positions = jax.vmap(densities.log_likelihood, in_axes=(0, None))
+        return np.asarray(at_positions(jnp.asarray(positions), rows))
 
 
 def _bound_outside(model: Any, batch: Observations, likelihood: OutsideLikelihood) -> BoundModel:
@@ -75,7 +119,7 @@ def _bound_outside(model: Any, batch: Observations, likelihood: OutsideLikelihoo
     densities = _densities(model, batch, batch, is_whole=True)
     identity = f"outside JAX, {likelihood.identity}"
     more = model.sample_posterior, identity, model.shown, likelihood.evaluations
-    return BoundModel(model.name, densities, Symmetry(), *more)
+    return BoundModel(model.name, densities, Symmetry(), *more, is_constant=not densities.size)
 
 
 def _densities(model: Any, few: Observations, more: Observations, is_whole: bool) -> Densities:

@@ -1,8 +1,9 @@
 """A model bound to the shapes of its data: log densities of one unconstrained vector."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -10,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.compilation import compiled, in_float64
 from evidentia.model.outside import Evaluations
 from evidentia.model.program import LARGEST_LOG, Densities, Observations, Params, Position
 from evidentia.model.symmetry import Symmetry
+from evidentia.system.compilation import compiled, in_float64, jitted
 
 SamplePosterior = Callable[[Any, int, int], Mapping[str, Any]]
 Shown = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
@@ -44,6 +45,7 @@ class BoundModel:
         shown: as in `Model`.
         evaluations: of a log-likelihood outside JAX; None for others.
         starts: where searches for modes begin; likely draws from the prior if there are none.
+        is_constant: whether the log-likelihood uses no parameter; the posterior is then the prior.
     """
 
     name: str
@@ -54,6 +56,7 @@ class BoundModel:
     shown: Shown | None = None
     evaluations: Evaluations | None = None
     starts: tuple[np.ndarray, ...] = ()
+    is_constant: bool = False
 
     @cached_property
     def num_parameters(self) -> int:
@@ -64,6 +67,10 @@ class BoundModel:
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """The constrained shape of each parameter, by name."""
         return {name: site.shape for name, site in self.densities.sites.items()}
+
+    def in_float64(self) -> AbstractContextManager[Any]:
+        """JAX computes in 64 bits inside, if the model can."""
+        return in_float64(self.densities.runs_in_float64)
 
     def sample_prior(self, key: Array, num_particles: int) -> Float[Array, "particles parameters"]:
         """Draws from the prior, unconstrained.
@@ -99,7 +106,7 @@ class BoundModel:
     _sample_prior = compiled(static_argnames=("self", "count"))(draw_prior)
 
     # Traced once per shape: NumPyro's Python code takes most of the time to trace a gradient.
-    @partial(jax.jit, static_argnames="self")
+    @jitted(static_argnames="self")
     def place(self, position: Position) -> tuple[Params, dict[str, Float[Array, ""]]]:
         """Constrained parameters at a position, and the terms of `log_prior` by parameter name."""
         return self.densities.place(position)
@@ -115,25 +122,25 @@ class BoundModel:
         """
         found = np.asarray(self._log_priors(positions), np.float64)
         if np.abs(found, where=np.isfinite(found), out=np.zeros_like(found)).max() > MOST_IN_FLOAT32:
-            with in_float64():
+            with self.in_float64():
                 return np.asarray(self._log_priors(np.asarray(positions, np.float64)))
         return found
 
-    @partial(jax.jit, static_argnames="self")
+    @jitted(static_argnames="self")
     def _log_priors(self, positions):
         return jax.vmap(self.log_prior)(positions)
 
-    @partial(jax.jit, static_argnames="self")
+    @jitted(static_argnames="self")
     def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
         """Log-likelihood of each row of a batch, in nats."""
         return self.densities.pointwise(self.place(position)[0], batch)
 
-    @partial(jax.jit, static_argnames="self")
+    @jitted(static_argnames="self")
     def constrain(self, positions: Float[Array, "particles parameters"]) -> Params:
         """Constrained parameters by name, each with particles on its leading axis."""
         return jax.vmap(lambda position: self.place(position)[0])(positions)
 
-    @partial(jax.jit, static_argnames="self")
+    @jitted(static_argnames="self")
     def unconstrain(self, params: Params) -> Position:
         """The unconstrained vector of one set of constrained parameters (no particle axis)."""
         return self.densities.unplace(params)

@@ -3,7 +3,7 @@
 Shapes and types are checked by tracing with two numbers of rows; values, at random positions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
+from evidentia.model.dependence import Names
 from evidentia.model.enumeration import AtValues, is_latent
 from evidentia.model.local import LocalSites
 from evidentia.model.local.packs import GROUP_OF_STRIP
-from evidentia.model.probe import NUM_NEAR, Values, probing_positions
+from evidentia.model.probe import NUM_NEAR, NUM_POSITIONS, Values, probing_positions
 from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
 
 MOST_PLACES = 8  # of a discrete site, at which the others' values must not matter
@@ -59,12 +60,15 @@ def check_result(densities: Densities, rows: Observations) -> None:
         raise ModelError(f"log_likelihood must return real numbers (float32); got dtype {result.dtype}.")
 
 
-def check_values(values: Values) -> None:
+def check_values(values: Values, exact: Callable[[], np.ndarray] | None) -> None:
     """Raise ModelError if the values for the `probing_batches` show one of these faults:
 
     - the prior density of a site is not finite, or depends on the data;
     - the log-likelihood of a row changes with the other rows of its batch;
-    - the log-likelihood does not depend on the parameters, for neither real nor made-up rows.
+    - the log-likelihood has one value at all positions, for both real and made-up rows.
+
+    `exact` gives the log-likelihoods of the rows in float64, (positions, rows); it is None for a
+    log-likelihood that uses no parameter, which may be constant.
     """
     _check_prior(values.prior, values.prior_of_batches)
     log_likelihoods, of_every_second, of_made_up = values.log_likelihoods
@@ -76,10 +80,14 @@ def check_values(values: Values) -> None:
             "row alone: standardise the data beforehand, not inside the model; or, if rows depend on each other, let "
             "the model have all data at once: pointwise=False."
         )
-    if _is_constant(log_likelihoods) and _is_constant(of_made_up):
+    if exact is None or not (_is_constant(log_likelihoods) and _is_constant(of_made_up)):
+        return
+    # A constant of 10⁹ nats leaves float32 no digits for the rest, and estimators use float64.
+    if _is_constant(exact()):
         raise ModelError(
-            "the log-likelihood is constant. It must depend on the parameters "
-            f"({', '.join(values.prior[0])})."
+            f"the log-likelihood is constant: it has the same values at all {2 * NUM_POSITIONS} places of the parameters "
+            f"({', '.join(values.prior[0])}) that were tried. If it underflows, or a large constant leaves no digits for the "
+            "rest, compute it as a logarithm, without the constant; if these parameters do not matter, do not use them in it."
         )
 
 
@@ -161,19 +169,9 @@ def check_local(densities: Densities, local: LocalSites, rows: Observations) -> 
         raise DependentRowsError("the latent values of a row change the log-likelihood of other rows.")
 
 
-def check_parameters_used(densities: Densities, rows: Observations) -> None:
-    """Raise ModelError for a parameter that cannot influence the log-likelihood.
-
-    The traced program is searched backwards from its result; nothing is evaluated.
-    """
-    params = {name: jax.ShapeDtypeStruct(site.shape, jnp.float32) for name, site in densities.sites.items()}
-    jaxpr = jax.make_jaxpr(densities.pointwise)(params, rows).jaxpr
-    used = {id(variable) for variable in jaxpr.outvars}
-    for equation in reversed(jaxpr.eqns):
-        if any(id(variable) in used for variable in equation.outvars):
-            used.update(id(variable) for variable in equation.invars)
-    inputs = dict(zip(sorted(params), jaxpr.invars, strict=False))  # dict leaves are sorted by name
-    if unused := [name for name in params if id(inputs[name]) not in used]:
+def check_parameters_used(densities: Densities, used: Names) -> None:
+    """Raise ModelError for a parameter that the log-likelihood does not use, if it uses others."""
+    if used and (unused := [name for name in densities.sites if name not in used]):
         raise ModelError(
             f"prior has {', '.join(map(repr, unused))}, which log_likelihood does not use. Remove it from the prior, or "
             "use it."

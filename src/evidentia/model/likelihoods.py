@@ -92,11 +92,20 @@ def of_each_row(log_likelihood: LogLikelihood) -> LogLikelihood:
     return lambda params, rows: jax.vmap(functools.partial(of_one, params))(rows)
 
 
-def holds_its_data(program: Program) -> bool:
-    """Whether a program is called without arguments: its data are in its closure."""
+def takes_no_data(program: Program) -> bool:
+    """Whether a program has no arguments: its data are in its closure."""
     return not inspect.signature(program).parameters
 
 
-def without_data(program: Program, no_data: Array) -> Any:
+def runs_without_data(program: Any) -> bool:
+    """Whether a program can be called without arguments: its data may be their defaults."""
+    try:
+        inspect.signature(program).bind()
+    except TypeError:
+        return False
+    return True
+
+
+def without_data(program: Any, no_data: Array) -> Any:
     """A program that holds its data itself, as one of data that it does not use."""
     return program()

@@ -10,14 +10,17 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from evidentia.errors import ModelError
+from evidentia.errors import DataError, ModelError
 from evidentia.model import likelihoods, statements
 from evidentia.model.binding import Kind, bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
 from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.outside import outside_likelihood
+from evidentia.model.predictive import of_numpyro, of_pymc
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
-from evidentia.model.pymc import translated
+from evidentia.model.pymc import PyMCProgram, translated
+
+Predict = Callable[[Mapping[str, np.ndarray], Any, int], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +59,10 @@ class Model:
             with draws on the leading axis. Estimators that need posterior draws use these, not a
             Markov chain.
 
+        predict: `arrays = predict(params, data, seed)`: new observations by name, (draws, rows,
+            ...), at parameters with draws on the leading axis, for `Evidence.predict`. Models of
+            `from_numpyro` and `from_pymc` have it.
+
     The functions are traced once for each shape of data, as by `jax.jit`: values in their closures
     must not change afterwards. A rebuilt model is traced again, but compiles nothing if it
     computes the same.
@@ -82,6 +89,7 @@ class Model:
     simulate: Callable[[int, int], tuple[Any, dict[str, np.ndarray]]] | None = None
     exact_log_evidence: Callable[[Any], float] | None = None
     sample_posterior: SamplePosterior | None = None
+    predict: Predict | None = None
     pointwise: bool | None = True
     data: Any = None
     shown: Shown | None = None
@@ -90,9 +98,15 @@ class Model:
     _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
-        if not callable(self.log_likelihood):
+        if not callable(self.log_likelihood) or isinstance(self.log_likelihood, type):
             raise ModelError(
                 f"log_likelihood must be a function (params, batch) -> (batch,); got {self.log_likelihood!r}."
+            )
+        if not isinstance(self.exchangeable, tuple | list) or not all(
+            isinstance(each, str) for each in self.exchangeable
+        ):
+            raise ModelError(
+                f"exchangeable must be a tuple of names of parameters, such as ('means',); got {self.exchangeable!r}."
             )
         if not self.is_program:
             statements.check_prior(self.prior)
@@ -117,8 +131,8 @@ class Model:
         have any shapes, and the function loops. Continuous latents with a value in each row are
         integrated out, and so are those with a value for each group, if `groups` is the column of
         the data that looks them up, as in `alpha[county]`; the evidence of groups is for
-        `estimate` with data in memory. A function without arguments holds its data
-        itself, all as one observation: `estimate(model)`.
+        `estimate` with data in memory. A function that can be called without arguments holds its
+        data itself, or in their defaults, all as one observation: `estimate(model)`.
 
         Raises:
             ModelError: `function` is not a function, or `groups` comes with `pointwise`; or, at
@@ -132,24 +146,28 @@ class Model:
             >>> Model.from_numpyro(coin)
             Model('coin')
         """
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         if groups is not None and pointwise is not None:
             raise ModelError(f"groups={groups!r} needs pointwise to be left out: groups are independent.")
-        default = getattr(function, "__name__", type(function).__name__)
-        data = None
-        if likelihoods.holds_its_data(function):
-            if groups is not None:
-                raise ModelError(
-                    f"groups={groups!r} names a column of the data, but the function takes none. Make them its arguments."
-                )
-            function, pointwise, data = partial(likelihoods.without_data, function), False, {"no_data": 0}
+        named = function.func if isinstance(function, partial) else function
+        default = getattr(named, "__name__", type(named).__name__)
+        data, own = None, function
+        if likelihoods.takes_no_data(function):
+            _check_no_groups(groups)
+            function, pointwise, data = (
+                partial(likelihoods.without_data, function),
+                False,
+                {statements.NO_DATA: 0},
+            )
         log_likelihood = (
             likelihoods.pointwise(function) if pointwise is not False else likelihoods.joint(function)
         )
+        simulates = groups is None and not isinstance(named, PyMCProgram)
         return cls(
             function,
             log_likelihood,
+            predict=partial(of_numpyro, own) if simulates else None,
             name=name or default,
             exchangeable=exchangeable,
             pointwise=pointwise,
@@ -215,7 +233,7 @@ class Model:
             executor=executor,
             name=name,
         )
-        return cls(made[0], made[1], name=name, pointwise=False, data={"no_data": 0}, shown=made[2])
+        return cls(made[0], made[1], name=name, pointwise=False, data={statements.NO_DATA: 0}, shown=made[2])
 
     @classmethod
     def from_pymc(
@@ -259,7 +277,26 @@ class Model:
             pointwise=found.pointwise if pointwise is None and groups is None else pointwise,
             groups=groups,
         )
-        return replace(made, data=found.data) if found.data else made
+        predict = partial(of_pymc, pm_model) if groups is None else None
+        return replace(made, data=found.data or made.data, predict=predict)
+
+    def with_own_data(self) -> "Model":
+        """This model with the data that it brings along, also in defaults of its arguments.
+
+        Raises:
+            DataError: it brings none along.
+            ModelError: its data are defaults, and `groups` names a column.
+        """
+        if self.data is not None:
+            return self
+        if not (self.is_program and likelihoods.runs_without_data(self.prior)):
+            raise DataError(f"data is missing: the model {self.name!r} brings none along.")
+        _check_no_groups(self.groups)
+        program = partial(likelihoods.without_data, self.prior)
+        whole = likelihoods.joint(program)
+        return replace(
+            self, prior=program, log_likelihood=whole, pointwise=False, data={statements.NO_DATA: 0}
+        )
 
     def bind(self, batch: Observations) -> BoundModel:
         """This model bound to the shapes of `batch`, which is the data or a few rows of it.
@@ -328,6 +365,14 @@ class Model:
         if key not in self._bound:
             self._bound[key] = bound(self, batch, kind)
         return self._bound[key]
+
+
+def _check_no_groups(groups: str | None) -> None:
+    if groups is not None:
+        raise ModelError(
+            f"groups={groups!r} names a column of the data, but the function is called without any. Make them its arguments, and "
+            "give data."
+        )
 
 
 def _from_numpyro(

@@ -2,7 +2,8 @@
 
 Models are equal if their programs are: the same densities, gradients and prior draws, constants
 included, however they are written. A rebuilt model therefore compiles nothing, and a function that
-closes over another value makes another model.
+closes over another value makes another model. Code whose results are not used does not count: a
+prior is drawn with a few rows of the data, on which only the likelihood depends.
 """
 
 import hashlib
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Float
 
 from evidentia.model.program import Densities, Observations
@@ -69,14 +71,14 @@ def probe(
 
         return densities.draw(key), jax.grad(log_posterior)(position)
 
-    traced = jax.jit(values).trace(positions, batches)
+    program, traced = _live(values, positions, batches)
     key = jax.eval_shape(lambda: jax.random.key(0))
-    rest = jax.jit(the_rest).trace(key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
+    other, rest = _live(the_rest, key, positions[0], jax.tree.map(lambda leaf: leaf[0], batches))
     # The texts do not contain the names of parameters and data.
     names = tuple(densities.sites.items()), jax.tree.structure(batches), bool(densities.rows)
     lowered = traced.lower()
     digest = hashlib.sha256(f"{lowered.as_text()}{rest.lower().as_text()}{names}".encode())
-    for constant in (*constants_of(traced.jaxpr), *constants_of(rest.jaxpr)):
+    for constant in (*constants_of(program), *constants_of(other)):
         digest.update(f"{constant.shape}{constant.dtype}".encode() + constant.tobytes())
     identity = digest.hexdigest()
     compiled = _compiled(_Lowered(identity, lowered))
@@ -85,6 +87,24 @@ def probe(
         return Values(*jax.tree.map(np.asarray, compiled(positions, batches)))
 
     return identity, evaluate
+
+
+def _live(function: Callable[..., Any], *arguments: Any) -> tuple[ClosedJaxpr, Any]:
+    """The program of a function without code whose results are not used, and the same traced."""
+    program, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    jaxpr, _ = dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars), instantiate=True)
+    used = {id(each) for equation in jaxpr.eqns for each in equation.invars} | set(map(id, jaxpr.outvars))
+    constants = zip(jaxpr.constvars, program.consts, strict=True)
+    kept = [(variable, constant) for variable, constant in constants if id(variable) in used]
+    live = ClosedJaxpr(
+        jaxpr.replace(constvars=[variable for variable, _ in kept]), [constant for _, constant in kept]
+    )
+    run, structure = jaxpr_as_fun(live), jax.tree.structure(shapes)
+
+    def of_arguments(*arguments):
+        return jax.tree.unflatten(structure, run(*jax.tree.leaves(arguments)))
+
+    return live, jax.jit(of_arguments).trace(*arguments)
 
 
 def constants_of(value: Any) -> Iterator[np.ndarray]:

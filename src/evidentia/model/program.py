@@ -144,17 +144,19 @@ class Densities(NamedTuple):
         sites: its latent sites.
         pointwise: the log-likelihood of each row as a function of the constrained parameters.
         rows: the prior's arguments: a few rows, used only for their shapes, or nothing.
+        runs_in_float64: whether all of them can be traced in 64 bits, too.
     """
 
     prior: Program
     sites: Mapping[str, Site]
     pointwise: LogLikelihood
     rows: Mapping[str, Any]
+    runs_in_float64: bool = True
 
     @property
     def size(self) -> int:
         """The length of the unconstrained vector."""
-        return max(site.stop for site in self.sites.values())
+        return max((site.stop for site in self.sites.values()), default=0)
 
     def draw(self, key: Array) -> Position:
         """One draw from the prior, unconstrained.
@@ -186,8 +188,8 @@ class Densities(NamedTuple):
         trace = trace_of(self.prior, self.rows, params)
         return sum((jnp.sum(log_prob(trace[name])) for name in self.sites), start=jnp.zeros(()))
 
-    def log_likelihood(self, position: Position, batch: Observations) -> Float[Array, " batch"]:
-        """Log-likelihood of each row."""
+    def log_likelihood(self, position: Position, batch: Observations) -> Array:
+        """Log-likelihood of each row, (batch,): binding checks that a user's function gives it."""
         return self.pointwise(self.place(position)[0], batch)
 
 
@@ -201,7 +203,7 @@ def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mappi
 
 def _flat(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:
     values = [bijector(trace[name]).inv(params[name]) for name in sites]
-    position = jnp.concatenate([jnp.ravel(value) for value in values])
+    position = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(value) for value in values)])
     return jnp.nan_to_num(position, nan=jnp.nan, posinf=LARGEST_LOG, neginf=-LARGEST_LOG)
 
 

@@ -17,6 +17,7 @@ from evidentia.model.enumeration import is_summed_out, support_of
 from evidentia.model.program import Program, Site, bijector, log_prob, run_traced
 
 Rows = Mapping[str, Any]
+NO_DATA = "no_data"  # the argument of a program that holds its data itself
 
 
 class Statement(NamedTuple):
@@ -58,7 +59,7 @@ def statements_of(
 
 
 def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
-    """Latent sites in the order of the unconstrained vector. Raises ModelError if empty."""
+    """Latent sites in the order of the unconstrained vector; none if all is fixed or observed."""
     sites: dict[str, Site] = {}
     start = 0
     for name, statement in statements.items():
@@ -66,10 +67,6 @@ def latent_sites(statements: Mapping[str, Statement]) -> dict[str, Site]:
             stop = start + math.prod(statement.unconstrained_shape)
             sites[name] = Site(statement.shape, statement.unconstrained_shape, start, stop)
             start = stop
-    if not sites:
-        raise ModelError(
-            "the model has no latent site for all rows: it needs a numpyro.sample statement without obs=."
-        )
     return sites
 
 
@@ -84,7 +81,7 @@ def local_sizes(statements: Mapping[str, Statement]) -> dict[str, int]:
 
 def check_prior(prior: Any) -> None:
     """Raise ModelError unless `prior` maps names to distributions or functions returning them."""
-    if not isinstance(prior, Mapping) or not prior:
+    if not isinstance(prior, Mapping):
         raise ModelError(f"prior must map parameter names to NumPyro distributions; got {prior!r}.")
     for name, value in prior.items():
         if not isinstance(name, str):
@@ -186,9 +183,9 @@ def _has_value_in_each_row(statement: Statement, rows: int) -> bool:
 def check_observes(statements: Mapping[str, Statement], few: Rows) -> None:
     """Raise ModelError unless a model has an observed site."""
     if not any(statement.observed for statement in statements.values()):
+        held = "it was called without data" if list(few) == [NO_DATA] else f"data holds {', '.join(few)}"
         raise ModelError(
-            "the model has no observed site: pass the data as obs= to a numpyro.sample statement "
-            f"(data holds {', '.join(few)})."
+            f"the model has no observed site: pass the data as obs= to a numpyro.sample statement ({held})."
         )
 
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from evidentia.compilation import in_float64
 from evidentia.model.probe import NUM_NEAR, NUM_POSITIONS, Values, probing_positions
 from evidentia.model.program import Densities, Observations
+from evidentia.system.compilation import in_float64
 
 MAX_TOGETHER = 4  # parameters in a candidate
 MAX_PAIRED = 16  # coordinates on the real line up to which all pairs are tried
@@ -262,7 +262,7 @@ def _exact_heights(densities: Densities, rows: Observations) -> Callable[[Index]
         return densities.log_prior_of(params), densities.pointwise(params, rows)
 
     def heights(params):
-        with in_float64():
+        with in_float64(densities.runs_in_float64):
             prior, likelihood = program(widen(params), widen(rows))
             return np.column_stack([np.asarray(prior), np.asarray(likelihood)])
 

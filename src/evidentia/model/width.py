@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,7 @@ class Change(NamedTuple):
     is_new_run: bool = False
 
 
+@runtime_checkable
 class Widths(Protocol):
     """The widths of an evidence's priors, and how it changes with them."""
 

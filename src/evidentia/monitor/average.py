@@ -10,11 +10,13 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.comparison import model_probabilities, prior_of
 from evidentia.display import text
-from evidentia.errors import ConfigurationError, as_number
+from evidentia.errors import ConfigurationError, as_number, kind_of
 from evidentia.monitor.prediction import Prediction, predict
-from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
+from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none, is_online
+from evidentia.results.comparing import model_probabilities
+from evidentia.results.model_priors import prior_of
+from evidentia.system.sharing import OneAtATime
 
 
 class AverageUpdate(NamedTuple):
@@ -69,14 +71,15 @@ class ModelAverage:
 
     Attributes:
         onlines: the models by name.
-        prior: their prior probabilities by name.
+        prior_probabilities: of the models by name.
         forgetting: α.
         log_evidence: cumulative log predictive density of the average so far, in nats.
+        alone: a context manager, in which no other thread changes this object.
 
     Args:
         onlines: an `evidentia.Online`, or any `OnlineLike`, by name. They may already have seen
             rows, all the same number; their evidence then counts in full.
-        prior: probabilities by name, normalised to sum to one; equal if not given.
+        prior_probabilities: of the models by name, normalised to sum to one; equal if not given.
         forgetting: α in (0, 1].
 
     Raises:
@@ -97,22 +100,25 @@ class ModelAverage:
     def __init__(
         self,
         onlines: Mapping[str, OnlineLike],
-        prior: Mapping[str, float] | None = None,
+        prior_probabilities: Mapping[str, float] | None = None,
         forgetting: float = 1.0,
     ):
         if not isinstance(onlines, Mapping) or not onlines:
             given = "an empty mapping" if isinstance(onlines, Mapping) else type(onlines).__name__
             raise ConfigurationError(f"onlines must map at least one name to an Online; got {given}.")
         for name, online in onlines.items():
-            if not callable(getattr(online, "update", None)):
+            if not isinstance(name, str):
+                raise ConfigurationError(f"the names in onlines must be strings; got {name!r}.")
+            if not is_online(online):
                 raise ConfigurationError(
-                    f"onlines[{name!r}] must be an evidentia.Online; got {type(online).__name__}."
+                    f"onlines[{name!r}] must be an evidentia.Online; got {kind_of(online)}."
                 )
         if not 0 < as_number(forgetting) <= 1:
             raise ConfigurationError(f"forgetting must be above 0 and at most 1; got {forgetting}.")
+        self.alone = OneAtATime()
         self.onlines = dict(onlines)
-        probabilities = prior_of(list(onlines), prior, "prior")
-        self.prior = dict(zip(onlines, probabilities.tolist(), strict=True))
+        probabilities = prior_of(list(onlines), prior_probabilities, "prior_probabilities")
+        self.prior_probabilities = dict(zip(onlines, probabilities.tolist(), strict=True))
         self.forgetting = forgetting
         self.log_evidence = 0.0
         self._check_same_rows()
@@ -127,7 +133,8 @@ class ModelAverage:
     @property
     def state(self) -> AverageState:
         """The average's own numbers; `resume` needs these, the models and the settings."""
-        return AverageState(self.log_evidence, self._log_weights, self._variances)
+        with self.alone:
+            return AverageState(self.log_evidence, self._log_weights, self._variances)
 
     def resume(self, state: AverageState) -> ModelAverage:
         """Restore the numbers of a saved average with the same models and settings; return self.
@@ -139,7 +146,8 @@ class ModelAverage:
             raise ConfigurationError(
                 f"state must be for {len(self.onlines)} models; got one for {len(state.log_weights)}."
             )
-        self.log_evidence, self._log_weights, self._variances = state
+        with self.alone:
+            self.log_evidence, self._log_weights, self._variances = state
         return self
 
     @property
@@ -175,9 +183,12 @@ class ModelAverage:
 
         After an error, every `Online` is as it was before the batch.
         """
+        with self.alone, all_or_none(self.onlines.values()):
+            return self._updated(batch)
+
+    def _updated(self, batch: Any) -> AverageUpdate:
         self._check_same_rows()
-        with all_or_none(self.onlines.values()):
-            updates = {name: online.update(batch) for name, online in self.onlines.items()}
+        updates = {name: online.update(batch) for name, online in self.onlines.items()}
         some = next(iter(updates.values()))
         shrink = self.forgetting**some.batch_size
         log_predictives = np.array([update.log_predictive for update in updates.values()], np.float64)
@@ -199,10 +210,11 @@ class ModelAverage:
 
         The probabilities are those that `update` would use for this batch.
         """
-        rows = np.stack(
-            [np.asarray(online.log_predictive(batch), np.float64) for online in self.onlines.values()]
-        )
-        shares = self._log_shares(self.forgetting ** rows.shape[1])
+        with self.alone:
+            rows = np.stack(
+                [np.asarray(online.log_predictive(batch), np.float64) for online in self.onlines.values()]
+            )
+            shares = self._log_shares(self.forgetting ** rows.shape[1])
         return np.logaddexp.reduce(shares[:, None] + rows, axis=0)
 
     def predict(
@@ -234,14 +246,16 @@ class ModelAverage:
             ...     return new_x @ params["weights"] + params["intercept"]
             >>> averaged.predict(price).mean  # doctest: +SKIP
         """
-        return predict(self.onlines, self._probabilities()[0], functions, num_draws, seed)
+        with self.alone:
+            return predict(self.onlines, self._probabilities()[0], functions, num_draws, seed)
 
     def _log_shares(self, shrink: float) -> Float[ndarray, " models"]:
-        return weights.normalise(np.log(list(self.prior.values())) + shrink * self._log_weights)
+        return weights.normalise(np.log(list(self.prior_probabilities.values())) + shrink * self._log_weights)
 
     def _probabilities(self) -> tuple[Float[ndarray, " models"], Float[ndarray, " models"]]:
+        _, log_weights, variances = self.state
         return model_probabilities(
-            self._log_weights, np.sqrt(self._variances), np.array(list(self.prior.values()))
+            log_weights, np.sqrt(variances), np.array(list(self.prior_probabilities.values()))
         )
 
     def _check_same_rows(self) -> None:

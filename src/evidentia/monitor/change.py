@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, EstimationError, check_seed
+from evidentia.errors import ConfigurationError, EstimationError, check_seed, kind_of
 from evidentia.monitor.e_detector import Change, EDetector, EDetectorState
-from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none
+from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none, is_online
+from evidentia.system.sharing import OneAtATime
 
 ON_CHANGE = (None, "restart", "forget")
 STEPS_KEPT = 100  # batches whose annealing steps are kept for comparison
@@ -87,6 +88,7 @@ class ChangeDetector:
             an alarm with on_change=None.
         candidates: the restarted models, oldest first.
         state: the numbers, for a checkpoint; see `resume`.
+        alone: a context manager, in which no other thread changes this object.
 
     Args:
         online: an `evidentia.Online`, or any `OnlineLike`. It may already have seen rows.
@@ -124,12 +126,12 @@ class ChangeDetector:
     ):
         check_on_change(on_change)
         check_seed(seed)
-        if not callable(getattr(online, "update", None)) or not callable(getattr(online, "restarted", None)):
+        if not is_online(online) or not callable(getattr(online, "restarted", None)):
             raise ConfigurationError(
-                f"online must be an evidentia.Online (with update and restarted); got {type(online).__name__}."
+                f"online must be an evidentia.Online (with update and restarted); got {kind_of(online)}."
             )
-        self.on_change = on_change
-        self.seed = seed
+        self.alone = OneAtATime()
+        self.on_change, self.seed = on_change, seed
         self.detector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering)
         self.online = online
         self.segment = online
@@ -146,7 +148,8 @@ class ChangeDetector:
     @property
     def state(self) -> ChangeState:
         """The detector's own numbers; `resume` needs these and the models."""
-        return ChangeState(self._state, self._steps, self._num_started)
+        with self.alone:
+            return ChangeState(self._state, self._steps, self._num_started)
 
     def resume(
         self,
@@ -191,13 +194,15 @@ class ChangeDetector:
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
         """Restore the detector and its models if an error or Ctrl-C ends the `with` block."""
-        before = self.state, self.online, self.segment, self.candidates
-        try:
-            with all_or_none([self.online, self.segment, *self.candidates]):
-                yield
-        except BaseException:
-            (self._state, self._steps, self._num_started), self.online, self.segment, self.candidates = before
-            raise
+        with self.alone:
+            before = self.state, self.online, self.segment, self.candidates
+            try:
+                with all_or_none([self.online, self.segment, *self.candidates]):
+                    yield
+            except BaseException:
+                numbers, self.online, self.segment, self.candidates = before
+                self._state, self._steps, self._num_started = numbers
+                raise
 
     def _report(self, batch: Any) -> ChangeReport:
         models = self.models_of_batch()

@@ -13,6 +13,8 @@ from scipy.special import gammaln
 from evidentia.errors import ConfigurationError, check_count
 from evidentia.monitor.protocols import OnlineLike
 from evidentia.online.state import OnlineUpdate
+from evidentia.results.weighted import Weighted, evenly_weighted
+from evidentia.system.sharing import OneAtATime
 
 
 class DensityHistogram:
@@ -38,10 +40,11 @@ class DensityHistogram:
         edges: increasing log densities between bins, in nats.
         prior: parameters of the Dirichlet: the spacings in each bin, or ½ each.
         counts: later rows in each bin.
+        alone: a context manager, in which no other thread changes this object or its copies.
         num_fitted: rows of the batch given to `fit`.
 
     Example:
-        >>> histogram = ev.DensityHistogram.fit(ev.Online(model), batches[0])  # doctest: +SKIP
+        >>> histogram = DensityHistogram.fit(ev.Online(model), batches[0])  # doctest: +SKIP
         >>> detector = ev.ChangeDetector(histogram, false_alarm_rate=1e-3)  # doctest: +SKIP
         >>> alarms = [detector.update(batch).alarm for batch in batches[1:]]  # doctest: +SKIP
 
@@ -57,6 +60,7 @@ class DensityHistogram:
         num_fitted: int = 0,
         seed: int = 0,
     ):
+        self.alone = OneAtATime()
         self.scorer, self.edges = scorer, np.asarray(edges, np.float64)
         self.num_fitted, self.seed = num_fitted, seed
         self.prior = np.full(len(edges) + 1, 0.5) if prior is None else np.asarray(prior, np.float64)
@@ -102,6 +106,10 @@ class DensityHistogram:
 
     def update(self, batch: Any) -> OnlineUpdate:
         """Add a batch to the counts; the result is exact."""
+        with self.alone:
+            return self._updated(batch)
+
+    def _updated(self, batch: Any) -> OnlineUpdate:
         counts = self._counts_of(batch)
         after = self.counts + counts
         log_predictive = _log_normaliser(self.prior + after) - _log_normaliser(self.prior + self.counts)
@@ -113,7 +121,7 @@ class DensityHistogram:
     def restarted(self, seed: int = 0) -> DensityHistogram:
         """A copy with the same fixed model and bins, a Dirichlet(½, …, ½) prior and no rows."""
         copy = DensityHistogram(self.scorer, self.edges, seed=self.seed)
-        copy._shared, copy._generator = self._shared, self._generator
+        copy._shared, copy._generator, copy.alone = self._shared, self._generator, self.alone
         return copy
 
     @property
@@ -135,9 +143,9 @@ class DensityHistogram:
         return {"probabilities": self._shares[None]}
 
     @property
-    def log_weights(self) -> Float[ndarray, " particles"]:
-        """Log weight of the single particle: zero."""
-        return np.zeros(1)
+    def weighted(self) -> Weighted:
+        """The same with its weight."""
+        return evenly_weighted(self.posterior, 1)
 
     @property
     def _shares(self) -> Float[ndarray, " bins"]:

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, check_count, check_seed
 from evidentia.monitor.protocols import OnlineLike
+from evidentia.system.sharing import check_not_forked
 
 Function = Callable[..., Any]
 
@@ -45,6 +46,7 @@ def predict(
             results of different shapes.
     """
     check_count("num_draws", num_draws, 1)
+    check_not_forked()
     check_seed(seed)
     by_name, draws_itself = _checked(functions, list(onlines))
     shares = probabilities / probabilities.sum()
@@ -54,10 +56,11 @@ def predict(
     draws, means = {}, []
     for k, (name, online) in enumerate(onlines.items()):
         places = np.flatnonzero(chosen == k)
-        weights = np.exp(np.asarray(online.log_weights, np.float64))
+        weighted = online.weighted
+        weights = np.exp(np.asarray(weighted.log_weights, np.float64))
         weights /= weights.sum()
         particles = generator.choice(len(weights), len(places), p=weights)
-        posterior = {site: np.asarray(values) for site, values in online.posterior.items()}
+        posterior = {site: np.asarray(values) for site, values in weighted.items()}
         function = jax.vmap(by_name[name])
         if not draws_itself:
             values = np.asarray(function(posterior))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from numpy import ndarray
 
+from evidentia.results.weighted import Weighted
 
+
+@runtime_checkable
 class UpdateLike(Protocol):
     """The fields of the result of `Online.update` that are used here; log evidences in nats."""
 
@@ -49,11 +52,13 @@ class UpdateLike(Protocol):
         ...
 
 
+@runtime_checkable
 class OnlineLike(Protocol):
     """The part of `evidentia.Online` used here; any object that has it, such as an exact model.
 
     An object may also have `state` and `restore(state)`, as `Online` has. Then it is as before a
-    batch that failed or was interrupted; without them it may have processed that batch.
+    batch that failed or was interrupted; without them it may have processed that batch. If it has
+    `alone`, as `Online` has, no other thread changes it during a batch.
     """
 
     @property
@@ -84,14 +89,15 @@ class OnlineLike(Protocol):
         ...
 
     @property
-    def posterior(self) -> dict[str, ndarray]:
-        """Arrays (particles, ...) by parameter name."""
+    def weighted(self) -> Weighted:
+        """The particles by parameter name, with their log weights."""
         ...
 
-    @property
-    def log_weights(self) -> Float[ndarray, " particles"]:
-        """Normalised log weights of the particles."""
-        ...
+
+def is_online(value: Any) -> bool:
+    """Whether a value is an `OnlineLike`, as far as its batches are concerned, and not a class."""
+    takes_batches = callable(getattr(value, "update", None)) and hasattr(value, "num_observations")
+    return takes_batches and not isinstance(value, type)
 
 
 @contextmanager
@@ -100,10 +106,15 @@ def all_or_none(models: Iterable[OnlineLike]) -> Iterator[None]:
 
     Models without `state` and `restore`, unlike `Online`, are left as they are.
     """
-    before = [(model, model.state) for model in models if hasattr(model, "restore")]  # type: ignore[attr-defined]
-    try:
-        yield
-    except BaseException:
-        for model, state in before:
-            model.restore(state)  # type: ignore[attr-defined]
-        raise
+    models = list(models)
+    guards = {id(model.alone): model.alone for model in models if hasattr(model, "alone")}  # type: ignore[attr-defined]
+    with ExitStack() as stack:
+        for _, guard in sorted(guards.items(), key=lambda item: item[0]):  # in one order for all threads
+            stack.enter_context(guard)
+        before = [(model, model.state) for model in models if hasattr(model, "restore")]  # type: ignore[attr-defined]
+        try:
+            yield
+        except BaseException:
+            for model, state in before:
+                model.restore(state)  # type: ignore[attr-defined]
+            raise

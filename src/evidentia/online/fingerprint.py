@@ -6,7 +6,6 @@ passes, also on another machine or version of JAX; one with another prior, anoth
 other columns does not.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +17,7 @@ from evidentia.errors import CheckpointError, DataError, ModelError
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.online.state import OnlineState
+from evidentia.system.compilation import jitted
 
 NUM_PARTICLES, NUM_ROWS = 8, 16
 NUM_BINDING_ROWS = 64  # rows of the reservoir from which a model is bound again
@@ -81,7 +81,7 @@ def bind_as_saved(saved: Fingerprint, model: Model, known: Known) -> BoundModel:
     return bound
 
 
-@partial(jax.jit, static_argnames="model")
+@jitted(static_argnames="model")
 def _log_likelihoods(model, positions, rows):
     return jax.vmap(model.log_likelihood, (0, None))(positions, rows)
 

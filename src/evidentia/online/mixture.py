@@ -1,6 +1,5 @@
 """Predictive densities of rows under weighted particles."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.data.arrays import num_rows, round_up, with_rows
 from evidentia.model.bound import BoundModel
+from evidentia.system.compilation import jitted
 
 BLOCK = 4096  # rows at once
 
@@ -29,7 +29,7 @@ def log_mixture(
     return np.concatenate(found).astype(np.float64)[: num_rows(rows)]
 
 
-@partial(jax.jit, static_argnames="model")
+@jitted(static_argnames="model")
 def _log_mixture(model, positions: Array, log_shares: Array, block: Any):
     values = jax.vmap(model.log_likelihood, (0, None))(positions, block)
     return jax.nn.logsumexp(values + log_shares[:, None], axis=0)

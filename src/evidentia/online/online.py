@@ -1,5 +1,6 @@
 """`Online`: evidence of a stream in constant memory and time, a shell around `online.state`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from jaxtyping import Float
 from evidentia import weights
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.data.arrays import checked_batch
+from evidentia.data.digits import Digits
 from evidentia.errors import (
     CheckpointError,
     ConfigurationError,
@@ -16,6 +18,7 @@ from evidentia.errors import (
     ModelError,
     check_count,
     check_seed,
+    kind_of,
     warn,
 )
 from evidentia.evidence.sgais import SGAIS
@@ -26,7 +29,10 @@ from evidentia.online.fingerprint import bind_as_saved, fingerprint, known_of
 from evidentia.online.mixture import log_mixture
 from evidentia.online.packed import RECORDS, check_storable, checked
 from evidentia.online.state import OnlineState, OnlineUpdate
-from evidentia.result import Evidence, make_evidence
+from evidentia.results.made import make_evidence
+from evidentia.results.result import Evidence
+from evidentia.results.weighted import Weighted
+from evidentia.system.sharing import OneAtATime, check_not_forked
 
 MIN_RESERVOIR = 500  # rows; a smaller sample does not show the shape of the likelihood
 
@@ -37,6 +43,12 @@ class Online:
     Past rows are kept only in a uniform reservoir. While it holds every row, the estimate is that
     of data in memory; after that, running sums over the whole stream account for the rows left
     out, to third order about the posterior (`online.past`).
+
+    Threads may share it: batches are processed one at a time, and all count.
+
+    Attributes:
+        model, method, seed, reservoir_size: as given.
+        alone: a context manager, in which no other thread changes this object.
 
     Args:
         model: a prior and a pointwise log-likelihood.
@@ -64,7 +76,7 @@ class Online:
     ):
         if not isinstance(model, Model):
             raise ModelError(
-                f"model must be an evidentia.Model; got {type(model).__name__}. See Model.from_numpyro."
+                f"model must be an evidentia.Model; got {kind_of(model)}. See Model.from_numpyro."
             )
         method = SGAIS() if method is None else method
         if not isinstance(method, SGAIS):
@@ -75,8 +87,10 @@ class Online:
         check_seed(seed)
         check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
         self.model, self.method, self.seed, self.reservoir_size = model, method, int(seed), reservoir_size
+        self.alone = OneAtATime()
         self._bound: BoundModel | None = None
         self._state: OnlineState | None = None
+        self._digits = Digits()
 
     def update(self, batch: Any) -> OnlineUpdate:
         """Process a batch of one or more rows, in the same structure as the data of `estimate`.
@@ -90,13 +104,14 @@ class Online:
 
         After an error the state is as it was before the batch.
         """
-        arrays = self._checked(batch)
-        bound, state = self._bound, self._state
-        if bound is None or state is None:
-            bound = self.model.bind(arrays)
-            state = states.init(bound, self.method, arrays, self.seed, self.reservoir_size)
-        state, update = states.take_in_batch(bound, self.method, state, arrays)
-        self._bound, self._state = bound, state
+        with self.alone:
+            arrays = self._checked(batch)
+            bound, state = self._bound, self._state
+            if bound is None or state is None:
+                bound = self.model.bind(arrays)
+                state = states.init(bound, self.method, arrays, self.seed, self.reservoir_size)
+            state, update = states.take_in_batch(bound, self.method, state, arrays)
+            self._bound, self._state = bound, state
         return update
 
     def redraw(self) -> None:
@@ -106,8 +121,9 @@ class Online:
         2,000, …); call it at the end of a stream. Raises ConfigurationError before the first
         batch.
         """
-        bound, state = self._started()
-        self._state = states.redraw(bound, self.method, state)
+        with self.alone:
+            bound, state = self._started()
+            self._state = states.redraw(bound, self.method, state)
 
     def log_predictive(self, batch: Any) -> Float[np.ndarray, " rows"]:
         """log p(row | rows seen) of each row of a batch, in nats, float64.
@@ -133,7 +149,7 @@ class Online:
         """The result of `evidence`, without warnings."""
         bound, state = self._started()
         population = state.path.population
-        return make_evidence(
+        found = make_evidence(
             bound,
             self.method,
             self.seed,
@@ -145,6 +161,7 @@ class Online:
             completed=True,
             fingerprints={},
         )
+        return replace(found, _predictor=self.model.predict)
 
     @property
     def num_observations(self) -> int:
@@ -162,16 +179,17 @@ class Online:
         return 0.0 if self._state is None else states.estimate(self.method, self._state).standard_error
 
     @property
-    def posterior(self) -> dict[str, np.ndarray]:
-        """The particles: constrained parameters by name, each (particles, ...)."""
+    def weighted(self) -> Weighted:
+        """The particles: constrained parameters by name, with `log_weights`."""
         bound, state = self._started()
-        params = bound.constrain(state.path.population.positions)
-        return {name: np.asarray(values) for name, values in params.items()}
+        population = state.path.population
+        params = {name: np.asarray(one) for name, one in bound.constrain(population.positions).items()}
+        return Weighted(params, weights.normalise(population.log_weights))
 
     @property
-    def log_weights(self) -> Float[np.ndarray, " particles"]:
-        """Normalised log weights of the particles."""
-        return weights.normalise(self._started()[1].path.population.log_weights)
+    def posterior(self) -> dict[str, np.ndarray]:
+        """Equally weighted draws of the parameters by name, resampled with the seed."""
+        return self.weighted.draws(self.seed)
 
     def save(self, folder: str | Path) -> None:
         """Write a checkpoint, from which `load` continues bit for bit as this object would.
@@ -208,7 +226,8 @@ class Online:
 
     def restore(self, state: OnlineState | None) -> None:
         """Return to an earlier `state` of this object and discard the batches after it."""
-        self._state = state
+        with self.alone:
+            self._state = state
 
     def packed(self) -> dict[str, Any]:
         """This object without the model's functions, for a custom checkpoint.
@@ -218,10 +237,11 @@ class Online:
         check_storable(self.method)
         names = "method", "seed", "reservoir_size"
         kept = {name: getattr(self, name) for name in names}
-        known = None
-        if self._state is not None and self._bound is not None:
-            known = fingerprint(self._bound, known_of(self._state))
-        return {**kept, "state": self._state, "fingerprint": known}
+        state, bound, known = self._state, self._bound, None  # another thread may update meanwhile
+        if state is not None and bound is not None:
+            check_not_forked()
+            known = fingerprint(bound, known_of(state))
+        return {**kept, "state": state, "fingerprint": known}
 
     @classmethod
     def unpacked(cls, content: dict[str, Any], model: Model) -> "Online":
@@ -242,10 +262,13 @@ class Online:
         return f"Online({self.model!r}, {self.num_observations:,} observations)"
 
     def _started(self) -> tuple[BoundModel, OnlineState]:
-        if self._state is None or self._bound is None:
+        check_not_forked()
+        bound, state = self._bound, self._state
+        if state is None or bound is None:
             raise ConfigurationError("no batch has been processed yet: call update first.")
-        return self._bound, self._state
+        return bound, state
 
     def _checked(self, batch: Any) -> Any:
+        check_not_forked()
         first = None if self._state is None else self._state.past.reservoir.arrays
-        return checked_batch(batch, "batch", self.model.check_data, first)
+        return checked_batch(batch, "batch", self.model.check_data, first, self._digits)

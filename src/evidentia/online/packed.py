@@ -11,9 +11,9 @@ import numpy as np
 from evidentia import kernels
 from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.errors import CheckpointError, check_seed
-from evidentia.evidence.chunks import PathState
-from evidentia.evidence.path.moves import StepInfo
-from evidentia.evidence.path.population import Population
+from evidentia.evidence.population.chunks import PathState
+from evidentia.evidence.population.moves import StepInfo
+from evidentia.evidence.population.particles import Population
 from evidentia.evidence.sgais import SGAIS
 from evidentia.online.fingerprint import Fingerprint
 from evidentia.online.past import StreamPast, Sums

@@ -25,10 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.compilation import compiled, in_float64
 from evidentia.data.arrays import num_rows
-from evidentia.evidence.path.population import Population
-from evidentia.evidence.path.proposal import weighted_particles
+from evidentia.evidence.population.particles import Population, weighted_particles
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.reservoir import Reservoir
@@ -36,6 +34,7 @@ from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.rows import Window, without_remainder
+from evidentia.system.compilation import compiled
 
 # The centre moves at this squared distance per parameter of the posterior mean from it.
 MOVED = 4.0
@@ -179,7 +178,7 @@ def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
 
 def _remainder_variance(model: BoundModel, old: np.ndarray, new: np.ndarray, window: Window) -> float:
     """Variance over rows, in nats², of the remainder at `new` of expansions about `old`."""
-    with in_float64():
+    with model.in_float64():
         wide = np.asarray(old, np.float64), np.asarray(new, np.float64)
         first, second = (float(moment) / window.size for moment in _remainder_moments(model, *wide, window))
     return max(0.0, second - first**2)

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import jax
 
 from evidentia.data.arrays import num_rows
-from evidentia.evidence import chunks, leaps
-from evidentia.evidence.chunks import ChunkInfo, PathState
 from evidentia.evidence.method import Diagnosis, Estimate
-from evidentia.evidence.path import diagnostics
-from evidentia.evidence.path.moves import StepInfo
+from evidentia.evidence.population import chunks, leaps, warning_signs
+from evidentia.evidence.population.chunks import ChunkInfo, PathState
+from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.stops import next_round_number
 from evidentia.model.bound import BoundModel
@@ -153,13 +152,13 @@ def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
 
 def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
     """Diagnostics of the last annealing steps, of the last redraw and of the past."""
-    spread = diagnostics.height_spread(model, state.past.window, state.path.population)
-    measured = diagnostics.measure(state.steps, spread)
+    spread = warning_signs.height_spread(model, state.past.window, state.path.population)
+    measured = warning_signs.measure(state.steps, spread)
     measured["reservoir_standard_error"] = state.past.standard_error
     measured["pareto_shape"], measured["unchecked"] = state.pareto_shape, float(not state.is_checked)
     measured["unseen"] = 0.0 if state.path.proposal is None else state.path.proposal.unseen
-    signs = diagnostics.signs_of_path(measured) | diagnostics.signs_of_draws(measured)
-    return Diagnosis(measured, signs | diagnostics.signs_of_reservoir(measured))
+    signs = warning_signs.signs_of_path(measured) | warning_signs.signs_of_draws(measured)
+    return Diagnosis(measured, signs | warning_signs.signs_of_reservoir(measured))
 
 
 def _with_signs_of(state: OnlineState, info: ChunkInfo) -> OnlineState:

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from evidentia.posterior.symmetry import (
     num_components,
     reorder,
 )
+from evidentia.system.compilation import jitted
 
 FULL_SUM = 1024  # copies up to which all are summed
 ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
@@ -41,6 +42,7 @@ ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, 
 Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
 
 
+@runtime_checkable
 class Proposed(Protocol):
     """A density with draws, of one copy of a posterior."""
 
@@ -141,7 +143,7 @@ def _copies(model: BoundModel, positions, orders):
     return _reordered(model, positions, jnp.asarray(orders))
 
 
-@partial(jax.jit, static_argnames="model")
+@jitted(static_argnames="model")
 def _reordered(model, positions, orders):
     log_prior = jax.vmap(model.log_prior)
 

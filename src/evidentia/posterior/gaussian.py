@@ -22,7 +22,7 @@ class LocalGaussian(NamedTuple):
     """A Gaussian that is like the posterior about one of its modes.
 
     Attributes:
-        centre: the mode, unless moved to the mean (`means`) or learnt (`learning`).
+        centre: the mode, unless moved to the mean (`means`) or learnt (`adapt`).
         precision: at a mode the negative Hessian of the log-posterior.
         log_mass: log of the integral of likelihood times prior in the approximation at the mode,
             in nats; zero for a Gaussian that was fitted to draws.
@@ -88,7 +88,7 @@ def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
     if not np.isfinite(matrix).all() or not scale.all():
         return False
     root = cholesky(matrix / np.outer(scale, scale))
-    return root is not None and bool(np.diag(root).min() > SINGULAR)
+    return root is not None and bool(np.all(np.diag(root) > SINGULAR))
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:

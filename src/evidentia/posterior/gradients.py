@@ -14,22 +14,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError, check_count, check_hashable
 from evidentia.kernels.kernel import Gradient
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.rows import Positions, Window
+from evidentia.posterior.rows import Centre, Positions, Window
 from evidentia.posterior.target import Target, expand_target, gradient_sum, posterior, prior_gradient
 
 ALLOWED_NOISE = 0.1  # noise variance of a gradient, relative to the gradient's own posterior variance
 STEP = 8  # factor by which mini-batches grow and shrink: few sizes, as each needs its own program
 QUIET_NOISE = ALLOWED_NOISE / STEP**2  # even after shrinking, noise is a STEP below the allowed
 NOW = 0  # value of `recentre_at` that requests a new centre before the next move
-
-Centre = Float[np.ndarray, " parameters"]
 
 
 class Prepared(NamedTuple):

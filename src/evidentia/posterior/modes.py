@@ -23,13 +23,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
 from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.symmetry import fold
 from evidentia.posterior.target import expand_prior
+from evidentia.system.interruption import check
 
 MAX_STEPS = 50  # of Newton's method
 MAX_HALVINGS = 10  # per step

@@ -54,7 +54,7 @@ class Gaussians(NamedTuple):
 
 def log_shares(
     model: BoundModel, parts: Sequence[tuple[float, Draws]], positions: Positions
-) -> Float[np.ndarray, " draws"]:
+) -> Float[np.ndarray, " particles"]:
     """log r at positions, for a density whose parts have these log shares and draws.
 
     NaN if there are more components apart from each other than the recursion can list: then

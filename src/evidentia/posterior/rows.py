@@ -10,18 +10,16 @@ The arrays of a window may be spread over devices (`shards`). Its rows are summe
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from evidentia.compilation import compiled, in_float64
-from evidentia.errors import ModelError
 from evidentia.model.bound import BoundModel, Observations
+from evidentia.posterior import row_programs
 from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.row_sums import over_positions, sum_rows, weighted_sum
 from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
@@ -33,8 +31,10 @@ FEW = 100_000  # rows times parameters up to which a Hessian takes negligible ti
 
 Positions = Float[Array, "particles parameters"]
 LogLikelihoods = Float[np.ndarray, " particles"]
+Centre = Float[np.ndarray, " parameters"] | Float[Array, " parameters"]
 
 
+@runtime_checkable
 class Rows(Protocol):
     """Observations, in memory or elsewhere."""
 
@@ -80,9 +80,7 @@ class Rows(Protocol):
         """Log-likelihood of all rows at a few positions, in float64."""
         ...
 
-    def expand(
-        self, model: BoundModel, centre: Float[np.ndarray, " parameters"], hessian: bool = True
-    ) -> Expansion:
+    def expand(self, model: BoundModel, centre: Centre, hessian: bool = True) -> Expansion:
         """Log-likelihood of all rows at one position, with gradient and Hessian, in host float64.
 
         Without `hessian` the Hessian may be zero, and the cost is that of a few likelihoods.
@@ -185,7 +183,7 @@ class Window:
         of deviations from the prior, or a sum is NaN, as where float32 has no Cholesky factor, all
         sums are computed in float64, unless rows are many.
         """
-        deviations = np.asarray(_deviations(model, positions, self), np.float64)
+        deviations = np.asarray(row_programs.deviations(model, positions, self), np.float64)
         few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
         offset, error = _compared(deviations[few], exact)
@@ -210,7 +208,7 @@ class Window:
         with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood
             for block in self.blocks(NUM_BLOCKS, NUM_IN_BLOCK):
                 found += block.exact_log_likelihoods(model, np.asarray(positions))
-                found -= np.asarray(_deviations(model, positions, block), np.float64)
+                found -= np.asarray(row_programs.deviations(model, positions, block), np.float64)
         found *= self.weight * self.size / (NUM_BLOCKS * NUM_IN_BLOCK)
         is_finite = np.isfinite(found)
         return np.where(is_finite, found - np.mean(found, where=is_finite), 0.0)
@@ -219,17 +217,15 @@ class Window:
         self, model: BoundModel, positions: Float[np.ndarray, "particles parameters"]
     ) -> LogLikelihoods:
         """Log-likelihood of all rows at a few particles, in float64 under any setting of JAX."""
-        with in_float64():
-            return np.asarray(_exact_sums(model, np.asarray(positions, np.float64), self))
+        with model.in_float64():
+            return np.asarray(row_programs.exact_sums(model, np.asarray(positions, np.float64), self))
 
-    def expand(
-        self, model: BoundModel, centre: Float[np.ndarray, " parameters"], hessian: bool = True
-    ) -> Expansion:
+    def expand(self, model: BoundModel, centre: Centre, hessian: bool = True) -> Expansion:
         """As `Rows.expand`, in one pass over the rows."""
         # The Hessian of few rows takes less time than compiling a program without it.
         hessian = hessian or self.size * len(centre) <= FEW
-        with in_float64():
-            parts = _expand(model, np.asarray(centre, np.float64), self, hessian)
+        with model.in_float64():
+            parts = row_programs.expand(model, np.asarray(centre, np.float64), self, hessian)
             plain = Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
         return plain if self.remainder is None else plain.plus(self.remainder.about(plain.centre))
 
@@ -257,67 +253,3 @@ def _compared(deviations: LogLikelihoods, exact: LogLikelihoods) -> tuple[float,
     # Beside values of -10³⁰ nats, the others are all the same in float32.
     resolution = np.finfo(np.float32).eps * np.max(np.abs(deviations[finite]))
     return float(np.mean(errors)), float(max(np.std(errors), resolution))
-
-
-@compiled(static_argnames="model")
-def _deviations(model: BoundModel, positions: Positions, window: Window) -> Array:
-    def add(carry, block: Observations, weights: Array):
-        values = over_positions(lambda one: model.log_likelihood(one, block), positions, block)
-        values = jnp.where(weights > 0, values, 0.0)
-        finite = jnp.isfinite(values)
-        average = jnp.where(finite, values, 0.0).sum(0) / jnp.maximum(finite.sum(0), 1)
-        values = jnp.where(values == jnp.inf, jnp.nan, values - average)
-        # Compensated: what rounding loses in one block is added in the next (Kahan 1965).
-        deviations, lost = carry
-        increments = jnp.where(weights > 0, weights * values, 0.0).sum(1) - lost
-        sums = deviations + increments
-        return sums, jnp.where(jnp.isfinite(sums), (sums - deviations) - increments, 0.0)
-
-    zeros = jnp.zeros_like(positions[:, 0])
-    deviations, _ = sum_rows(add, (zeros, zeros), window)
-    # Constants do not matter here: the offset absorbs them.
-    return deviations if window.remainder is None else deviations + window.remainder.rise(positions)
-
-
-@compiled(static_argnames="model")
-def _exact_sums(model, positions, window):
-    def add(sums, block, weights):
-        return sums + over_positions(lambda one: weighted_sum(model, one, block, weights), positions, block)
-
-    sums = sum_rows(add, jnp.zeros_like(positions[:, 0]), window)
-    remainder = window.remainder
-    return sums if remainder is None else sums + remainder.value + remainder.rise(positions)
-
-
-@compiled(static_argnames=("model", "hessian"))
-def _expand(model, centre, window, hessian):
-    """Value, gradient and Hessian of the weighted sum over the window's rows."""
-
-    def look(position, block, weights):
-        value, gradient = jax.value_and_grad(weighted_sum, argnums=1)(model, position, block, weights)
-        return gradient, (value, gradient)
-
-    def add(carry, block, weights):
-        if hessian:
-            curvature, (value, gradient) = _jacobian(look, centre, block, weights)
-        else:
-            curvature, (value, gradient) = 0.0, look(centre, block, weights)[1]
-        return jax.tree.map(jnp.add, carry, (value, gradient, curvature))
-
-    size = centre.shape[0]
-    zeros = (jnp.zeros(shape, centre.dtype) for shape in ((), size, (size, size)))
-    return sum_rows(add, tuple(zeros), window)
-
-
-def _jacobian(function, *arguments):
-    """The Jacobian of a function with auxiliary results."""
-    try:
-        return jax.jacfwd(function, has_aux=True)(*arguments)
-    except TypeError as error:
-        if "custom_vjp" not in str(error):
-            raise
-        raise ModelError(
-            "the log-likelihood has derivatives in reverse mode only (a jax.custom_vjp, as in jax.experimental.ode); "
-            "second derivatives need forward mode, too. Use a solver that has it, such as diffrax with "
-            "adjoint=DirectAdjoint()."
-        ) from error

@@ -23,7 +23,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 from jaxtyping import Array, Int
 
-from evidentia.compilation import compiled
+from evidentia.system.compilation import compiled
 
 Carry = TypeVar("Carry")
 Number = Int[Any, "*index"]
@@ -56,7 +56,7 @@ class Shards:
         filled = np.cumsum(levels) + levels * np.arange(len(counts) - 1, -1, -1)
         return cls(mesh, axes, *(np.asarray(a, np.int32) for a in (np.argsort(order), levels, filled)))
 
-    def locate(self, row: Number) -> tuple[Number, Number]:
+    def locate(self, row: int | Number) -> tuple[Number, Number]:
         """The row's number in its shard, and the rank of the shard."""
         ended = jnp.searchsorted(self.filled, row, side="right")  # shards with fewer rows than that
         is_any, last = ended > 0, jnp.maximum(ended - 1, 0)
@@ -123,7 +123,7 @@ class Shards:
     def _local_rank(self) -> Int[Array, ""]:
         return jnp.asarray(self.rank)[jax.lax.axis_index(self.axes)]
 
-    def _local_stop(self, stop: Number, rank: Int[Array, ""]) -> Int[Array, ""]:
+    def _local_stop(self, stop: int | Number, rank: Int[Array, ""]) -> Int[Array, ""]:
         """The number of rows of the shard of a rank among the first `stop` rows."""
         turns, rest = self.locate(stop)
         count = jnp.asarray(self.levels)[len(self.levels) - 1 - rank]

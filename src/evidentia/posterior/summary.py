@@ -9,12 +9,16 @@ from numpy import ndarray
 
 
 class ParameterSummary(NamedTuple):
-    """One scalar parameter: indexed name, posterior mean, standard deviation and quantiles."""
+    """One scalar parameter: indexed name, posterior mean, standard deviation and quantiles.
+
+    `mcse` is the Monte Carlo standard error of the mean, √(Σ Wᵢ² (xᵢ - mean)²).
+    """
 
     name: str
     mean: float
     standard_deviation: float
     quantiles: tuple[float, ...]
+    mcse: float
 
 
 def summarise(
@@ -42,11 +46,14 @@ def summarise(
     for name, array in posterior.items():
         values = np.asarray(array, np.float64).reshape(len(weights), -1)
         means = weights @ values
-        deviations = np.sqrt(weights @ (values - means) ** 2)
-        columns = zip(means, deviations, quantiles(values, weights, probabilities).T, strict=True)
-        for index, (mean, deviation, cuts) in zip(np.ndindex(array.shape[1:]), columns, strict=True):
+        squares = (values - means) ** 2
+        deviations, errors = np.sqrt(weights @ squares), np.sqrt(weights**2 @ squares)
+        columns = zip(means, deviations, errors, quantiles(values, weights, probabilities).T, strict=True)
+        for index, (mean, deviation, error, cuts) in zip(np.ndindex(array.shape[1:]), columns, strict=True):
             label = f"{name}[{', '.join(map(str, index))}]" if index else name
-            summaries.append(ParameterSummary(label, float(mean), float(deviation), tuple(map(float, cuts))))
+            summaries.append(
+                ParameterSummary(label, float(mean), float(deviation), tuple(map(float, cuts)), float(error))
+            )
     return summaries
 
 

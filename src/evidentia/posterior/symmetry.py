@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from evidentia.model.bound import BoundModel
+from evidentia.system.compilation import jitted
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 SMALLEST = 1e-30  # positive values are compared by their logarithms
@@ -56,7 +57,7 @@ def log_num_copies(model: BoundModel) -> float:
     return math.lgamma(num_components(model) + 1) + len(model.symmetry.all_flips) * math.log(2)
 
 
-@partial(jax.jit, static_argnames="model")
+@jitted(static_argnames="model")
 def reorder(
     model: BoundModel,
     positions: Float[Array, "particles parameters"],
@@ -233,7 +234,7 @@ def _costs(components, mean, variance, masks, numpy):
     return fixed + numpy.sum(numpy.minimum(as_is, flipped), axis=-1), flipped < as_is
 
 
-@partial(jax.jit, static_argnames="model")
+@jitted(static_argnames="model")
 def components_of(model: BoundModel, positions) -> Float[Array, "particles components coordinates"]:
     """Interchangeable parameters, one row per component; positive ones as logarithms."""
     if not model.symmetry.components:

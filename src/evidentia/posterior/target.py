@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from evidentia.compilation import compiled, in_float64
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.row_sums import RowWeights, over_positions, sum_rows, weighted_sum
 from evidentia.posterior.rows import Positions, Window
+from evidentia.system.compilation import compiled
 
 
 class Target(NamedTuple):
@@ -123,7 +123,7 @@ def expand_target(model: BoundModel, past: Expansion, target: Target) -> Expansi
 
 def expand_prior(model: BoundModel, centre: Float[np.ndarray, " parameters"]) -> Expansion:
     """The log prior density with its gradient and Hessian, in float64 on the host."""
-    with in_float64():
+    with model.in_float64():
         parts = _expand_prior(model, np.asarray(centre, np.float64))
         return Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
 

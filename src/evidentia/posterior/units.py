@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Int
+from numpyro import handlers
 
 from evidentia.data.arrays import as_arrays, as_one_row, num_rows
-from evidentia.errors import DataError, DependentRowsError, ModelError
+from evidentia.data.digits import check_digits
+from evidentia.errors import DataError, DependentRowsError, EvidentiaError, ModelError
 from evidentia.model.bound import BoundModel
 from evidentia.model.local.groups import LEADS
 from evidentia.model.local.packs import packs_of
 from evidentia.model.model import Model
+from evidentia.model.program import run_traced
 
 MOST_ROWS = 10_000  # of a model that turns out to be one of dependent rows
 
@@ -61,7 +64,7 @@ def bound_to(model: Model, data: Any) -> Units:
     """
     if model.pointwise is False:
         return _bound_whole(model, data, "the model takes all data at once (pointwise=False)")
-    arrays = as_arrays(data)
+    arrays = as_arrays(data, labels=model.groups)
     _check(model, arrays)
     if model.groups is not None:
         return _bound_groups(model, arrays, model.groups)
@@ -99,10 +102,29 @@ def _bound_groups(model: Model, arrays: Any, column: str) -> Units:
 
 def _bound_whole(model: Model, data: Any, reason: str) -> Units:
     arrays, rows = as_one_row(data)
-    bound = model.bind_whole(arrays)
     data = jax.tree.map(lambda array: array[0] if array.ndim > 1 else array, arrays)
+    if model.is_program:
+        _check_own_observations(model.prior, data)
+    bound = model.bind_whole(arrays)
     _check(model, data)
     return Units(bound, arrays, data, _num_rows(model, arrays) or rows, reason)
+
+
+def _check_own_observations(program: Any, data: Any) -> None:
+    """Check the digits of observations that a NumPyro function holds itself, beside the data."""
+
+    def run(key, data):
+        for name, site in run_traced(handlers.seed(program, key), data).items():
+            values = site.get("value")
+            if isinstance(values, np.ndarray) and values.ndim and values.dtype.kind in "fiu":
+                check_digits(values, f"the observations of {name!r}")
+
+    try:
+        jax.eval_shape(run, jax.random.key(0), data)
+    except EvidentiaError:
+        raise
+    except Exception:  # of the user's function, which binding the model reports
+        return
 
 
 def _num_rows(model: Model, arrays: Any) -> int | None:

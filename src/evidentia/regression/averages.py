@@ -12,8 +12,9 @@ class Averages(NamedTuple):
     """Models in any order, and averages over them; the attributes are those of `TermSelection`.
 
     Attributes:
-        draws: of the intercept and the columns' coefficients from the mixture of the models, in
-            the units of the table; one row with their means where the mean response is linear.
+        draws: of the intercept, the columns' coefficients and what else the mean depends on, from
+            the mixture of the models, in the units of the table; one row with their means where
+            the mean response is linear.
     """
 
     included: Bool[ndarray, "models terms"]

@@ -69,11 +69,14 @@ class Layout(NamedTuple):
 
 
 def layout_of(frame: Frame, table: DataFrame) -> Layout:
-    """Factors with many levels as indices, all other columns as numbers."""
+    """Factors with many levels as indices, all other columns as numbers.
+
+    Where columns were left out, all are numbers, as some levels may have no effect.
+    """
     from pandas import CategoricalDtype
 
     factors = []
-    for term, place in frame.terms.items():
+    for term, place in frame.terms.items() if frame.design.kept is None else ():
         name = term.strip("`")
         if name in table and isinstance(dtype := table[name].dtype, CategoricalDtype):
             lacking = len(dtype.categories) - (place.stop - place.start)

@@ -150,7 +150,7 @@ class Crossed:
         return residuals, Solved(triangle, own_sums, across, rest, rest_sums)
 
     def moments(self, params: Params, data: Params) -> dict[str, Moments]:
-        """Mean and variance of each level's effects, by factor and effect."""
+        """Mean and variance of each level's effects of the table's columns, by factor and name."""
         _, solved = self.solved(params, data)
         mean = solve_triangular(solved.rest, solved.rest_sums, lower=True, trans=1)
         covariance = cho_solve((solved.rest, True), jnp.eye(len(mean)))
@@ -160,12 +160,13 @@ class Crossed:
         units = [jnp.broadcast_to(unit, of_own.shape) for unit in jnp.eye(self.inner.size)]
         # Λ L_D⁻ᵀ, by which both are multiplied
         inverse = jnp.stack([solve_transposed(solved.own, unit) for unit in units], axis=2)
-        back = self.inner.factor(params) @ inverse
+        back = self.inner.at_zero @ self.inner.factor(params) @ inverse
         variance = jnp.einsum("gia,gab,gib->gi", back, among, back)
         found = {self.inner.name: _by_name(self.inner, jnp.einsum("gia,ga->gi", back, of_own), variance)}
         first = 0
         for one in self.outer:
-            place, factor = first + np.arange(one.count).reshape(-1, one.size), one.factor(params)
+            place = first + np.arange(one.count).reshape(-1, one.size)
+            factor = one.at_zero @ one.factor(params)
             block = covariance[place[:, :, None], place[:, None]]
             variance = jnp.einsum("ia,gab,ib->gi", factor, block, factor)
             found[one.name] = _by_name(one, mean[place] @ factor.T, variance)

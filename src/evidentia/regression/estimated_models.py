@@ -19,20 +19,20 @@ from numpy import ndarray
 
 from evidentia.data.arrays import as_arrays, num_rows, on_device, shuffled
 from evidentia.display import text
-from evidentia.errors import ConfigurationError, DataError, DiagnosticWarning, warn
+from evidentia.errors import ConfigurationError, DiagnosticWarning, warn
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
 from evidentia.posterior.rows import Window
 from evidentia.regression.averages import Averages
 from evidentia.regression.compact import Layout, arrays_of
-from evidentia.regression.families import Family, family
+from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.model_space import ModelSpace, well_formed
-from evidentia.regression.no_parameters import has_parameters
 from evidentia.regression.perfect_fit import check_model
-from evidentia.regression.priors import WIDTH, priors_of
-from evidentia.regression.regression import Regression, log_likelihood_of, predictor_of
+from evidentia.regression.predictor import log_likelihood_of, predictor_of
+from evidentia.regression.priors import WIDTH, priors_of, root_of_information
+from evidentia.regression.regression import Regression
 from evidentia.regression.response import Response, response_of
 from evidentia.regression.units import posterior_of
 from evidentia.weights import model_probabilities, normalise
@@ -72,8 +72,9 @@ def estimated(
             f"estimate; at most {MOST_ESTIMATED} are estimated. Give select_terms fewer terms; or, for the family "
             "gaussian, prior='jzs', whose evidence is exact."
         )
-    law = family(regression.family, regression.link)
-    if not has_parameters(frame.formula, law):
+    law = regression.law
+    formula = frame.formula
+    if not (formula.has_intercept or formula.terms or formula.varying or law.extra):
         raise ConfigurationError(f"formula must have terms to select from; got {regression.formula!r}.")
     models = _evidences(regression, law, frame, table, included, seed)
     log_evidence = np.array([one.log_evidence for one in models])
@@ -96,8 +97,8 @@ def estimated(
         inclusion,
         inclusion_error,
         1.0,
-        _means(models, probability),
-        _mixture(models, probability, frame, seed),
+        _means(models, probability, ("Intercept", *frame.names)),
+        _mixture(models, probability, ("Intercept", *frame.names, *law.of_mean), seed),
     )
 
 
@@ -140,9 +141,7 @@ def _evidences(
 
 def _places(frame: Frame, included: Bool[ndarray, " terms"]) -> ndarray:
     """Of the columns of the terms that a sub-model has."""
-    chosen = [
-        np.r_[frame.terms[term]] for term, is_in in zip(frame.formula.terms, included, strict=True) if is_in
-    ]
+    chosen = [np.r_[place] for place, is_in in zip(frame.terms.values(), included, strict=True) if is_in]
     return np.concatenate([np.zeros(0, int), *chosen])
 
 
@@ -155,14 +154,8 @@ def _root(
     root[places, places] = 1.0
     if choice == "unit-information" and len(places):
         assert response.information is not None  # `priors_of` refuses others
-        try:
-            lower = np.linalg.cholesky(frame.correlations[np.ix_(places, places)] * response.information)
-        except np.linalg.LinAlgError:
-            raise DataError(
-                f"prior='unit-information' needs more rows than columns; {frame.num_rows} rows are used, and the formula "
-                f"has {len(frame.names)} columns. Use prior='normal'."
-            ) from None
-        root[np.ix_(places, places)] = np.linalg.inv(lower).T
+        correlations = frame.correlations[np.ix_(places, places)]
+        root[np.ix_(places, places)] = root_of_information(correlations, response.information)
     return root
 
 
@@ -188,20 +181,23 @@ def _run(
     return OneModel(
         estimate.log_evidence + response.log_jacobian * frame.num_rows,
         estimate.standard_error,
-        {name: posterior[name] for name in ("Intercept", *frame.names) if name in posterior},
+        {name: posterior[name] for name in ("Intercept", *frame.names, *law.of_mean) if name in posterior},
         normalise(last.log_weights),
         last.diagnose().signs,
     )
 
 
-def _means(models: list[OneModel], probability: Float[ndarray, " models"]) -> dict[str, Any]:
+def _means(
+    models: list[OneModel], probability: Float[ndarray, " models"], names: tuple[str, ...]
+) -> dict[str, Any]:
     """Posterior means of the coefficients averaged over the models."""
     averaged = {
         name: sum(
             chance * np.tensordot(np.exp(one.log_weights), one.posterior[name], 1)
             for chance, one in zip(probability, models, strict=True)
         )
-        for name in models[0].posterior
+        for name in names
+        if name in models[0].posterior
     }
     return {
         name: float(value) if np.ndim(value) == 0 else np.asarray(value) for name, value in averaged.items()
@@ -209,24 +205,21 @@ def _means(models: list[OneModel], probability: Float[ndarray, " models"]) -> di
 
 
 def _mixture(
-    models: list[OneModel], probability: Float[ndarray, " models"], frame: Frame, seed: int
+    models: list[OneModel], probability: Float[ndarray, " models"], names: tuple[str, ...], seed: int
 ) -> Float[ndarray, "draws coefficients"]:
-    """Draws of intercept and coefficients from the mixture of the models' posteriors.
+    """Draws of parameters from the mixture of the models' posteriors; 0 where a model has none.
 
     A categorical response, whose coefficients are vectors, has no mean to predict.
     """
     if models[0].posterior and next(iter(models[0].posterior.values())).ndim > 1:
-        return np.zeros((0, 1 + len(frame.names)))
+        return np.zeros((0, len(names)))
     generator = np.random.default_rng(seed)
     counts = np.floor(NUM_DRAWS * np.cumsum(probability) + generator.random()).astype(int)
     drawn = []
     for one, count in zip(models, np.diff(counts, prepend=0), strict=True):
         places = generator.choice(len(one.log_weights), count, p=np.exp(one.log_weights))
         none = np.zeros(count)
-        columns = (
-            one.posterior[name][places] if name in one.posterior else none
-            for name in ("Intercept", *frame.names)
-        )
+        columns = (one.posterior[name][places] if name in one.posterior else none for name in names)
         drawn.append(np.stack(list(columns), axis=1))
     return np.concatenate(drawn)
 

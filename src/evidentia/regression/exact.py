@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evidentia.errors import ConfigurationError, DataError, warn
 from evidentia.model.width import Change
 from evidentia.regression import g_prior
+from evidentia.regression.exact_coefficients import ExactCoefficients
 from evidentia.regression.frame import Frame
-from evidentia.regression.perfect_fit import check_fit
-from evidentia.result import Evidence
+from evidentia.regression.perfect_fit import checked_fit, rows_of
+from evidentia.regression.streamed import Streamed
+from evidentia.results.result import Evidence
+from evidentia.results.weighted import evenly_weighted
 from evidentia.trajectory import Trajectory
 
-JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 NUM_DRAWS = 1000
 EFFECTS = "effects"
+CONSTANTS = {  # that a log evidence lacks, by whether there is an intercept
+    True: "a flat intercept and a Jeffreys variance",
+    False: "a Jeffreys variance, no intercept",
+}
 FINITE = ", or use prior='unit-information', under which it is finite"  # the evidence of a perfect fit
 
 
@@ -60,7 +70,9 @@ class GPriorWidths:
         return Change(other - own, 0.0)
 
 
-def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) -> Evidence:
+def evidence_of(
+    frame: Frame, table: DataFrame | Streamed, scale: float | None, seed: int, started: float
+) -> Evidence:
     """The log evidence up to the constant of the flat and Jeffreys priors, and posterior draws.
 
     Raises:
@@ -69,7 +81,8 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
     frame.check_names("scale", "g")
     sums = sums_of(frame)
     chosen = np.arange(len(frame.names))
-    fit = g_prior.least_squares(sums, chosen)
+    hint = None if scale is None else FINITE
+    fit = checked_fit(frame, sums, chosen, partial(rows_of, frame, table), hint)
     if fit.rank and fit.rank >= sums.degrees_of_freedom:
         warn(
             [
@@ -77,7 +90,6 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
                 f"has {len(chosen)}. Every response is explained fully; the Bayes factor against no effects is 1."
             ]
         )
-    rounding = 0.0 if scale is None else check_fit(frame, sums, fit, chosen, FINITE)
     log_evidence = g_prior.log_evidence_of_null(sums) + g_prior.log_bayes_factor(sums, fit, scale)
     draws = g_prior.sample_posterior(sums, fit, chosen, scale, NUM_DRAWS, seed)
     deviation = sums.deviations[-1]
@@ -87,29 +99,24 @@ def evidence_of(frame: Frame, scale: float | None, seed: int, started: float) ->
         intercept = sums.means[-1] + deviation * draws.intercept - effects @ frame.means
         posterior = {"Intercept": intercept, **posterior}
     posterior |= {"scale": deviation * draws.scale, "g": draws.g}
-    shared = (
-        "a flat intercept and a Jeffreys variance"
-        if frame.formula.has_intercept
-        else "a Jeffreys variance, no intercept"
-    )
     seconds = time.perf_counter() - started
     return Evidence(
         log_evidence=log_evidence,
-        standard_error=rounding,
+        standard_error=0.0,
         num_observations=frame.num_rows,
         trajectory=Trajectory(
-            *(np.array([value]) for value in (frame.num_rows, log_evidence, rounding, 0, seconds))
+            *(np.array([value]) for value in (frame.num_rows, log_evidence, 0.0, 0, seconds))
         ),
-        posterior=posterior,
-        log_weights=np.full(NUM_DRAWS, -np.log(NUM_DRAWS)),
+        weighted=evenly_weighted(posterior, NUM_DRAWS),
         method=GPrior(scale),
         model_name=frame.formula.text,
         seed=seed,
         seconds=seconds,
         diagnostics={"r_squared": 1 - fit.unexplained},
         response=frame.formula.response,
-        constant=shared,
+        constant=CONSTANTS[frame.formula.has_intercept],
         widths=GPriorWidths(sums, fit, scale),
+        _coefficients=ExactCoefficients(frame, sums, fit, scale),
     )
 
 

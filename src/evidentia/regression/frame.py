@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from evidentia.data.fingerprint import as_text
-from evidentia.errors import DataError
-from evidentia.regression.design import Design, Expression, learn, learn_expression
+from evidentia.errors import DataError, warn
+from evidentia.regression.collinear import Aliased, Columns, aliased_columns, note
+from evidentia.regression.design import LARGEST, Design, Expression, checked, learn, learn_expression
 from evidentia.regression.formula import Formula
 from evidentia.regression.moments import Moments, merged, moments_of
 from evidentia.regression.observations import hashes_of
+from evidentia.regression.partitions import parts_of
 from evidentia.regression.streamed import Streamed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 CONSTANT = 1e-10  # a deviation relative to the mean, below which a column is constant
-SAME = 1e-9  # an eigenvalue of the correlations, below which columns are collinear
 VALUES_AT_ONCE = 1 << 22  # of the columns of a block of rows: 32 MiB
 
 
@@ -33,7 +34,7 @@ class Frame(NamedTuple):
     Attributes:
         formula: as it was parsed.
         design: makes the columns of any table; it has their names and terms.
-        response, trials, offsets: the expressions left of "~" and within `offset(...)`.
+        response, second, offsets: the expressions left of "~" and within `offset(...)`.
         num_rows: rows of the table that are used.
         means, deviations: of the columns in the table; means are 0 and deviations about 0 if there
             is no intercept.
@@ -41,12 +42,13 @@ class Frame(NamedTuple):
         precision: the relative rounding of the columns' types: about 1e-7 if one is float32.
         seen: some values of the response.
         fingerprints: of the columns of the response, and of the response itself.
+        aliased: columns that were left out, as others determine them.
     """
 
     formula: Formula
     design: Design
     response: Expression
-    trials: Expression | None
+    second: Expression | None
     offsets: tuple[Expression, ...]
     num_rows: int
     means: Float[ndarray, " columns"]
@@ -55,6 +57,7 @@ class Frame(NamedTuple):
     precision: float
     seen: tuple[Any, ...]
     fingerprints: dict[str, str]
+    aliased: dict[str, Aliased]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,36 +91,38 @@ class Frame(NamedTuple):
 def frame_of(formula: Formula, table: DataFrame | Streamed) -> Frame:
     """Learn a formula on a table, and accumulate the moments of its columns block by block.
 
+    Columns that those before them determine are left out, with a warning.
+
     Raises:
         ConfigurationError, DataError: as raised by `learn`, `Design.columns` and
-            `Streamed.blocks`; columns that are constant or collinear.
+            `Streamed.blocks`; a term that is one constant column.
     """
     known = table.sample if isinstance(table, Streamed) else table
-    design = learn(formula, formula.terms, known)
-    response = learn_expression(formula.response, known, formula)
-    trials = None if formula.trials is None else learn_expression(formula.trials, known, formula)
-    offsets = tuple(learn_expression(f"I({one})", known, formula) for one in formula.offsets)
-    parts, hashes = [], Counter[str]()
-    for block in blocks_of(table, len(design.names)):
-        values = response.values(block)
-        parts.append(moments_of(_rows(design, values, offsets, block)))
-        hashes.update(hashes_of(formula, block, values))
+    design = learn(formula, formula.terms, table)
+    response = learn_expression(formula.response, table, formula)
+    second = None if formula.left.second is None else learn_expression(formula.left.second, table, formula)
+    offsets = tuple(learn_expression(f"offset({one})", table, formula) for one in formula.offsets)
+    summary = partial(_summary, formula, design, response, offsets)
+    parts, sizes, hashes = [], [], Counter[str]()
+    for moments, size, own in mapped(table, summary, len(design.names)):
+        parts.append(moments)
+        sizes.append(size)
+        hashes.update(own)
+    _check_sizes(np.max(sizes, axis=0), (*design.names, formula.response))
     moments = reduce(merged, parts)
+    aliased = _aliased(formula, design, moments)
+    if aliased:
+        moments = moments.without([design.names.index(name) for name in aliased])
+        design = design.without(aliased)
     used = moments if formula.has_intercept else moments.about_zero
     means, deviations = used.means[: len(design.names)], used.deviations[: len(design.names)]
-    flat = deviations <= CONSTANT * np.abs(means)
-    if flat.any() and moments.num_rows > 1:
-        names = ", ".join(repr(design.names[place]) for place in np.flatnonzero(flat))
-        raise DataError(
-            f"{names} has the same value in all {moments.num_rows:,} rows used: leave it out of the formula."
-        )
-    deviations = np.where(flat, 1.0, deviations)
+    deviations = np.where(_is_flat(means, deviations), 1.0, deviations)  # in a single row
     seen = tuple(response.values(known.iloc[:1000]).unique().tolist()[:3])
-    frame = Frame(
+    return Frame(
         formula,
         design,
         response,
-        trials,
+        second,
         offsets,
         moments.num_rows,
         means,
@@ -126,17 +131,76 @@ def frame_of(formula: Formula, table: DataFrame | Streamed) -> Frame:
         _precision(known, formula.variables),
         seen,
         {name: as_text(total) for name, total in hashes.items()},
+        aliased,
     )
-    _check_collinear(frame)
-    return frame
+
+
+def _aliased(formula: Formula, design: Design, moments: Moments) -> dict[str, Aliased]:
+    """Columns that others determine, with a warning that has their sums.
+
+    Raises:
+        DataError: the only column of a term is constant.
+    """
+    if moments.num_rows == 1:
+        return {}
+    used, count = moments if formula.has_intercept else moments.about_zero, len(design.names)
+    means, deviations, correlations = used.means[:count], used.deviations[:count], used.correlations
+    flat = _is_flat(means, deviations)
+    _check_flat(design, flat, moments.num_rows)
+    known = np.outer(~flat, ~flat) * correlations[:count, :count]
+    columns = Columns(design.names, means, np.where(flat, 1.0, deviations), known)
+    aliased = aliased_columns(columns, moments.num_rows - int(formula.has_intercept))
+    if aliased:
+        those = "it" if len(aliased) == 1 else "them"
+        warn([f"left out of {formula.text}, as other columns determine {those}: {note(aliased)}."])
+    return aliased
+
+
+def _is_flat(
+    means: Float[ndarray, " columns"], deviations: Float[ndarray, " columns"]
+) -> Bool[ndarray, " columns"]:
+    return deviations <= CONSTANT * np.abs(means)
+
+
+def _check_flat(design: Design, flat: Bool[ndarray, " columns"], num_rows: int) -> None:
+    """Raise DataError for constant columns which are all that a term has."""
+    alone = [place.start for place in design.terms.values() if place.stop - place.start == 1]
+    if names := ", ".join(repr(design.names[place]) for place in alone if flat[place]):
+        raise DataError(
+            f"{names} has the same value in all {num_rows:,} rows used: leave it out of the formula."
+        )
+
+
+def _summary(
+    formula: Formula, design: Design, response: Expression, offsets: tuple[Expression, ...], block: DataFrame
+) -> tuple[Moments, Float[ndarray, " columns"], dict[str, int]]:
+    """The moments of a block of rows, the sizes of its values, and the hashes of its response."""
+    values = response.values(block)
+    rows = _rows(design, values, offsets, block)
+    return moments_of(rows), np.abs(rows).max(axis=0), hashes_of(formula, block, values)
+
+
+def mapped(
+    table: DataFrame | Streamed, function: Callable[[DataFrame], Any], num_columns: int
+) -> Iterator[Any]:
+    """What a function makes of the rows, in blocks of which `num_columns` numbers fit memory.
+
+    Rows on a cluster stay there.
+    """
+    size = _block_size(num_columns)
+    if isinstance(table, Streamed):
+        return table.mapped(function, size)
+    return map(function, parts_of(table, size))
 
 
 def blocks_of(table: DataFrame | Streamed, num_columns: int) -> Iterator[DataFrame]:
     """The rows of a table in blocks of which `num_columns` numbers a row fit memory."""
-    size = max(1024, VALUES_AT_ONCE // (num_columns + 1))
     for block in table.blocks() if isinstance(table, Streamed) else [table]:
-        for start in range(0, len(block), size):
-            yield block.iloc[start : start + size]
+        yield from parts_of(block, _block_size(num_columns))
+
+
+def _block_size(num_columns: int) -> int:
+    return max(1024, VALUES_AT_ONCE // (num_columns + 1))
 
 
 def _precision(table: DataFrame, variables: list[str]) -> float:
@@ -159,23 +223,17 @@ def _rows(
         return columns
     offset = _sum_of(offsets, table)
     numbers = response.to_numpy(np.float64)
-    return np.column_stack([columns, numbers if offset is None else numbers - offset])
+    known = numbers if offset is None else numbers - offset
+    return np.column_stack([columns, checked(known[:, None], (str(response.name),), table)])
+
+
+def _check_sizes(sizes: Float[ndarray, " columns"], names: tuple[str, ...]) -> None:
+    """Raise DataError for columns whose squares a float64 does not hold."""
+    if small := [name for name, size in zip(names, sizes, strict=False) if 0 < size < 1 / LARGEST]:
+        raise DataError(
+            f"{small[0]} is within {1 / LARGEST:g} of zero in all rows. Multiply it by a large number."
+        )
 
 
 def _sum_of(offsets: tuple[Expression, ...], table: DataFrame) -> Float[ndarray, " rows"] | None:
     return np.sum([one.values(table).to_numpy(np.float64) for one in offsets], axis=0) if offsets else None
-
-
-def _check_collinear(frame: Frame) -> None:
-    """Raise DataError if some columns are sums of others. More columns than rows always are."""
-    count = len(frame.names)
-    if not count or count > frame.num_rows - int(frame.formula.has_intercept):
-        return
-    values, vectors = np.linalg.eigh(frame.correlations)
-    if values[0] > SAME * count:
-        return
-    involved = np.abs(vectors[:, values <= SAME * count]).max(axis=1) > 1e-3
-    listed = ", ".join(repr(name) for name, one in zip(frame.names, involved, strict=True) if one)
-    raise DataError(
-        f"the columns {listed} are collinear: some are sums of the others. Leave one out of the formula."
-    )

@@ -27,6 +27,7 @@ from evidentia.regression.moments import Moments
 LOG_G = np.linspace(
     -30.0, 80.0, 11_001
 )  # steps of 0.01; the posterior of log g has a width of at least about 1/√p
+LEAST = 1e-15  # of 1 - R²
 SAME = 1e-9  # the share of a column's variation that may be left once the others explain it
 
 
@@ -77,15 +78,20 @@ def sums_of(moments: Moments, has_intercept: bool) -> Sums:
 
 def least_squares(sums: Sums, chosen: ndarray) -> Fit:
     """Fit the response by the chosen columns; of equally good effects, the shortest vector."""
-    inner = sums.correlations[np.ix_(chosen, chosen)]
-    outer = sums.correlations[chosen, -1]
-    values, vectors = np.linalg.eigh(inner)
+    directions, values = kept_directions(sums, chosen)
+    projected = directions.T @ sums.correlations[chosen, -1]
+    effects, rank = directions @ (projected / values), len(values)
+    unexplained = 1 - float(projected @ (projected / values))
+    return Fit(0.0 if rank >= sums.degrees_of_freedom else max(unexplained, LEAST), effects, rank)
+
+
+def kept_directions(
+    sums: Sums, chosen: ndarray
+) -> tuple[Float[ndarray, "columns rank"], Float[ndarray, " rank"]]:
+    """Eigenvectors and eigenvalues of the correlations of columns, without those about 0."""
+    values, vectors = np.linalg.eigh(sums.correlations[np.ix_(chosen, chosen)])
     kept = values > SAME * max(len(chosen), 1)
-    projected = vectors[:, kept].T @ outer
-    effects = vectors[:, kept] @ (projected / values[kept])
-    rank = int(kept.sum())
-    unexplained = 1 - float(projected @ (projected / values[kept]))
-    return Fit(0.0 if rank >= sums.degrees_of_freedom else max(unexplained, 1e-15), effects, rank)
+    return vectors[:, kept], values[kept]
 
 
 def log_bayes_factor(sums: Sums, fit: Fit, scale: float | None) -> float:
@@ -97,7 +103,7 @@ def log_bayes_factor(sums: Sums, fit: Fit, scale: float | None) -> float:
         return 0.0
     if scale is None:
         return float(_log_factor(sums, fit, np.array(float(sums.num_rows))))
-    return float(np.asarray(logsumexp(_log_terms(sums, fit, scale))))
+    return float(np.asarray(logsumexp(log_terms(sums, fit, scale))))
 
 
 def log_evidence_of_null(sums: Sums) -> float:
@@ -112,7 +118,7 @@ def mean_shrinkage(sums: Sums, fit: Fit, scale: float | None) -> float:
     """The posterior mean of g/(1+g), by which least squares are multiplied."""
     if scale is None or fit.rank == 0:
         return sums.num_rows / (1 + sums.num_rows)
-    terms = _log_terms(sums, fit, scale)
+    terms = log_terms(sums, fit, scale)
     g = np.exp(LOG_G)
     return float(np.exp(terms - logsumexp(terms)) @ (g / (1 + g)))
 
@@ -135,17 +141,15 @@ def sample_posterior(
     if scale is None or fit.rank == 0:
         g = np.full(num_draws, float(sums.num_rows))
     else:
-        terms = _log_terms(sums, fit, scale)
+        terms = log_terms(sums, fit, scale)
         g = np.exp(generator.choice(LOG_G, num_draws, p=np.exp(terms - logsumexp(terms))))
     shrinkage = g / (1 + g)
     # σ² | g is inverse gamma with n/2 [1 - g/(1+g) R²] in units of the response's variance
     squares = sums.num_rows * (1 - shrinkage * (1 - fit.unexplained))
     variance = squares / 2 / generator.gamma(freedom / 2, size=num_draws)
-    inner = sums.correlations[np.ix_(chosen, chosen)] * sums.num_rows
-    values, vectors = np.linalg.eigh(inner)
-    kept = values > SAME * max(len(chosen), 1) * sums.num_rows
-    normal = generator.standard_normal((num_draws, int(kept.sum())))
-    spread = normal / np.sqrt(values[kept]) @ vectors[:, kept].T
+    directions, values = kept_directions(sums, chosen)
+    normal = generator.standard_normal((num_draws, len(values)))
+    spread = normal / np.sqrt(values * sums.num_rows) @ directions.T
     effects = shrinkage[:, None] * fit.effects + np.sqrt(shrinkage * variance)[:, None] * spread
     intercept = np.sqrt(variance / sums.num_rows) * generator.standard_normal(num_draws)
     return Draws(effects, intercept * sums.has_intercept, np.sqrt(variance), g)
@@ -156,7 +160,7 @@ def _log_factor(sums: Sums, fit: Fit, g: ndarray) -> ndarray:
     return (freedom - fit.rank) / 2 * np.log1p(g) - freedom / 2 * np.log1p(g * fit.unexplained)
 
 
-def _log_terms(sums: Sums, fit: Fit, scale: float) -> ndarray:
+def log_terms(sums: Sums, fit: Fit, scale: float) -> ndarray:
     """Logarithms of the terms of the trapezoidal rule over log g.
 
     The prior is InverseGamma(g; 1/2, b) dg = √(b/π) e^(-b/g) g^(-1/2) d log g.

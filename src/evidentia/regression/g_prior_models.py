@@ -21,9 +21,8 @@ from numpy import ndarray
 from numpy.polynomial import chebyshev
 
 from evidentia.regression import g_prior
-from evidentia.regression.g_prior import LOG_G, SAME, Fit, Sums
+from evidentia.regression.g_prior import LEAST, LOG_G, SAME, Fit, Sums
 
-LEAST = 1e-15  # of 1 - R², as in `g_prior`
 FEW = 64  # models of one rank, up to which each has its own integral
 DEGREES = 64, 128, 256, 512
 CONVERGED = 1e-11  # nats: the last terms of a series

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax.scipy.linalg import block_diag
 from jaxtyping import Float, Int
 from numpy import ndarray
 
@@ -27,8 +28,12 @@ class Grouped(NamedTuple):
         name: of the factor.
         levels: its names of groups.
         codes: of each row, the number of its group.
-        names, deviations: of the columns whose effects vary; the intercept's deviation is 1.
+        names: of the columns whose effects vary.
+        means, deviations: of these columns, by which they are standardised; 0 and 1 for the
+            intercept. A mean is 0 unless the intercept varies in the same term.
         columns: standardised.
+        blocks: the places of the effects of each term, which are correlated; those of different
+            terms, as in (1 | g) + (0 + x | g), are not.
         is_centred: whether effects that are parameters are so themselves; otherwise, as multiples
             of their deviations.
     """
@@ -37,8 +42,10 @@ class Grouped(NamedTuple):
     levels: tuple[Any, ...]
     codes: Int[ndarray, " rows"]
     names: tuple[str, ...]
+    means: Float[ndarray, " effects"]
     deviations: Float[ndarray, " effects"]
     columns: Float[ndarray, "rows effects"]
+    blocks: tuple[slice, ...]
     is_centred: bool = False
 
     @property
@@ -56,11 +63,36 @@ class Grouped(NamedTuple):
         """The parameters that are standard deviations."""
         return tuple(f"sd({name}|{self.name})" for name in self.names)
 
+    @property
+    def correlations(self) -> dict[str, slice]:
+        """The parameters that are Cholesky factors of correlations, and the effects of each."""
+        several = [place for place in self.blocks if place.stop - place.start > 1]
+        if len(self.blocks) == 1:
+            return {f"cholesky({self.name})": place for place in several}
+        return {f"cholesky({','.join(self.names[place])}|{self.name})": place for place in several}
+
+    @property
+    def at_zero(self) -> Float[ndarray, "effects effects"]:
+        """The matrix that makes effects of the columns as they are of those of standardised ones.
+
+        The slopes become those of one unit, and the intercept that where all columns are 0, which
+        is where the `Intercept` of the regression is.
+        """
+        found = np.diag(1 / self.deviations)
+        if INTERCEPT in self.names:
+            found[self.names.index(INTERCEPT)] -= self.means / self.deviations
+        return found
+
     def factor(self, params: Mapping[str, Any]) -> jax.Array:
         """Λ, for the units of the model."""
         sds = jnp.stack([params[name] for name in self.sd_names])
-        correlated = f"cholesky({self.name})"
-        return jnp.diag(sds) @ params[correlated] if correlated in params else jnp.diag(sds)
+        if not self.correlations:
+            return jnp.diag(sds)
+        name_of = {place.start: name for name, place in self.correlations.items()}
+        parts = (
+            params[name_of[place.start]] if place.start in name_of else jnp.eye(1) for place in self.blocks
+        )
+        return sds[:, None] * block_diag(*parts)
 
     @property
     def effects_prior(self) -> Any:
@@ -81,29 +113,58 @@ class Grouped(NamedTuple):
         return given if self.is_centred else given @ self.factor(params).T
 
 
-def grouped_of(varying: Varying, formula: Formula, table: DataFrame) -> Grouped:
-    """What varies by a factor, in a table.
+def grouped_of(terms: Sequence[Varying], formula: Formula, table: DataFrame) -> Grouped:
+    """What varies by a factor, in a table; `terms` are all those of the factor.
 
     Raises:
         DataError: one level only, or an effect that does not vary.
     """
-    groups = table[list(varying.columns)]
-    codes = groups.groupby(list(varying.columns), observed=True).ngroup().to_numpy()
+    name, by = terms[0].name, list(terms[0].columns)
+    groups = table[by]
+    codes = groups.groupby(by, observed=True).ngroup().to_numpy()
     first = np.unique(codes, return_index=True)[1]
     named = list(groups.iloc[first].itertuples(index=False, name=None))
-    levels = tuple(one[0] for one in named) if len(varying.columns) == 1 else tuple(named)
+    levels = tuple(one[0] for one in named) if len(by) == 1 else tuple(named)
     if len(levels) < 2:
-        raise DataError(f"{varying.name!r} has one level in the rows used: effects cannot vary by it.")
-    names = (INTERCEPT,) if varying.has_intercept else ()
-    columns, deviations = np.ones((len(table), len(names))), np.ones(len(names))
-    if varying.terms:
-        design = learn(varying.formula(formula), varying.terms, table)
-        slopes = design.columns(table)
-        means = slopes.mean(axis=0) if varying.has_intercept else np.zeros(slopes.shape[1])
-        widths = np.sqrt(np.mean((slopes - means) ** 2, axis=0))
-        if flat := [name for name, width in zip(design.names, widths, strict=True) if width == 0]:
-            raise DataError(f"{flat[0]!r} has the same value in all rows used: its effect cannot vary.")
-        names = (*names, *design.names)
-        columns = np.column_stack([columns, (slopes - means) / widths])
-        deviations = np.append(deviations, widths)
-    return Grouped(varying.name, levels, codes, names, deviations, columns)
+        raise DataError(f"{name!r} has one level in the rows used: effects cannot vary by it.")
+    parts = [_columns_of(one, formula, table) for one in terms]
+    ends = np.cumsum([len(one.names) for one in parts]).tolist()
+    return Grouped(
+        name,
+        levels,
+        codes,
+        tuple(name for one in parts for name in one.names),
+        np.concatenate([one.means for one in parts]),
+        np.concatenate([one.deviations for one in parts]),
+        np.concatenate([one.columns for one in parts], axis=1),
+        tuple(slice(end - len(one.names), end) for one, end in zip(parts, ends, strict=True)),
+    )
+
+
+class _Columns(NamedTuple):
+    """Standardised columns of one term."""
+
+    names: tuple[str, ...]
+    means: Float[ndarray, " effects"]
+    deviations: Float[ndarray, " effects"]
+    columns: Float[ndarray, "rows effects"]
+
+
+def _columns_of(term: Varying, formula: Formula, table: DataFrame) -> _Columns:
+    names = (INTERCEPT,) if term.has_intercept else ()
+    count = len(names)
+    found = _Columns(names, np.zeros(count), np.ones(count), np.ones((len(table), count)))
+    if not term.terms:
+        return found
+    design = learn(term.formula(formula), term.terms, table)
+    slopes = design.columns(table)
+    means = slopes.mean(axis=0) if term.has_intercept else np.zeros(slopes.shape[1])
+    widths = np.sqrt(np.mean((slopes - means) ** 2, axis=0))
+    if flat := [name for name, width in zip(design.names, widths, strict=True) if width == 0]:
+        raise DataError(f"{flat[0]!r} has the same value in all rows used: its effect cannot vary.")
+    return _Columns(
+        (*names, *design.names),
+        np.append(found.means, means),
+        np.append(found.deviations, widths),
+        np.column_stack([found.columns, (slopes - means) / widths]),
+    )

@@ -9,8 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.errors import ConfigurationError
-from evidentia.local_effects import (
+from evidentia.errors import ConfigurationError, quietly
+from evidentia.model.local import Integrated
+from evidentia.regression.crossed import Crossed
+from evidentia.regression.formula import parse
+from evidentia.regression.frame import frame_of
+from evidentia.regression.grouped import Grouped
+from evidentia.regression.prepared import Prepared
+from evidentia.regression.regression import Regression
+from evidentia.regression.streamed import Streamed
+from evidentia.results.local_effects import (
     Block,
     Groups,
     blocks_of,
@@ -19,15 +27,8 @@ from evidentia.local_effects import (
     chosen_draws,
     mean_and_deviation,
 )
-from evidentia.model.local import Integrated
-from evidentia.posterior.reweighting import ModelWidths
-from evidentia.regression.crossed import Crossed
-from evidentia.regression.formula import parse
-from evidentia.regression.frame import frame_of
-from evidentia.regression.grouped import Grouped
-from evidentia.regression.regression import Prepared, Regression
-from evidentia.regression.streamed import Streamed, rows_of
-from evidentia.result import Evidence
+from evidentia.results.result import Evidence
+from evidentia.results.reweighting import ModelWidths
 
 
 def groups_of_regression(
@@ -46,9 +47,10 @@ def groups_of_regression(
         raise ConfigurationError(
             f"evidence must be of {regression!r}, estimated in this process; got that of {evidence.model_name!r}."
         )
-    rows = rows_of(table, parsed.variables, regression.missing)
+    rows = regression.rows_of(table)
     rows = rows.in_memory() if isinstance(rows, Streamed) else rows
-    frame = frame_of(parsed, rows)
+    with quietly():
+        frame = frame_of(parsed, rows)
     check_data_of(evidence, frame.fingerprints)
     asked = regression.prepared(frame, rows, evidence.method)
     assert asked.varying is not None
@@ -66,12 +68,11 @@ def groups_of_regression(
 
 def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: Grouped) -> Iterator[Block]:
     assert asked.varying is not None
-    units = dict(zip(grouped.names, asked.response.scale / grouped.deviations, strict=True))
     function = asked.model.log_likelihood
     every = np.arange(len(grouped.levels))
     if not asked.varying.is_exact and grouped is not asked.varying.inner:  # its effects are parameters
-        shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
-        draws = evidence.posterior[f"effects({grouped.name})"]
+        shares = np.exp(evidence.weighted.log_weights)
+        draws = evidence.weighted[f"effects({grouped.name})"]
         mean = np.tensordot(shares, draws, 1)
         deviation = np.sqrt(np.tensordot(shares, (draws - mean) ** 2, 1))
         yield Block(every, {name: (mean[:, i], deviation[:, i]) for i, name in enumerate(grouped.names)})
@@ -86,7 +87,7 @@ def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: G
         place = np.zeros(len(every), int)
         place[grouped.codes] = asked.packs.group_of_row
         found = blocks_of(by_its_rule(function, evidence), asked.arrays, draws, place)
+    scale = asked.response.scale
     for levels, effects in found:  # whose names JAX has sorted
-        yield Block(
-            levels, {name: tuple(part * unit for part in effects[name]) for name, unit in units.items()}
-        )
+        pairs = ((name, effects[name]) for name in grouped.names)
+        yield Block(levels, {name: (mean * scale, deviation * scale) for name, (mean, deviation) in pairs})

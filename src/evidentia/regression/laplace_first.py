@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from evidentia import weights
 from evidentia.errors import EstimationError, quietly, warn
 from evidentia.evidence.laplace import Laplace
 from evidentia.regression import crossed
 from evidentia.regression.random_effects import RandomEffects
-from evidentia.result import Evidence
+from evidentia.results.result import Evidence
 
 MANY_ROWS = 50  # of a level: in logistic regressions, its effect has an error of 0.3 and less
 SETTLED = 0.3  # deviation of log sd where its posterior does not reach 0
@@ -67,12 +66,12 @@ def _is_gaussian(varying: RandomEffects, evidence: Evidence) -> bool:
     For effects that are parameters, deviations near 0 are the place where it is not.
     """
     if not varying.of_parameters:
-        return weights.ess(evidence.log_weights) >= EVEN * len(evidence.log_weights)
-    shares = np.exp(weights.normalise(evidence.log_weights))
+        return evidence.ess >= EVEN * evidence.num_particles
+    shares = np.exp(evidence.weighted.log_weights)
     names = [name for one in varying.of_parameters for name in one.sd_names]
-    if any(np.min(evidence.posterior[name]) == 0 for name in names):  # rounded
+    if any(np.min(evidence.weighted[name]) == 0 for name in names):  # rounded
         return False
-    logs = [np.log(evidence.posterior[name]) for name in names]
+    logs = [np.log(evidence.weighted[name]) for name in names]
     return all(shares @ (one - shares @ one) ** 2 < SETTLED**2 for one in logs)
 
 

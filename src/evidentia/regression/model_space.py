@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import comb
 
 from evidentia.errors import ConfigurationError
+from evidentia.regression.quoting import factors_of
 
 MOST_TERMS = 1000  # 2**1000 models are a number that a float holds
 MOST_LISTED = 2**14
@@ -39,7 +40,7 @@ class ModelSpace(NamedTuple):
     prior_inclusion: Float[ndarray, " terms"]
 
 
-def model_space(terms: tuple[str, ...], model_prior: str) -> ModelSpace:
+def model_space(terms: tuple[str, ...], prior_probabilities: str) -> ModelSpace:
     """The sub-models of some terms.
 
     Under `"uniform"` all models have the same probability; under `"beta-binomial"` all numbers of
@@ -52,17 +53,17 @@ def model_space(terms: tuple[str, ...], model_prior: str) -> ModelSpace:
         >>> model_space(("a", "b", "a:b"), "uniform").prior_inclusion.tolist()  # of five
         [0.6, 0.6, 0.2]
     """
-    if model_prior not in MODEL_PRIORS:
+    if prior_probabilities not in MODEL_PRIORS:
         raise ConfigurationError(
-            f"model_prior must be one of {', '.join(MODEL_PRIORS)}; got {model_prior!r}."
+            f"prior_probabilities must be one of {', '.join(MODEL_PRIORS)}; got {prior_probabilities!r}."
         )
     if len(terms) > MOST_TERMS:
         raise ConfigurationError(f"formula must have at most {MOST_TERMS:,} terms; it has {len(terms):,}.")
-    parts = [frozenset(term.split(":")) for term in terms]
+    parts = [frozenset(factors_of(term)) for term in terms]
     needs = np.array([[part < whole for part in parts] for whole in parts], bool)
     needs = needs.reshape(len(terms), len(terms))
     by_size, with_term = _counts(needs)
-    if model_prior == "uniform":
+    if prior_probabilities == "uniform":
         log_prior = np.full(len(by_size), -np.log(by_size.sum()))
     else:
         log_prior = -np.log(by_size) - np.log(len(by_size))

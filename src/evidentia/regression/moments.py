@@ -28,6 +28,11 @@ class Moments(NamedTuple):
         products = self.products + self.num_rows * np.outer(self.means, self.means)
         return Moments(self.num_rows, np.zeros_like(self.means), products)
 
+    def without(self, places: list[int]) -> Moments:
+        """The same without some columns."""
+        products = np.delete(np.delete(self.products, places, axis=0), places, axis=1)
+        return Moments(self.num_rows, np.delete(self.means, places), products)
+
     @property
     def deviations(self) -> Float[ndarray, " columns"]:
         """Root mean squares about the means."""

@@ -19,6 +19,6 @@ def hashes_of(formula: Formula, table: DataFrame, response: Series) -> dict[str,
     """
     columns = formula.response_variables
     known = {", ".join(columns): hash_of(table.loc[:, columns])}
-    if formula.response not in known:
-        known[formula.response] = hash_of(response.to_frame())
+    if formula.observed not in known:
+        known[formula.observed] = hash_of(response.to_frame())
     return known

@@ -13,7 +13,7 @@ from numpy import ndarray
 from evidentia.data.files import type_problem
 from evidentia.data.sources.columns import Piece
 from evidentia.errors import DataError
-from evidentia.regression.table import check_text
+from evidentia.regression.table import check_mixed, check_text
 
 if TYPE_CHECKING:
     from pandas import CategoricalDtype, DataFrame
@@ -60,8 +60,14 @@ def _converted(name: str, column: pa.Array, where: str) -> pa.Array:
 
 
 def with_types(table: DataFrame, types: Mapping[str, Any]) -> DataFrame:
-    """The same rows with all categories; NaN for a value that is none of them."""
-    return table.astype(dict(types))
+    """The same rows with all categories, in their order; NaN for a value that is none of them."""
+    from pandas import CategoricalDtype
+
+    found = table.astype(dict(types))
+    for name, kind in types.items():
+        if isinstance(kind, CategoricalDtype):  # astype leaves the same categories in another order
+            found[name] = found[name].cat.set_categories(kind.categories)
+    return found
 
 
 def whole_numbers(table: DataFrame) -> set[str]:
@@ -100,6 +106,8 @@ class Levels:
             if pa.types.is_dictionary(piece.table.schema.field(name).type):
                 self._is_ordered[name] = column.cat.ordered
             else:
+                given = piece.table.column(name).to_pandas()
+                check_mixed(name, given, piece.where, piece.first_row)
                 check_text(name, Series(categories))
             is_used = self._is_used.setdefault(name, {})
             for category in categories:
@@ -109,6 +117,21 @@ class Levels:
                 raise DataError(
                     f"column {name!r} has more than {MOST_CATEGORIES:,} categories. Leave it out of the formula, or group them."
                 )
+
+    def merge(self, other: Levels) -> None:
+        """Take in the categories of the rows that follow.
+
+        Raises:
+            DataError: a column that holds text in one part, and numbers in the other.
+        """
+        for name, are_categories in other._are_categories.items():
+            if self._are_categories.setdefault(name, are_categories) != are_categories:
+                raise DataError(f"column {name!r} holds text in some partitions, and numbers in others.")
+        self._is_ordered.update(other._is_ordered)
+        for name, own in other._is_used.items():
+            known = self._is_used.setdefault(name, {})
+            for category, is_used in own.items():
+                known[category] = known.get(category, False) or is_used
 
     def types(self) -> dict[str, CategoricalDtype]:
         """The types of the columns with categories."""

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
+from jaxtyping import Float
 from numpy import ndarray
 from numpyro.distributions.transforms import AffineTransform
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, DataError
 from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
+from evidentia.regression.g_prior import SAME
 from evidentia.regression.response import Response
 
+JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 WIDTH = 2.5  # of the normal prior of an effect, for one standard deviation of its column
 EXTRA: dict[str, dist.Distribution] = {  # of standardised responses
     "scale": dist.Exponential(1.0),
     "degrees_of_freedom": dist.Gamma(2.0, 0.1),
     "dispersion": dist.Exponential(1.0),
+    **dict.fromkeys(("zi", "hu", "zoi", "coi"), dist.Beta(1.0, 1.0)),
 }
+
+
+def in_words(choice: str, scale: float | None, instead: str = "") -> str:
+    """The prior of the effects, for results.
+
+    Args:
+        choice: of the effects: "jzs", "unit-information" or "normal".
+        scale: its scale; None if not given.
+        instead: why the prior is not JZS, the default of the family: what has none.
+
+    Example:
+        >>> in_words("normal", None, "effects that vary by group")
+        'normal, 2.5 standard deviations (not jzs, which has no effects that vary by group)'
+    """
+    words = {
+        "jzs": f"jzs, scale {scale or JZS_SCALE:.3g}",
+        "unit-information": "unit-information",
+        "normal": f"normal, {scale or WIDTH:.3g} standard deviations",
+    }[choice]
+    return f"{words} (not jzs, which has no {instead})" if instead else words
 
 
 def priors_of(
@@ -51,6 +76,11 @@ def priors_of(
     has_location = frame.formula.has_intercept and family.kind != "ordered"  # whose cutpoints stand for it
     known = [*(["Intercept"] if has_location else []), *names, *family.extra]
     for name, given in replaced.items():
+        if name in frame.aliased:
+            raise ConfigurationError(
+                f"priors names {name!r}, which is left out, as it is {frame.aliased[name].total}. Replace the prior of what it "
+                "is made of, or leave that out of the formula."
+            )
         check_replaced(name, given, known, is_vector=bool(sizes))
         if name == "probabilities" and given.event_shape != (len(response.levels),):
             raise ConfigurationError(
@@ -84,8 +114,31 @@ def _effects(
         return dist.Normal(0.0, width).expand((*sizes, count)).to_event(1 + len(sizes))
     if response.information is None:
         raise ConfigurationError("prior='unit-information' is not known for this family; use prior='normal'.")
-    precision = correlations * response.information
-    return dist.MultivariateNormal(np.zeros(count, np.float32), precision_matrix=precision.astype(np.float32))
+    root = root_of_information(correlations, response.information)
+    return dist.MultivariateNormal(
+        np.zeros(count, np.float32), scale_tril=np.linalg.cholesky(root @ root.T).astype(np.float32)
+    )
+
+
+def root_of_information(
+    correlations: Float[ndarray, "columns columns"], information: float
+) -> Float[ndarray, "columns columns"]:
+    """The matrix R whose R Rᵀ is the covariance of the effects: (XᵀX i / n)⁻¹, with i of a row.
+
+    Raises:
+        DataError: it is infinite, as with more columns than rows, or a response without variation.
+    """
+    if not information > 0:
+        raise DataError(
+            "prior='unit-information' is not defined where all rows have the same response, which tell nothing. Use "
+            "prior='normal'."
+        )
+    if len(correlations) and np.linalg.eigvalsh(correlations)[0] <= SAME * len(correlations):
+        raise DataError(
+            "prior='unit-information' needs columns of which none is determined by the others, and so more rows than "
+            f"columns; the formula has {len(correlations)}. Use prior='normal'."
+        )
+    return np.linalg.inv(np.linalg.cholesky(correlations * information)).T
 
 
 def scaled(

@@ -9,6 +9,7 @@ whose posterior is nearer to Gaussian where levels have many rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from evidentia.model.local import Integrated, in_packs
 from evidentia.model.local.packs import Packs, packs_of
 from evidentia.model.program import LogLikelihood
 from evidentia.regression import crossed
-from evidentia.regression.formula import Formula
+from evidentia.regression.formula import Formula, Varying
 from evidentia.regression.grouped import Grouped, grouped_of
 from evidentia.regression.priors import check_replaced, scaled
 from evidentia.regression.response import Response
@@ -74,8 +75,8 @@ class RandomEffects(NamedTuple):
                     check_replaced(name, replaced[name], [name], is_vector=False)
                 factor = float(deviation) / response.scale
                 yield name, scaled(replaced, name, factor, default=dist.Exponential(1.0))
-            if grouped.size > 1:
-                yield f"cholesky({grouped.name})", dist.LKJCholesky(grouped.size)
+            for name, place in grouped.correlations.items():
+                yield name, dist.LKJCholesky(place.stop - place.start)
         for grouped in self.of_parameters:
             yield f"effects({grouped.name})", grouped.effects_prior
 
@@ -111,27 +112,30 @@ class RandomEffects(NamedTuple):
             return lambda u: log_density(fixed + jnp.sum(steps * u, axis=1), params, rows)
 
         def effects(params, batch):
-            factor = self.inner.factor(params)
+            factor = self.inner.at_zero @ self.inner.factor(params)
             return lambda u: dict(zip(self.inner.names, (u @ factor.T).T, strict=True))
 
         return Integrated(in_packs(conditional, packs.groups), effects, self.inner.size, packs.groups)
 
     def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
-        """Deviations, correlations, and the effects that are parameters, for the table's units."""
+        """Deviations, correlations, and the effects that are parameters, for the table's units.
+
+        The intercept is that where all columns are 0.
+        """
         found: dict[str, ndarray] = {}
         for grouped in self.factors:
-            units = response.scale / grouped.deviations
-            for name, unit in zip(grouped.sd_names, units, strict=True):
-                found[name] = np.asarray(params[name], np.float64) * unit
-            if grouped.size > 1:
-                half = np.asarray(params[f"cholesky({grouped.name})"], np.float64)
-                correlations = half @ np.swapaxes(half, 1, 2)
-                for i, j in zip(*np.triu_indices(grouped.size, 1), strict=True):
+            factors = np.asarray(jax.vmap(grouped.factor)(dict(params)), np.float64)
+            half = response.scale * grouped.at_zero @ factors
+            covariances = half @ np.swapaxes(half, 1, 2)
+            sds = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+            found |= dict(zip(grouped.sd_names, sds.T, strict=True))
+            for place in grouped.blocks:
+                for i, j in combinations(range(place.start, place.stop), 2):
                     name = f"cor({grouped.names[i]},{grouped.names[j]}|{grouped.name})"
-                    found[name] = correlations[:, i, j]
+                    found[name] = covariances[:, i, j] / (sds[:, i] * sds[:, j])
         for grouped in self.of_parameters:
             effects = np.asarray(jax.vmap(grouped.effects)(dict(params)), np.float64)
-            found[f"effects({grouped.name})"] = effects * response.scale / grouped.deviations
+            found[f"effects({grouped.name})"] = response.scale * effects @ grouped.at_zero.T
         return found
 
 
@@ -144,9 +148,11 @@ def random_effects_of(
         DataError: a factor with one level, an effect that does not vary, or more parameters than
             can be sampled.
     """
-    found = sorted(
-        (grouped_of(one, formula, table) for one in formula.varying), key=lambda one: -len(one.levels)
-    )
+    by_factor: dict[str, list[Varying]] = {}
+    for one in formula.varying:
+        by_factor.setdefault(one.name, []).append(one)
+    found = [grouped_of(terms, formula, table) for terms in by_factor.values()]
+    found.sort(key=lambda one: -len(one.levels))
     inner, outer = found[0], tuple(found[1:])
     if is_gaussian and crossed.is_feasible(inner, outer):
         return RandomEffects(inner, outer, is_exact=True)

@@ -6,41 +6,38 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, check_positive, warn
 from evidentia.evidence.laplace import Laplace
-from evidentia.model.local.packs import Packs
-from evidentia.model.model import Model
-from evidentia.model.program import LogLikelihood
-from evidentia.regression import crossed
-from evidentia.regression.compact import Layout, arrays_of, layout_of
-from evidentia.regression.exact import JZS_SCALE, evidence_of
-from evidentia.regression.families import CATEGORIES, Family, family
+from evidentia.regression.collinear import note
+from evidentia.regression.exact import CONSTANTS, evidence_of
+from evidentia.regression.families import CATEGORIES, ESTIMATES, Family, family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
+from evidentia.regression.frequencies import check_weights, with_weights
 from evidentia.regression.laplace_first import at_the_mode
-from evidentia.regression.no_parameters import evidence_without_parameters, has_parameters
-from evidentia.regression.perfect_fit import check_model
-from evidentia.regression.priors import WIDTH, priors_of
-from evidentia.regression.random_effects import RandomEffects, random_effects_of
-from evidentia.regression.response import Response, response_of
+from evidentia.regression.left_hand_side import check_family
+from evidentia.regression.per_term.answer import IN_WORDS, check_asked, evidence_per_term
+from evidentia.regression.predictive import FormulaPredictor
+from evidentia.regression.prepared import Prepared, is_separated, prepared
+from evidentia.regression.priors import JZS_SCALE, WIDTH, in_words
+from evidentia.regression.sampled_coefficients import coefficients_of
+from evidentia.regression.scaled_columns import with_scaled_columns
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.units import in_table_units
-from evidentia.result import Evidence
+from evidentia.results.result import Evidence
+from evidentia.results.weighted import Weighted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Predictor = Callable[[Mapping[str, Any], Mapping[str, Any]], jax.Array]
 Run = Callable[..., Evidence]  # of a model and arrays, with another method if given
 PRIORS = "jzs", "unit-information", "normal"
+SHARED, PER_TERM = "shared", "per-term"
 SEPARATED = (
     "{}: the columns separate the categories of the response, so that only the prior bounds the effects. The evidence is "
     "defined, and depends on the prior's width: see prior_sensitivity."
@@ -56,10 +53,17 @@ class Regression:
             are coded against their first category; `a:b` and `a * b` are interactions, `bs(x,
             df=4)` a spline, `C(x)` a category written as numbers, `offset(x)` a term whose effect
             is one, `- 1` leaves the intercept out. `(1 + x | g)` lets effects vary by the groups
-            of a column, `(1 | a/b)` by nested ones. A binomial response is `successes | trials`.
-            Formulas may call Python's functions of numbers: do not run those of strangers.
+            of a column, `(1 | a/b)` by nested ones, `(x || g)` without correlations. A binomial
+            response is `successes | trials`, a censored time `Surv(time, status)`, an estimate
+            with a known standard error `y | se(s)`. A name within backticks is a column.
+            Arithmetic is float64, with NumPy's functions; a mean, as in `I(x - x.mean())`, is
+            that of all rows, of files too. Columns that those before them determine are left out,
+            with a warning.
         family: the law of the response: gaussian, student-t, bernoulli, binomial, poisson,
-            negative-binomial, gamma, beta, categorical or ordinal.
+            negative-binomial, gamma, beta, categorical or ordinal; with further zeros
+            zero-inflated-poisson, zero-inflated-negative-binomial, hurdle-poisson,
+            hurdle-negative-binomial, zero-inflated-beta or zero-one-inflated-beta; of times
+            exponential, weibull or lognormal.
         link: of the mean; `"probit"` in place of bernoulli's logit.
         prior: of the effects. `"jzs"`, the default for gaussian: a Cauchy on standardised effects,
             flat on the intercept and Jeffreys on the variance, both shared by all models of the
@@ -70,9 +74,16 @@ class Regression:
         prior_scale: √2/4 for `"jzs"`, 2.5 for `"normal"` if not given.
         priors: NumPyro distributions that replace priors by the name of a parameter, such as
             `{"carat": dist.Normal(1.7, 0.1)}`, in the units of the table. That of `Intercept` is
-            of the predictor at the means of the columns.
+            of the predictor at the means of the columns, and that of `sd(Intercept|g)` of its
+            deviation there; the posterior has both where all columns are 0.
         missing: `"drop"` leaves rows with missing values out, with a warning; `"error"` refuses
             them.
+        weights: the name of a column of frequencies: a row with weight k counts as k equal rows,
+            and one with weight 0 is left out. The evidence is that of the table with repeated
+            rows.
+        g: of `"jzs"`: `"shared"` by all columns, or `"per-term"`, as in `ev.bf.anova`: each factor
+            and interaction has a g of its own (r = 1/2) and effects that sum to zero; covariates
+            share one (r = √2/4). The integral over them is exact to about 10⁻⁴ nats.
 
     Raises:
         ConfigurationError: an argument that is not among these; a formula that does not parse,
@@ -90,9 +101,12 @@ class Regression:
     prior_scale: float | None = None
     priors: Mapping[str, dist.Distribution] = field(default_factory=dict)
     missing: str = "drop"
+    weights: str | None = None
+    g: str = SHARED
 
     def __post_init__(self):
         parsed, _ = parse(self.formula), family(self.family, self.link)
+        check_weights(self.weights)
         if self.prior not in (None, *PRIORS):
             raise ConfigurationError(f"prior must be one of {', '.join(PRIORS)}; got {self.prior!r}.")
         if self.prior == "jzs" and self.family != "gaussian":
@@ -107,6 +121,11 @@ class Regression:
             check_positive("prior_scale", self.prior_scale)
             if self.prior == "unit-information":
                 raise ConfigurationError("prior='unit-information' has no prior_scale.")
+        if self.g not in (SHARED, PER_TERM):
+            raise ConfigurationError(f"g must be 'shared' or 'per-term'; got {self.g!r}.")
+        if self.g == PER_TERM:
+            is_fit = self.is_exact and self.prior != "unit-information" and parsed.has_intercept
+            check_asked(self.formula, self.prior_scale, is_fit=is_fit)
         if self.family == "categorical" and parsed.offsets:
             raise ConfigurationError(
                 f"a formula of the family categorical must have no offset; got {self.formula!r}."
@@ -116,11 +135,7 @@ class Regression:
             raise ConfigurationError(
                 f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal'."
             )
-        if (parsed.trials is not None) != (self.family == "binomial"):
-            raise ConfigurationError(
-                "a response 'successes | trials' and the family binomial need each other; got the formula "
-                f"{self.formula!r} and the family {self.family}."
-            )
+        check_family(parsed.left, self.formula, self.family, self.prior)
 
     def __repr__(self) -> str:
         return f"Regression({self.formula!r}, {self.family})"
@@ -128,17 +143,40 @@ class Regression:
     @property
     def variables(self) -> list[str]:
         """The columns of a table that are used."""
-        return parse(self.formula).variables
+        return with_weights(parse(self.formula).variables, self.weights)
+
+    @property
+    def law(self) -> Family:
+        """The law of the response given its predictor."""
+        is_estimate = parse(self.formula).left.form == "error"
+        return ESTIMATES if is_estimate else family(self.family, self.link)
 
     @property
     def is_exact(self) -> bool:
         """Whether the evidence is an integral that is computed without sampling."""
         return (
             self.family == "gaussian"
+            and parse(self.formula).left.form == "plain"
             and not self.priors
             and self.prior in (None, "jzs", "unit-information")
             and not parse(self.formula).varying
         )
+
+    @property
+    def constant(self) -> str | None:
+        """What the log evidence lacks, as in `Evidence.constant`."""
+        return CONSTANTS[parse(self.formula).has_intercept] if self.is_exact else None
+
+    @property
+    def prior_in_words(self) -> str:
+        """The prior of the effects, and why it is not JZS if that is the default of the family."""
+        if self.g == PER_TERM:
+            return IN_WORDS
+        choice, instead = self.prior or ("jzs" if self.is_exact else "normal"), ""
+        if self.family == "gaussian" and self.prior is None and not self.is_exact:
+            instead = "priors that are replaced" if self.priors else "effects that vary by group"
+            instead = instead if self.law.extra else "known standard errors"
+        return in_words(choice, self.prior_scale, instead)
 
     def answer(self, data: Any, method: Any, seed: int, run: Run) -> Evidence:
         """The evidence of a table; `run` estimates that of a model and arrays, with `method`.
@@ -149,30 +187,35 @@ class Regression:
         """
         started = time.perf_counter()
         parsed = parse(self.formula)
-        table = rows_of(data, parsed.variables, self.missing)
+        table = self.rows_of(data)
         if not self.is_exact:
             table = table.in_memory() if isinstance(table, Streamed) else table
             frame = frame_of(parsed, table)
-            if has_parameters(parsed, family(self.family, self.link)):
-                found = self._estimated(frame, table, method, run)
-            else:
-                found = self._likelihood(frame, table, seed, started)
-            return replace(found, fingerprints=frame.fingerprints if found.completed else {})
+            found = self._estimated(frame, table, method, run)
+            own = {"prior": self.prior_in_words} if found.weighted else {}
+            diagnostics = {**found.diagnostics, **own, **_left_out(frame)}
+            fingerprints = frame.fingerprints if found.completed else {}
+            return replace(found, diagnostics=diagnostics, fingerprints=fingerprints)
         if method is not None:
             raise ConfigurationError(
                 f"method must be left out for {self.formula!r}: under prior={self.prior or 'jzs'!r} its evidence is an "
                 "exact integral. With prior='normal' any method can be used."
             )
         scale = None if self.prior == "unit-information" else self.prior_scale or JZS_SCALE
-        frame = frame_of(parsed, table)
-        return replace(evidence_of(frame, scale, seed, started), fingerprints=frame.fingerprints)
+        if self.g == PER_TERM:
+            table = table.in_memory() if isinstance(table, Streamed) else table
+            frame = frame_of(parsed, table)
+            found = evidence_per_term(frame, table, seed, started)
+        else:
+            frame = frame_of(parsed, table)
+            found = evidence_of(frame, table, scale, seed, started)
+        diagnostics = {**found.diagnostics, "prior": self.prior_in_words, **_left_out(frame)}
+        predictor = FormulaPredictor(frame, self.family, self.law)
+        return replace(found, diagnostics=diagnostics, fingerprints=frame.fingerprints, _predictor=predictor)
 
-    def _likelihood(self, frame: Frame, table: DataFrame, seed: int, started: float) -> Evidence:
-        law, offset = family(self.family, self.link), frame.offset(table)
-        offset = np.zeros(frame.num_rows) if offset is None else offset
-        return evidence_without_parameters(
-            frame.formula, law, response_of(frame, table, law), offset, seed, started
-        )
+    def rows_of(self, data: Any) -> DataFrame | Streamed:
+        """The rows of a table or files, each as often as it counts."""
+        return rows_of(data, parse(self.formula).variables, self.missing, self.weights)
 
     def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
         is_free = method is None and bool(frame.formula.varying)  # to choose a method
@@ -184,111 +227,47 @@ class Regression:
             asked = asked if evidence is not None else self.prepared(frame, table, method)
         if evidence is None:
             evidence = run(asked.model, asked.arrays)
+        evidence = with_scaled_columns(evidence, asked.arrays, partial(run, asked.model))
         evidence = replace(evidence, standard_error=float(np.hypot(evidence.standard_error, rounding)))
+        found = in_table_units(evidence, frame, asked.response, asked.law, _observed(frame, table))
+        levels = asked.response.levels[1:] if asked.law.kind == "category" else ()
+        found = replace(
+            found,
+            _predictor=None
+            if asked.varying is not None
+            else FormulaPredictor(frame, self.family, self.law, asked.response.levels),
+            _coefficients=coefficients_of(asked.model, asked.arrays, evidence, found, frame.names, levels),
+        )
         if asked.varying is not None:
-            found = in_table_units(evidence, frame, asked.response, asked.law)
-            shown = asked.varying.in_table_units(evidence.posterior, asked.response)
-            return replace(found, posterior={**found.posterior, **shown})
+            return replace(found, weighted=_with_varying(found.weighted, evidence.weighted, asked))
         if asked.law.kind in CATEGORIES and is_separated(asked.model, evidence, asked.arrays):
             warn([SEPARATED.format(self.formula)])
-        return in_table_units(evidence, frame, asked.response, asked.law)
+        return found
 
     def prepared(self, frame: Frame, table: DataFrame, method: Any) -> Prepared:
         """The model of a table without missing values, and its arrays, in a form for a method."""
-        law, offset = family(self.family, self.link), frame.offset(table)
-        response = response_of(frame, table, law)
-        varying = None
-        if frame.formula.varying:
-            varying = random_effects_of(
-                frame.formula,
-                table,
-                is_gaussian=self.family == "gaussian",
-                is_centred=isinstance(method, Laplace),
-            )
-        more = {} if varying is None else dict(varying.priors(response, self.priors))
-        own = () if varying is None else varying.sd_names
-        fixed = {name: prior for name, prior in self.priors.items() if name not in own}
-        priors = priors_of(law, response, frame, fixed, self.prior or "normal", self.prior_scale or WIDTH)
-        layout, packs = layout_of(frame, table), None
-        arrays = {**response.arrays, **arrays_of(layout, frame, table)}
-        if offset is not None:
-            arrays["offset"] = (offset / response.scale).astype(np.float32)
-        predictor = predictor_of(frame.names, layout, fixed)
-        if varying is None:
-            log_likelihood = log_likelihood_of(law, predictor)
-        elif varying.is_exact:
-            arrays |= crossed.arrays_of(varying.inner, varying.outer)
-            log_likelihood = crossed.Crossed(predictor, varying.inner, varying.outer)
-        else:
-            arrays, packs = varying.packed(arrays)
-            log_likelihood = varying.log_likelihood(partial(_log_density, law), predictor, packs)
-        priors |= more
-        model = Model(priors, log_likelihood, name=self.formula)
-        if isinstance(log_likelihood, crossed.Crossed):
-            model = replace(model, pointwise=False, starts=crossed.starts_of(priors))
-        return Prepared(model, arrays, law, response, varying, packs)
+        prior, scale = self.prior or "normal", self.prior_scale or WIDTH
+        return prepared(self.law, frame, table, method, self.priors, prior, scale, self.formula)
 
 
-class Prepared(NamedTuple):
-    """A regression's model and arrays, in its own units, and what leads back to the table's."""
+def _with_varying(weighted: Weighted, own: Weighted, asked: Prepared) -> Weighted:
+    """Draws in the units of the table, with those of effects that vary."""
+    varying, known = asked.varying, weighted.model
+    assert varying is not None and known is not None and known.shown is not None
+    fixed = known.shown
 
-    model: Model
-    arrays: dict[str, ndarray]
-    law: Family
-    response: Response
-    varying: RandomEffects | None
-    packs: Packs | None
+    def shown(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {**fixed(params), **varying.in_table_units(params, asked.response)}
 
-    def check(self, frame: Frame, table: DataFrame) -> float:
-        """Refuse a perfect fit; of others, the error of the log evidence by rounding, in nats."""
-        assert isinstance(self.model.prior, Mapping)
-        groups = () if self.varying is None else self.varying.factors
-        return float(check_model(frame, table, self.law, self.model.prior, groups)[0])
+    return replace(weighted, parameters=shown(own.parameters), model=replace(known, shown=shown))
 
 
-def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:
-    """Whether the mean effects give every row's own category a probability above one half.
-
-    The likelihood then grows without end along them: the categories are separated.
-    """
-    shares = np.exp(evidence.log_weights)
-    mean = {name: jnp.asarray(np.tensordot(shares, draws, 1)) for name, draws in evidence.posterior.items()}
-    return bool(np.min(model.log_likelihood(mean, dict(arrays))) > np.log(0.5))
+def _observed(frame: Frame, table: DataFrame) -> dict[str, np.ndarray]:
+    """The response, as far as it is numbers."""
+    values = frame.response.values(table).to_numpy()
+    return {frame.formula.response: values} if values.dtype.kind in "biuf" else {}
 
 
-def predictor_of(names: tuple[str, ...], layout: Layout, replaced: Mapping[str, Any]) -> Predictor:
-    """The linear predictor of rows; effects with replaced priors are parameters of their own."""
-    free = np.array([place for place, name in enumerate(names) if name not in replaced], np.int32)
-    own = {name: place for place, name in enumerate(names) if name in replaced}
-
-    def effects_of(params: Mapping[str, Any]) -> jax.Array:
-        if not own:
-            return params["effects"]
-        effects = jnp.zeros(len(names))
-        if len(free):
-            effects = effects.at[free].set(params["effects"])
-        for name, place in own.items():
-            effects = effects.at[place].set(params[name])
-        return effects
-
-    def predictor(params: Mapping[str, Any], batch: Mapping[str, Any]) -> jax.Array:
-        found = params.get("Intercept", jnp.zeros(()))[None]  # (1,), or (1, categories - 1)
-        if names:
-            found = found + layout.predictor(effects_of(params), batch)
-        if "offset" in batch:
-            found = found + batch["offset"]
-        rows = next(iter(batch.values())).shape[:1]
-        return jnp.broadcast_to(found, (*rows, *found.shape[1:]))
-
-    return predictor
-
-
-def log_likelihood_of(law: Family, predictor: Predictor) -> LogLikelihood:
-    """The pointwise log-likelihood, without effects that vary by group."""
-    return lambda params, batch: _log_density(law, predictor(params, batch), params, batch)
-
-
-def _log_density(
-    law: Family, predictor: jax.Array, params: Mapping[str, Any], batch: Mapping[str, Any]
-) -> jax.Array:
-    return law.log_density(predictor, batch, {name: params[name] for name in law.extra})
+def _left_out(frame: Frame) -> dict[str, str]:
+    """The columns that others stand for, for the diagnostics of a result."""
+    return {"left_out": note(frame.aliased)} if frame.aliased else {}

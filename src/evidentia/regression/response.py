@@ -9,6 +9,7 @@ from numpy import ndarray
 from scipy.special import expit, gammaln
 
 from evidentia.errors import DataError
+from evidentia.regression.censored import events_of
 from evidentia.regression.families import CATEGORIES, MEANS, Family
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from evidentia.regression.frame import Frame
 
 MOST_LEVELS = 1000
+LEAST_ERROR = 1e-5  # relative to the deviation: float32 then holds a hundredth of the error
 LEAST_DEVIATION = 1e-4  # relative to the mean: float32 then holds a thousandth of the deviation
 
 
@@ -44,16 +46,16 @@ class Response(NamedTuple):
 
 def response_of(frame: Frame, table: DataFrame, law: Family) -> Response:
     """The response of a formula for the rows of a table, as `respond` prepares it."""
-    trials = None if frame.trials is None else frame.trials.values(table).to_numpy()
+    second = None if frame.second is None else frame.second.values(table).to_numpy()
     offset = frame.offset(table)
     offset = np.zeros(frame.num_rows) if offset is None else offset
     name, has_intercept = frame.formula.response, frame.formula.has_intercept
-    return respond(frame.response.values(table), trials, offset, law, name, has_intercept)
+    return respond(frame.response.values(table), second, offset, law, name, has_intercept)
 
 
 def respond(
     column: Series,
-    trials: ndarray | None,
+    second: ndarray | None,
     offset: ndarray,
     family: Family,
     name: str,
@@ -63,7 +65,7 @@ def respond(
 
     Args:
         column: of the table.
-        trials: of the rows, for the family binomial only.
+        second: of the rows, what the formula has beside the response: trials, events or errors.
         offset: a known part of the predictor of each row.
         family: the law of the response.
         name: for messages.
@@ -83,9 +85,13 @@ def respond(
     return {
         "real": lambda: _real(numbers, offset, name, has_intercept),
         "positive": lambda: _positive(numbers, offset, name, has_intercept),
-        "share": lambda: _share(numbers, name),
+        **dict.fromkeys(
+            ("share", "half-open share", "closed share"), lambda: _share(numbers, name, family.kind)
+        ),
         "count": lambda: _count(numbers, offset, name, has_intercept),
-        "trials": lambda: _successes(numbers, trials, offset, name, has_intercept),
+        "trials": lambda: _successes(numbers, second, offset, name, has_intercept),
+        "time": lambda: _time(numbers, second, offset, family, name, has_intercept),
+        "estimate": lambda: _estimate(numbers, second, offset, name, has_intercept),
     }[family.kind]()
 
 
@@ -116,9 +122,55 @@ def _positive(y: ndarray, offset: ndarray, name: str, has_intercept: bool) -> Re
     return Response({"log_y": log_y}, location, log_jacobian=-location)
 
 
-def _share(y: ndarray, name: str) -> Response:
-    _check((y > 0) & (y < 1), y, f"the response {name}", "numbers between 0 and 1, without these two")
-    return Response({"log_y": np.log(y).astype(np.float32), "log_1y": np.log1p(-y).astype(np.float32)})
+def _time(
+    y: ndarray, events: ndarray | None, offset: ndarray, family: Family, name: str, has_intercept: bool
+) -> Response:
+    """Logarithms of times; the location is that of the total time per event."""
+    _check(y > 0, y, f"the time {name}", "positive numbers")
+    event = events_of(events, len(y))
+    share = float(event.mean())
+    per_event = np.mean(y * np.exp(-offset)) / max(share, 0.5 / len(y))
+    location = float(np.log(per_event)) if has_intercept else 0.0
+    arrays = _float32(log_y=np.log(y) - location, event=event)
+    information = None if family.extra else share
+    return Response(arrays, location, log_jacobian=-location * share, information=information)
+
+
+def _estimate(
+    y: ndarray, errors: ndarray | None, offset: ndarray, name: str, has_intercept: bool
+) -> Response:
+    """Estimates with known standard errors, both in units of the deviation of the estimates."""
+    assert errors is not None  # as the formula has them
+    if errors.dtype.kind not in "fiub":
+        raise DataError(f"the standard errors of {name} must be numbers; got {errors[0]!r}.")
+    known = errors.astype(np.float64)
+    _check(known > 0, known, f"the standard errors of {name}", "positive numbers")
+    found = _real(y, offset, name, has_intercept)
+    if known.min() < LEAST_ERROR * found.scale:
+        raise DataError(
+            f"the smallest standard error of {name} is {known.min():g}, and the deviation of {name} {found.scale:g}: values "
+            "are rounded to about seven digits of this. Explain what is known to differ by an offset first."
+        )
+    error = known / found.scale
+    return found._replace(
+        arrays={**found.arrays, **_float32(error=error)}, information=float(np.mean(error**-2))
+    )
+
+
+def _share(y: ndarray, name: str, kind: str) -> Response:
+    """Logarithms of shares and of their rests; `end` is -1 where a share is 0, and 1 where 1."""
+    is_inside = (y > 0) & (y < 1)
+    valid, needed = {
+        "share": (is_inside, "numbers between 0 and 1, without these two"),
+        "half-open share": (is_inside | (y == 0), "0 or numbers between 0 and 1"),
+        "closed share": (is_inside | (y == 0) | (y == 1), "numbers from 0 to 1"),
+    }[kind]
+    hint = " For rows of 0 and 1 there is the family zero-one-inflated-beta."
+    _check(valid, y, f"the response {name}", needed, hint if ((y >= 0) & (y <= 1)).all() else "")
+    inside = np.where(is_inside, y, 0.5)
+    arrays = _float32(log_y=np.log(inside), log_1y=np.log1p(-inside))
+    ends = {} if kind == "share" else {"end": np.where(is_inside, 0, np.where(y > 0, 1, -1)).astype(np.int32)}
+    return Response({**arrays, **ends})
 
 
 def _count(y: ndarray, offset: ndarray, name: str, has_intercept: bool) -> Response:
@@ -144,7 +196,11 @@ def _successes(
     if trials.dtype.kind not in "fiub":
         raise DataError(f"the trials of {name} must be whole numbers; got {trials[0]!r}.")
     n = trials.astype(np.float64)
-    _check((n >= 1) & (n % 1 == 0) & (n < 2**24), n, f"the trials of {name}", "whole numbers of at least 1")
+    _check((n >= 0) & (n % 1 == 0) & (n < 2**24), n, f"the trials of {name}", "whole numbers of at least 0")
+    if not n.any():
+        raise DataError(
+            f"the trials of {name} are 0 in all {len(n):,} rows used: there is nothing to explain."
+        )
     _check(
         (y >= 0) & (y % 1 == 0) & (y <= n),
         y,
@@ -203,10 +259,10 @@ def _listed(levels: tuple[Any, ...]) -> str:
     return ", ".join(map(repr, levels[:5])) + (", …" if len(levels) > 5 else "")
 
 
-def _check(valid: ndarray, y: ndarray, what: str, needed: str) -> None:
+def _check(valid: ndarray, y: ndarray, what: str, needed: str, hint: str = "") -> None:
     if not valid.all():
         first = int((~valid).argmax())
         raise DataError(
             f"{what} must hold {needed} for this family; {(~valid).sum():,} of the {len(y):,} rows used do not: the first, "
-            f"row {first} of these, has {y[first]:g}."
+            f"row {first} of these, has {y[first]:g}.{hint}"
         )

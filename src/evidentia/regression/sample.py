@@ -14,7 +14,7 @@ class Sample:
     """Every k-th row of a table, k doubling as it grows, and rows with extreme numbers.
 
     A table of up to 131,072 rows is kept as a whole. Beyond, the rows with the smallest and the
-    largest value of each numeric column are added, so that splines span all rows.
+    largest value of each numeric column are added.
     """
 
     def __init__(self) -> None:

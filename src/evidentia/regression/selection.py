@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, quietly, warn
+from evidentia.errors import ConfigurationError, DiagnosticWarning, check_seed, warn
 from evidentia.regression.averages import Averages
-from evidentia.regression.design import learn
+from evidentia.regression.design import Design, learn
 from evidentia.regression.estimated_models import estimated
-from evidentia.regression.exact import FINITE, JZS_SCALE, sums_of
-from evidentia.regression.families import family as family_of
+from evidentia.regression.exact import FINITE, sums_of
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import Frame, frame_of
-from evidentia.regression.g_prior import Sums, least_squares
+from evidentia.regression.g_prior import Sums
 from evidentia.regression.g_prior_models import Fits, fits_of, log_bayes_factors
 from evidentia.regression.model_search import search
 from evidentia.regression.model_space import MOST_LISTED, ModelSpace, model_space, well_formed
 from evidentia.regression.neighbours import Neighbours
-from evidentia.regression.perfect_fit import PERFECT, check_fit, rounding
-from evidentia.regression.regression import Regression
-from evidentia.regression.streamed import Streamed, rows_of
+from evidentia.regression.per_term.selected import listed_per_term
+from evidentia.regression.perfect_fit import checked_fit, rounding
+from evidentia.regression.perfect_fit import rows_of as rows_in
+from evidentia.regression.priors import JZS_SCALE
+from evidentia.regression.quoting import factors_of
+from evidentia.regression.regression import PER_TERM, SHARED, Regression
+from evidentia.regression.streamed import Streamed
 from evidentia.regression.term_selection import TermSelection
+from evidentia.system.sharing import check_not_forked
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 TOO_UNCERTAIN = 0.05  # standard error of a term's probability, above which chains disagree
 BLOCK = 2**22  # numbers in the effects of some models
+REFINED_FROM = 1e-3  # nats: the error of a log Bayes factor by rounding
+MOST_REFINED = 64  # models, each with some passes over the rows; the others have more columns
 
 
 def select_terms(
@@ -41,13 +48,16 @@ def select_terms(
     link: str | None = None,
     prior: str | None = None,
     prior_scale: float | None = None,
-    model_prior: str = "uniform",
+    prior_probabilities: str = "uniform",
     missing: str = "drop",
+    weights: str | None = None,
     seed: int = 0,
+    g: str = SHARED,
 ) -> TermSelection:
     """The probabilities of the sub-models of a regression, and of its terms.
 
-    A model with an interaction has its parts as well. For the family gaussian under `"jzs"` and
+    A model with an interaction has its parts as well. Terms all of whose columns others determine
+    are left out, with a warning: they count in no model. For the family gaussian under `"jzs"` and
     `"unit-information"` each evidence is exact. The sums over the rows are made once, so that a
     thousand models cost little more than one; of more than 16,384 sub-models, those that a
     weighted tempered Gibbs sampler visits are weighed, and terms have standard errors. Otherwise
@@ -60,10 +70,12 @@ def select_terms(
         link: as for `Regression`.
         prior: as for `Regression`.
         prior_scale: as for `Regression`.
-        model_prior: `"uniform"` over the models, or `"beta-binomial"`: uniform over the number of
-            terms, and over the models with this number (Scott and Berger 2010).
+        prior_probabilities: `"uniform"` over the models, or `"beta-binomial"`: uniform over the
+            number of terms, and over the models with this number (Scott and Berger 2010).
         missing: as for `Regression`; all models have the same rows.
+        weights: frequencies, as for `Regression`.
         seed: of a search and of estimates.
+        g: as for `Regression`; under `"per-term"` of at most 512 sub-models.
 
     Raises:
         ConfigurationError: an invalid argument; more than 256 models to estimate.
@@ -74,24 +86,34 @@ def select_terms(
 
     Source: Zanella and Roberts (2019), Journal of the Royal Statistical Society B 81, 489.
     """
-    regression = Regression(formula, family, link, prior, prior_scale, missing=missing)
+    regression = Regression(formula, family, link, prior, prior_scale, missing=missing, weights=weights, g=g)
+    check_not_forked()
     check_seed(seed)
     parsed = parse(formula)
     if parsed.varying:
         raise ConfigurationError(
             f"select_terms takes no effects that vary by group, as in {formula!r}; compare Regressions with and without them."
         )
-    space = model_space(parsed.terms, model_prior)
-    rows = rows_of(table, parsed.variables, missing)
+    rows = regression.rows_of(table)
     frame = frame_of(parsed, rows)
-    _check_coding(frame, space, rows.sample if isinstance(rows, Streamed) else rows)
-    if not regression.is_exact:
+    space = model_space(tuple(frame.terms), prior_probabilities)
+    _check_coding(frame, space, rows)
+    if not regression.is_exact or g == PER_TERM:
         rows = rows.in_memory() if isinstance(rows, Streamed) else rows
-        found = estimated(regression, frame, rows, space, int(seed))
+        is_estimated = not regression.is_exact
+        found = (
+            estimated(regression, frame, rows, space, int(seed))
+            if is_estimated
+            else listed_per_term(frame, rows, space)
+        )
     else:
         scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
         is_listed = space.num_models <= MOST_LISTED
-        found = _listed(frame, space, scale) if is_listed else _searched(frame, space, scale, int(seed))
+        found = (
+            _listed(frame, rows, space, scale)
+            if is_listed
+            else _searched(frame, rows, space, scale, int(seed))
+        )
     order = np.lexsort((-found.log_bayes_factor, -found.probability))  # of equal ones, the better first
     return TermSelection(
         terms=space.terms,
@@ -109,66 +131,89 @@ def select_terms(
         num_models=space.num_models,
         visited_probability=found.visited_probability,
         _frame=frame,
-        _family=family_of(family, link),
+        _family=regression.law,
         _draws=found.draws,
     )
 
 
-def _check_coding(frame: Frame, space: ModelSpace, table: DataFrame) -> None:
-    """Refuse factors whose columns depend on which other terms are in the model.
+def _check_coding(frame: Frame, space: ModelSpace, table: DataFrame | Streamed) -> None:
+    """Refuse terms whose columns depend on which other terms are in the model.
 
     Without an intercept, the first of several factors has a column for each category, and the
     others have one fewer: a sub-model without the first would not be the formula's own.
     """
+    whole = learn(frame.formula, frame.formula.terms, table)
+    if frame.aliased:
+        _check_aliased(frame, whole)
     if frame.formula.has_intercept:
         return
     for term, needs in zip(space.terms, space.needs, strict=True):
-        place = frame.terms[term]
         own = tuple(
             one for one, is_needed in zip(space.terms, needs, strict=True) if is_needed or one == term
         )
         alone = learn(frame.formula, own, table)
-        if alone.names[alone.terms[term]] != frame.names[place]:
+        if alone.names[alone.terms[term]] != whole.names[whole.terms[term]]:
             raise ConfigurationError(
                 f"select_terms needs an intercept for {frame.formula.text!r}: without it, the categories of {term!r} are coded "
                 "in another way in models that lack the terms before it."
             )
 
 
-def _listed(frame: Frame, space: ModelSpace, scale: float | None) -> Averages:
+def _check_aliased(frame: Frame, whole: Design) -> None:
+    """Refuse columns that were left out where a sub-model would need them.
+
+    A term without columns counts in no model: others stand for it. What is left of a term must be
+    the same wherever it occurs, so that sums may be of its own columns and those of its parts.
+    """
+    owners = {name: term for term, place in whole.terms.items() for name in whole.names[place]}
+    parts = {term: frozenset(factors_of(term)) for term in whole.terms}
+    for name, one in frame.aliased.items():
+        term, total = owners[name], f"{name!r} is {one.total}"
+        others = [owners[other] for other in one.summands if not parts[owners[other]] <= parts[term]]
+        if term in frame.terms and others:
+            raise ConfigurationError(
+                f"select_terms cannot leave out columns of {term!r} ({total}): models without {others[0]!r} need them. "
+                "Compare Regressions, or leave one of the two terms out of the formula."
+            )
+        needing = [other for other in frame.terms if parts[term] < parts[other]]
+        if term not in frame.terms and needing:
+            raise ConfigurationError(
+                f"select_terms leaves {term!r} out, as {total}, and {needing[0]!r} needs it. Write the interaction with the "
+                "columns of the sum."
+            )
+
+
+def _listed(frame: Frame, table: DataFrame | Streamed, space: ModelSpace, scale: float | None) -> Averages:
     """All models, each with its exact Bayes factor."""
     sums = sums_of(frame)
     included = well_formed(space.needs, MOST_LISTED)
     assert included is not None
     columns = included[:, _owners(frame)]
-    fits = fits_of(sums, columns)
-    _check_fits(frame, sums, columns, fits, scale)
+    fits, errors = _checked(frame, table, sums, columns, scale)
     factors, shrinkages = log_bayes_factors(sums, fits, scale)
     log_joint = factors + space.log_prior[included.sum(axis=1)]
     probability = np.exp(log_joint - log_joint.max())
     probability /= probability.sum()
     coefficients = _coefficients(frame, sums, (probability * shrinkages) @ fits.effects)
-    errors, none = _rounding(sums, fits, scale), np.zeros(len(included))
-    inclusion = probability @ included
+    none, inclusion = np.zeros(len(included)), probability @ included
     return Averages(
         included, factors, errors, probability, none, inclusion, 0 * inclusion, 1.0, *coefficients
     )
 
 
-def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -> Averages:
+def _searched(
+    frame: Frame, table: DataFrame | Streamed, space: ModelSpace, scale: float | None, seed: int
+) -> Averages:
     """The models that a search visits, with their exact Bayes factors."""
     sums, owners = sums_of(frame), _owners(frame)
     largest = np.ones((1, len(owners)), bool)
-    _check_fits(frame, sums, largest, fits_of(sums, largest), scale)
+    _checked(frame, table, sums, largest, scale)
     found = search(Neighbours(sums, scale, space, owners), space.needs, seed)
     factors, errors, effects = np.zeros(len(found.models)), np.zeros(len(found.models)), np.zeros(len(owners))
     size = max(BLOCK // max(len(owners), 1), 1)
     for block in np.array_split(np.arange(len(factors)), -(-len(factors) // size)):
         columns = found.models[block][:, owners]
-        fits = fits_of(sums, columns)
-        with quietly():  # the errors say how much is rounding
-            _check_fits(frame, sums, columns, fits, scale)
-        errors[block] = _rounding(sums, fits, scale)
+        fits, errors[block] = _checked(frame, table, sums, columns, scale)
         factors[block], shrinkages = log_bayes_factors(sums, fits, scale)
         effects += (found.weights[block] * shrinkages) @ fits.effects
     log_joint = factors + space.log_prior[found.models.sum(axis=1)]
@@ -195,31 +240,41 @@ def _searched(frame: Frame, space: ModelSpace, scale: float | None, seed: int) -
     )
 
 
-def _check_fits(
-    frame: Frame, sums: Sums, columns: Bool[ndarray, "models columns"], fits: Fits, scale: float | None
-) -> None:
-    """Refuse the smallest model that explains the response exactly, under JZS."""
-    is_short = fits.ranks < sums.degrees_of_freedom
-    if scale is None or not is_short.any():
-        return
-    least = fits.unexplained[is_short].min()
-    worst = np.flatnonzero(is_short & (fits.unexplained <= max(least, PERFECT)))
-    place = worst[columns[worst].sum(axis=1).argmin()]
-    chosen = np.flatnonzero(columns[place])
-    check_fit(frame, sums, least_squares(sums, chosen), chosen, FINITE)
+def _checked(
+    frame: Frame,
+    table: DataFrame | Streamed,
+    sums: Sums,
+    columns: Bool[ndarray, "models columns"],
+    scale: float | None,
+) -> tuple[Fits, Float[ndarray, " models"]]:
+    """Fits of models, and the errors of their log Bayes factors by rounding, in nats.
 
+    Where these are large, the fits of the smallest such models are refined.
 
-def _rounding(sums: Sums, fits: Fits, scale: float | None) -> Float[ndarray, " models"]:
-    """Errors of log Bayes factors by rounding, in nats; none under the g-prior with g = n."""
-    errors = rounding(sums.degrees_of_freedom, fits.unexplained)
-    return np.where((fits.ranks < sums.degrees_of_freedom) & (scale is not None), errors, 0.0)
+    Raises:
+        DataError: under JZS, a model explains the response exactly.
+    """
+    fits = fits_of(sums, columns)
+    errors = rounding(sums.degrees_of_freedom, fits.unexplained, fits.effects)
+    errors = np.where(fits.ranks < sums.degrees_of_freedom, errors, 0.0)
+    unsure = np.flatnonzero(errors > REFINED_FROM)
+    hint, rows = None if scale is None else FINITE, partial(rows_in, frame, table)
+    for place in unsure[np.argsort(columns[unsure].sum(axis=1), kind="stable")][:MOST_REFINED]:
+        chosen = np.flatnonzero(columns[place])
+        fit = checked_fit(frame, sums, chosen, rows, hint)
+        fits.unexplained[place], fits.effects[place, chosen], errors[place] = (
+            fit.unexplained,
+            fit.effects,
+            0.0,
+        )
+    return fits, errors
 
 
 def _owners(frame: Frame) -> ndarray:
     """The place of the term of each column."""
     owners = np.zeros(len(frame.names), int)
-    for place, term in enumerate(frame.formula.terms):
-        owners[frame.terms[term]] = place
+    for owner, place in enumerate(frame.terms.values()):
+        owners[place] = owner
     return owners
 
 

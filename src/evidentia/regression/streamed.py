@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from evidentia.cluster.engine import Engine
+from evidentia.cluster.finding import engine_of, is_far
 from evidentia.data.source import check_missing
 from evidentia.data.sources import CsvSource, ParquetSource
+from evidentia.data.sources.columns import Piece
+from evidentia.data.sources.table import TableSource
 from evidentia.errors import ConfigurationError, DataError, check_memory, warn
+from evidentia.regression.frequencies import check_some, frequencies_of, repeated_in_blocks, with_weights
+from evidentia.regression.partitions import Partitions, parts_of
 from evidentia.regression.pieces import Levels, absent_from, completed, whole_numbers, with_types
 from evidentia.regression.sample import Sample
 from evidentia.regression.table import as_table, check_column
@@ -18,24 +29,35 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+class PieceSource(Protocol):
+    """What yields columns of all rows piece by piece: files, or partitions."""
+
+    def pieces_of(self, names: Sequence[str]) -> Iterator[Piece]:
+        """Yield these columns."""
+        ...
+
+
 @dataclass(frozen=True)
 class Streamed:
     """The columns of files that a formula uses, without rows that have missing values in them.
 
     Attributes:
-        source: the files.
+        source: the files, or partitions on a cluster.
         columns: the names of the columns.
         types: of the columns with categories, and of whole numbers in CSV files.
         num_rows: the number of complete rows.
         sample: up to 131,072 of them, evenly spread, and beyond these the rows with the smallest
-            and largest values, so that splines span all rows.
+            and largest values. They show the types of expressions and the categories of numbers.
+        weights: the column that says how often each row counts; `num_rows` and `blocks` have rows
+            as often.
     """
 
-    source: ParquetSource | CsvSource
+    source: PieceSource
     columns: tuple[str, ...]
     types: dict[str, Any]
     num_rows: int
     sample: DataFrame = field(repr=False)
+    weights: str | None = None
 
     def blocks(self) -> Iterator[DataFrame]:
         """The rows, from the files.
@@ -44,12 +66,9 @@ class Streamed:
             DataError: the files have changed since they were looked through, or as raised by them.
         """
         count = 0
-        for piece in self.source.pieces_of(self.columns):
-            table = with_types(completed(piece, count), self.types)
-            if table.isna().to_numpy().any():
-                raise DataError(f"{piece.where} has changed while it was read: it has new categories.")
-            count += len(table)
-            yield table
+        for block in blocks_from(self.source, self.columns, self.types, self.weights):
+            count += len(block)
+            yield block
         if count != self.num_rows:
             raise DataError(
                 f"the files have changed while they were read: {count:,} complete rows instead of {self.num_rows:,}."
@@ -61,31 +80,134 @@ class Streamed:
         Raises:
             ConfigurationError: the memory of the machine is too small.
         """
-        from pandas import concat
-
-        check_memory(
-            f"a table of {self.num_rows:,} rows",
+        return self._gathered(
+            list(self.columns),
             "the columns of the formula, which all families and priors but JZS and unit-information hold in memory,",
-            8 * self.num_rows * len(self.columns),
         )
-        return concat(self.blocks(), ignore_index=True)
+
+    def mapped(self, function: Callable[[DataFrame], Any], size: int) -> Iterator[Any]:
+        """What a function makes of the rows, in blocks of at most `size`.
+
+        Where the rows are on a cluster, it is called there.
+        """
+        if isinstance(self.source, Partitions):
+            own = self.columns, self.types, self.weights
+            found = self.source.looks(partial(_of_blocks, own=own, function=function, size=size))
+            return (one for each in found for one in each)
+        return (function(part) for block in self.blocks() for part in parts_of(block, size))
+
+    def all_rows_of(self, names: list[str]) -> DataFrame:
+        """Some columns of all rows, of which a formula takes means or knots.
+
+        Raises:
+            ConfigurationError: the memory of the machine is too small.
+        """
+        if len(self.sample) == self.num_rows:
+            return self.sample
+        return self._gathered(names, f"{', '.join(names)}, of which the formula takes means or knots,")
+
+    def _gathered(self, names: list[str], what: str) -> DataFrame:
+        from pandas import DataFrame, concat
+
+        check_memory(f"a table of {self.num_rows:,} rows", what, 8 * self.num_rows * len(names))
+        return concat([DataFrame(block[names]) for block in self.blocks()], ignore_index=True)
 
 
-def look_through(source: ParquetSource | CsvSource, columns: Sequence[str], missing: str) -> Streamed:
+def _counted(
+    piece: Piece, first_row: int, columns: Sequence[str], weights: str | None
+) -> tuple[DataFrame, Int[ndarray, " rows"]]:
+    """The complete rows of a piece that count, numbered from `first_row`, and how often."""
+    table = completed(piece, first_row)
+    if weights is None:
+        return table, np.ones(len(table), int)
+    counts = frequencies_of(weights, table[weights])
+    kept = table.loc[counts > 0, list(columns)].reset_index(drop=True)
+    return kept.set_axis(kept.index + first_row, axis=0), counts[counts > 0]
+
+
+def look_through(
+    source: ParquetSource | CsvSource, columns: Sequence[str], missing: str, weights: str | None = None
+) -> Streamed:
     """Find the categories of a source's columns, its missing values, and rows to learn on.
 
     Raises:
         DataError: columns that cannot be used; missing values, with the first row, if `missing` is
-            "error"; no rows.
+            "error"; no rows; weights that are no frequencies.
         ConfigurationError: an invalid `missing`, or a followed file.
     """
     check_missing(missing)
     if isinstance(source, CsvSource) and source.follow:
         raise ConfigurationError("a regression by formula needs a file that ends; leave follow= out.")
-    columns, num_read, num_rows = tuple(columns), 0, 0
-    whole = set(columns)
-    gaps, levels, sample = Counter[str](), Levels(), Sample()
-    for piece in source.pieces_of(columns):
+    return streamed_of(source, tuple(columns), look_at(source, columns, missing, weights), weights)
+
+
+def streamed_of(source: PieceSource, columns: tuple[str, ...], found: Look, weights: str | None) -> Streamed:
+    """The columns of a source, of what a look at all its rows has found.
+
+    Raises:
+        DataError: no rows.
+    """
+    if found.num_absent:
+        listed = ", ".join(f"{name} {count:,}" for name, count in found.gaps.items())
+        warn(
+            [
+                f"{found.num_absent:,} of {found.num_read:,} rows have missing values ({listed}) and were left out."
+            ]
+        )
+    if weights is not None and found.num_absent < found.num_read:
+        check_some(weights, found.num_rows)
+    if not found.num_rows:
+        raise DataError("the table has no rows without missing values in the columns used.")
+    types = {**found.levels.types(), **dict.fromkeys(sorted(found.whole), "int64")}
+    sample = with_types(found.sample.rows(), types)
+    return Streamed(source, columns, types, found.num_rows, sample, weights)
+
+
+@dataclass
+class Look:
+    """What is known of rows after a look at them; looks at parts of a table add up.
+
+    Attributes:
+        num_read, num_absent: rows, and those with missing values.
+        num_different, num_rows: complete rows that count, and how often they do together.
+        gaps: missing values by column.
+        whole: columns of numbers that are integers so far.
+        levels, sample: categories, and rows to learn on.
+    """
+
+    whole: set[str]
+    num_read: int = 0
+    num_absent: int = 0
+    num_different: int = 0
+    num_rows: int = 0
+    gaps: Counter[str] = field(default_factory=Counter)
+    levels: Levels = field(default_factory=Levels)
+    sample: Sample = field(default_factory=Sample)
+
+    def add(self, other: Look) -> None:
+        """Take in the rows that follow.
+
+        Raises:
+            DataError: a column that holds text in one part, and numbers in the other.
+        """
+        self.levels.merge(other.levels)
+        if other.num_different:
+            rows = other.sample.rows()
+            self.sample.add(rows.set_axis(rows.index + self.num_different, axis=0))
+        self.whole &= other.whole
+        self.gaps.update(other.gaps)
+        self.num_read += other.num_read
+        self.num_absent += other.num_absent
+        self.num_different += other.num_different
+        self.num_rows += other.num_rows
+
+
+def look_at(source: PieceSource, columns: Sequence[str], missing: str, weights: str | None) -> Look:
+    """Look at all rows of a source. Raises as `look_through`."""
+    found = Look(set(columns))
+    for piece in source.pieces_of(with_weights(columns, weights)):
+        if weights is not None:
+            frequencies_of(weights, piece.table[weights].to_pandas(), f"{piece.where}: ", piece.first_row + 1)
         absent = absent_from(piece)
         if absent and missing == "error":
             raise DataError(
@@ -93,31 +215,71 @@ def look_through(source: ParquetSource | CsvSource, columns: Sequence[str], miss
                 f"{piece.first_row + min(rows.argmax() for rows in absent.values()) + 1:,}. Drop or impute such rows, or "
                 "pass missing='drop'."
             )
-        gaps.update({name: int(rows.sum()) for name, rows in absent.items()})
-        num_read += piece.table.num_rows
-        table = completed(piece, num_rows)
+        found.gaps.update({name: int(rows.sum()) for name, rows in absent.items()})
+        found.num_read += piece.table.num_rows
+        found.num_absent += int(np.any(list(absent.values()), axis=0).sum()) if absent else 0
+        table, counts = _counted(piece, found.num_different, columns, weights)
         if len(table):
             for name in columns:
                 check_column(name, table[name])
-            levels.add(table, piece)
-            whole &= whole_numbers(table) if isinstance(source, CsvSource) else set()
-            sample.add(table)
-            num_rows += len(table)
-    if num_rows < num_read:
-        listed = ", ".join(f"{name} {count:,}" for name, count in gaps.items())
-        warn(
-            [
-                f"{num_read - num_rows:,} of {num_read:,} rows have missing values ({listed}) and were left out."
-            ]
-        )
-    if not num_rows:
-        raise DataError("the table has no rows without missing values in the columns used.")
-    types = {**levels.types(), **dict.fromkeys(sorted(whole), "int64")}
-    return Streamed(source, columns, types, num_rows, with_types(sample.rows(), types))
+            found.levels.add(table, piece)
+            found.whole &= whole_numbers(table) if isinstance(source, CsvSource) else set()
+            found.sample.add(table)
+            found.num_different += len(table)
+            found.num_rows += int(counts.sum())
+    return found
 
 
-def rows_of(data: Any, columns: Sequence[str], missing: str) -> DataFrame | Streamed:
+def blocks_from(
+    source: PieceSource, columns: Sequence[str], types: dict[str, Any], weights: str | None
+) -> Iterator[DataFrame]:
+    """The complete rows of a source, each as often as it counts.
+
+    Raises:
+        DataError: categories that `types` lacks, or as raised by the source.
+    """
+    first = 0
+    for piece in source.pieces_of(with_weights(columns, weights)):
+        rows, counts = _counted(piece, first, columns, weights)
+        table = with_types(rows, types)
+        if table.isna().to_numpy().any():
+            raise DataError(f"{piece.where} has changed while it was read: it has new categories.")
+        first += len(table)
+        yield from repeated_in_blocks(table, counts)
+
+
+def rows_of(
+    data: Any, columns: Sequence[str], missing: str, weights: str | None = None
+) -> DataFrame | Streamed:
     """The columns of files or of a table in memory, as `look_through` and `as_table` give them."""
+    if isinstance(data, Streamed):  # looked through, for these columns and others
+        return data
+    if is_far(data):
+        engine = engine_of(data, None)
+        assert engine is not None
+        return spread(engine, columns, missing, weights)
+    if isinstance(data, TableSource):
+        data = data.whole()
     if isinstance(data, ParquetSource | CsvSource):
-        return look_through(data, columns, missing)
-    return as_table(data, list(columns), missing)
+        return look_through(data, columns, missing, weights)
+    return as_table(data, list(columns), missing, weights)
+
+
+def spread(engine: Engine, columns: Sequence[str], missing: str, weights: str | None) -> Streamed:
+    """The columns of a Dask data frame or Ray dataset, whose rows stay where they are.
+
+    Raises:
+        DataError, ConfigurationError: as `look_through`.
+    """
+    check_missing(missing)
+    source, found = Partitions(engine), Look(set(columns))
+    look = partial(look_at, columns=tuple(columns), missing=missing, weights=weights)
+    for one in source.looks(look):
+        found.add(one)
+    return streamed_of(source, tuple(columns), found, weights)
+
+
+def _of_blocks(
+    source: PieceSource, own: tuple[Any, Any, Any], function: Callable[[DataFrame], Any], size: int
+) -> list[Any]:
+    return [function(part) for block in blocks_from(source, *own) for part in parts_of(block, size)]

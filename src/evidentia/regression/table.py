@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
-from evidentia.data.files import near_columns
+from evidentia.data.files import is_a_number, near_columns
 from evidentia.data.fingerprint import as_text, sum_of_hashes
+from evidentia.data.lazy import collected
 from evidentia.data.source import check_missing
 from evidentia.errors import DataError, warn
+from evidentia.regression.frequencies import check_some, frequencies_of, repeated, with_weights
+from evidentia.regression.plain import one_dimensional, plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+LEAST_NUMBERS = 10  # different ones in a column of text that is taken for numbers with a slip
 TIMES = "date", "datetime", "time", "timedelta"  # of objects, as pandas names them
 
 
-def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
+def as_table(
+    data: Any,
+    columns: list[str],
+    missing: str = "drop",
+    weights: str | None = None,
+    factors: Collection[str] = (),
+) -> DataFrame:
     """The columns of a table, in its order of rows, without rows that have missing values in them.
 
     Args:
@@ -27,42 +37,59 @@ def as_table(data: Any, columns: list[str], missing: str = "drop") -> DataFrame:
         columns: the names of those that are used.
         missing: "drop" leaves rows with missing values out, with an EvidenceWarning that counts
             them; "error" refuses them.
+        weights: the name of a column that says how often each row counts; rows are repeated.
+        factors: columns whose text is categories, also if it looks like numbers.
 
     Raises:
-        DataError: unknown, duplicated, or unusable columns, missing values, or no rows.
+        DataError: unknown, duplicated, or unusable columns, missing values, or no rows; weights
+            that are no frequencies.
         ConfigurationError: `missing` is neither.
     """
     import pandas as pd
 
     check_missing(missing)
+    data = collected(data, "the table")
     names = _names_of(data)
-    for column in columns:
+    used = with_weights(columns, weights)
+    for column in used:
         if column not in names:
             raise DataError(f"the table has no column {column!r}. {near_columns(column, names)}")
         if names.count(column) > 1:
             raise DataError(
                 f"the table has {names.count(column)} columns named {column!r}. Rename all but one."
             )
+    given = {name: _column(data, name) for name in used}
     try:
-        table = pd.DataFrame({name: _column(data, name) for name in columns})
+        table = pd.DataFrame(given)
     except ValueError as error:
         raise DataError(f"the table's columns cannot be put side by side: {error}") from error
-    absent = table.isna().any(axis=1).to_numpy()
+    for name in set(columns) - set(factors):
+        check_mixed(name, table[name])
+    counts = np.ones(len(table), int) if weights is None else frequencies_of(weights, table[weights])
+    gaps = table.isna().to_numpy() & (counts > 0)[:, None]
+    absent = gaps.any(axis=1)
     if absent.any():
-        by_column = ", ".join(f"{name} {count}" for name, count in table.isna().sum().items() if count)
+        by_name = zip(used, gaps.sum(axis=0), strict=True)
+        by_column = ", ".join(f"{name} {count}" for name, count in by_name if count)
         counted = f"{absent.sum():,} of {len(table):,} rows have missing values ({by_column})"
         if missing == "error":
             raise DataError(
                 f"{counted}; the first is row {absent.argmax()}. Drop or impute them, or pass missing='drop'."
             )
         warn([f"{counted} and were left out."])
-        table = pd.DataFrame(table[~absent]).reset_index(drop=True)
+    kept = ~absent & (counts > 0)
+    if not kept.all():
+        table, counts = pd.DataFrame(table[kept]).reset_index(drop=True), counts[kept]
+    if weights is not None and not absent.any():
+        check_some(weights, len(table))
     if not len(table):
         raise DataError("the table has no rows without missing values in the columns used.")
     for name in columns:
+        check_dates(name, table[name])
+        table[name] = plain(name, table[name])
         check_column(name, table[name])
-        table[name] = _as_categories(name, table[name])
-    return table
+        table[name] = _as_categories(name, table[name], is_factor=name in factors)
+    return table if weights is None else repeated(pd.DataFrame(table[columns]), counts, weights)
 
 
 def fingerprint(table: DataFrame) -> str:
@@ -95,19 +122,16 @@ def _names_of(data: Any) -> list[str]:
 
 
 def _column(data: Any, name: str) -> Any:
-    column = data[name]
-    return column.to_pandas() if hasattr(column, "to_pandas") else getattr(column, "array", column)
+    keys = data if isinstance(data, Mapping) else getattr(data, "columns", ())
+    key = next((one for one in keys if isinstance(one, int | float | tuple) and str(one) == name), name)
+    return one_dimensional(name, data[key])
 
 
 def check_column(name: str, column: Any) -> None:
     """Raise DataError for dates, durations and infinite numbers."""
     from pandas.api import types
 
-    as_objects = types.is_object_dtype(column) and types.infer_dtype(column) in TIMES
-    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column) or as_objects:
-        raise DataError(
-            f"column {name!r} holds dates or durations. Make numbers of them first, such as days since a start."
-        )
+    check_dates(name, column)
     if types.is_numeric_dtype(column):
         infinite = np.isinf(column.to_numpy(np.float64))
         if infinite.any():
@@ -117,16 +141,51 @@ def check_column(name: str, column: Any) -> None:
             )
 
 
+def check_dates(name: str, column: Any) -> None:
+    """Raise DataError for dates and durations."""
+    from pandas.api import types
+
+    as_objects = types.is_object_dtype(column) and types.infer_dtype(column) in TIMES
+    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column) or as_objects:
+        raise DataError(
+            f"column {name!r} holds dates or durations. Make numbers of them first, such as days since a start."
+        )
+
+
 def check_text(name: str, column: Series) -> None:
     """Raise DataError for text that looks like numbers."""
-    if _looks_numeric(column):
+    if looks_numeric(column):
         raise DataError(
             f"column {name!r} holds text that looks like numbers, such as {column.iloc[0]!r}. Convert it to numbers; or, if "
             "these are names of categories, to a pandas Categorical."
         )
 
 
-def _as_categories(name: str, column: Any) -> Series:
+def check_mixed(name: str, column: Any, where: str = "", first: int = 0) -> None:
+    """Raise DataError for text most of whose values are numbers, with the first that is none.
+
+    Rows are counted from `first`, and called data rows of the file `where` if there is one.
+    """
+    from pandas.api import types
+
+    if not (types.is_object_dtype(column) or types.is_string_dtype(column)):
+        return
+    is_text = [isinstance(one, str) for one in column]  # first: lists and arrays have no hash
+    known = column[is_text].unique()
+    odd = [one for one in known if not is_a_number(one)]
+    if not odd or len(known) - len(odd) < max(LEAST_NUMBERS, len(odd) + 1):
+        return
+    is_odd = np.array([text and one in odd for one, text in zip(column, is_text, strict=True)])
+    place = int(is_odd.argmax())
+    row = f"data row {first + place + 1:,} of {where}" if where else f"row {column.index[place]}"
+    raise DataError(
+        f"column {name!r} holds {column.iloc[place]!r} in {row}, while other values are numbers; {is_odd.sum():,} rows hold "
+        f"such text. If it stands for a missing value, pass --na {column.iloc[place]!r} (na= of read_csv); if all are names "
+        f"of categories, write C({name})."
+    )
+
+
+def _as_categories(name: str, column: Any, *, is_factor: bool) -> Series:
     """Text as a Categorical, which holds integers; Categoricals without unused categories."""
     from pandas.api import types
 
@@ -134,11 +193,13 @@ def _as_categories(name: str, column: Any) -> Series:
         return column.cat.remove_unused_categories()
     if types.is_numeric_dtype(column):
         return column
-    check_text(name, column)
+    if not is_factor:
+        check_text(name, column)
     return column.astype("category") if types.infer_dtype(column, skipna=False) == "string" else column
 
 
-def _looks_numeric(column: Series) -> bool:
+def looks_numeric(column: Series) -> bool:
+    """Whether text, or categories, could be numbers."""
     try:
         column.iloc[:1000].astype(float)
     except (ValueError, TypeError):

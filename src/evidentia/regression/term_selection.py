@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from evidentia.display import text
+from evidentia.display import text, words
 from evidentia.errors import ConfigurationError
-from evidentia.regression.families import MEANS, Family
+from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.table import as_table
 
@@ -67,7 +67,7 @@ class TermSelection:
     visited_probability: float
     _frame: Frame
     _family: Family
-    _draws: Float[ndarray, "draws coefficients"]  # for `predict`: of the intercept and the columns
+    _draws: Float[ndarray, "draws coefficients"]  # for `predict`, as in `Averages`
 
     @property
     def formulas(self) -> list[str]:
@@ -95,15 +95,16 @@ class TermSelection:
         columns = self._frame.design.columns(given)
         offset = self._frame.offset(given)
         offset = np.zeros(len(given)) if offset is None else offset
-        mean = MEANS[self._family.link]
+        size = 1 + columns.shape[1]
+        extra = dict(zip(self._family.of_mean, self._draws[:, size:].T, strict=True))
         predicted = np.zeros(len(given))
         for rows in np.array_split(np.arange(len(given)), -(-len(given) * len(self._draws) // BLOCK)):
-            eta = columns[rows] @ self._draws[:, 1:].T + self._draws[:, 0] + offset[rows, None]
-            predicted[rows] = mean(eta).mean(axis=1)
+            eta = columns[rows] @ self._draws[:, 1:size].T + self._draws[:, 0] + offset[rows, None]
+            predicted[rows] = self._family.mean(eta, extra).mean(axis=1)
         return predicted
 
     def __repr__(self) -> str:
-        return text.table(*self._cells())
+        return text.narrow_table(*self._cells())
 
     def _repr_html_(self) -> str:
         return text.html_table(*self._cells())
@@ -116,12 +117,14 @@ class TermSelection:
         return list(map(self._frame.formula.with_terms, chosen))
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        header = ("model", "log Bayes factor", "probability")
+        header = ("model", "log BF (nats)", "BF", "evidence", "probability")
         columns = (self.log_bayes_factor, self.log_bayes_factor_error, self.probability)
         rows = [
             (
                 formula,
                 text.with_error(factor, error),
+                words.short(factor),
+                words.evidence(factor),
                 text.probability(probability, spread or None),
             )
             for formula, factor, error, probability, spread in zip(
@@ -129,12 +132,12 @@ class TermSelection:
             )
         ]
         if more := max(len(self.included) - SHOWN, 0):
-            rows += [(f"… {more:,} more", "", "")]
+            rows += [(f"… {more:,} more", "", "", "", "")]
         if len(self.included) < self.num_models:
             visited = f"all {len(self.included):,} visited, of {self.num_models:,.3g}"
-            rows += [(visited, "", text.probability(self.visited_probability))]
+            rows += [(visited, "", "", "", text.probability(self.visited_probability))]
         errors = self.inclusion_probability_error
         return header, rows + [
-            (f"P({term})", "", text.probability(value, errors[term] or None))
+            (f"P({term})", "", "", "", text.probability(value, errors[term] or None))
             for term, value in self.inclusion_probability.items()
         ]

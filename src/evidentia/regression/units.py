@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy import ndarray
 
-from evidentia.posterior.reweighting import ModelWidths
 from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.response import Response
-from evidentia.result import Evidence
+from evidentia.results.result import Evidence
+from evidentia.results.reweighting import ModelWidths
 
 
-def in_table_units(evidence: Evidence, frame: Frame, response: Response, family: Family) -> Evidence:
-    """The same result for the values of the table, its posterior by the names of the columns."""
+def in_table_units(
+    evidence: Evidence, frame: Frame, response: Response, family: Family, observed: dict[str, ndarray]
+) -> Evidence:
+    """The same result for the values of the table, its posterior by the names of the columns.
+
+    `observed` is the response in the table, by name.
+    """
     per_row, trajectory = response.log_jacobian, evidence.trajectory
-    assert isinstance(evidence.widths, ModelWidths)
-    coefficients = tuple(name for name in evidence.posterior if name in ("effects", *frame.names))
+    known = evidence.weighted.model
+    assert isinstance(evidence.widths, ModelWidths) and known is not None
+    coefficients = tuple(name for name in evidence.weighted if name in ("effects", *frame.names))
+    shown = partial(posterior_of, frame=frame, response=response, family=family)
     shifted = trajectory.log_evidence + per_row * trajectory.num_observations
     return replace(
         evidence,
         log_evidence=evidence.log_evidence + per_row * evidence.num_observations,
         trajectory=replace(trajectory, log_evidence=shifted),
-        posterior=posterior_of(evidence.posterior, frame, response, family),
+        weighted=replace(
+            evidence.weighted,
+            parameters=shown(evidence.weighted.parameters),
+            model=replace(known, per_row=per_row, shown=shown, response=observed),
+        ),
         model_name=frame.formula.text,
-        response=frame.formula.response,
+        response=frame.formula.observed,
         widths=replace(evidence.widths, chosen=coefficients),
     )
 

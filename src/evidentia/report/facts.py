@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from evidentia.display import text
 from evidentia.evidence.draws.chains import MAX_RHAT
 from evidentia.evidence.nested.run import MAX_STUCK
-from evidentia.evidence.path import diagnostics as path
-from evidentia.evidence.path.invariance import MAX_CHANGE
-from evidentia.result import Evidence
+from evidentia.evidence.population import warning_signs as path
+from evidentia.evidence.population.invariance import MAX_CHANGE
+from evidentia.results.result import Evidence
 from evidentia.weights import MAX_PARETO_SHAPE
 
 
@@ -113,18 +113,22 @@ KINDS = {
 def describe(evidence: Evidence) -> list[Fact]:
     """The result of one model and its diagnostics, without those that do not apply."""
     stopped = "" if evidence.completed else " (stopped early)"
+    sampled = [
+        Fact("Particles", f"{evidence.num_particles:,}", f"worth {evidence.ess:,.0f} independent draws"),
+        Fact("Annealing steps", f"{evidence.trajectory.num_annealing_steps.sum():,}"),
+        Fact("Time", text.duration(evidence.seconds)),
+        Fact("Seed", str(evidence.seed)),
+    ]
+    is_exact = evidence.standard_error == 0
     return [
         Fact("Model", evidence.model_name),
         Fact("Log evidence", f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats"),
         Fact("Per observation", f"{evidence.log_evidence / evidence.num_observations:.5f} nats"),
         Fact("Verdict", evidence.verdict.word, evidence.verdict.reason),
         Fact("Observations", f"{evidence.num_observations:,}{stopped}"),
-        Fact("Particles", f"{evidence.num_particles:,}", f"worth {evidence.ess:,.0f} independent draws"),
-        Fact("Annealing steps", f"{evidence.trajectory.num_annealing_steps.sum():,}"),
-        Fact("Time", text.duration(evidence.seconds)),
-        Fact("Seed", str(evidence.seed)),
+        *(() if is_exact else sampled),
         *_diagnostics(evidence.diagnostics),
-        Fact("Method", str(evidence.method)),
+        Fact("Method", "exact integral" if is_exact else str(evidence.method)),
     ]
 
 

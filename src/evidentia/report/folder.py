@@ -1,9 +1,7 @@
 """A folder of results: numbers as JSON, saved evidences, trajectories, pictures, a page."""
 
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -12,15 +10,21 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 
-from evidentia.checkpoint.results import foreign_file
-from evidentia.comparison import Comparison
-from evidentia.errors import ConfigurationError
+from evidentia.errors import CheckpointError
+from evidentia.report.file_names import file_names
+from evidentia.report.own_files import EVIDENCE, foreign_result, not_ours
 from evidentia.report.page import render_page
-from evidentia.report.pictures import all_pictures, file_name
+from evidentia.report.pictures import all_pictures
 from evidentia.report.section import Section
-from evidentia.result import Evidence
+from evidentia.results.comparing import checksum
+from evidentia.results.comparison import Comparison
+from evidentia.results.result import Evidence
+from evidentia.system.locking import FolderLock
+from evidentia.system.storage import replace, replacing
 
-EVIDENCE = "evidence_"  # how the names of folders of evidences begin
+__all__ = ["not_ours", "results_dict", "write_results"]
+
+PATIENCE = 60.0  # seconds to wait for another run that writes into the folder
 
 
 def results_dict(
@@ -44,15 +48,17 @@ def results_dict(
 
     Returns:
         The entries of `more`, `title`, `notes`, `data`, `version`, `evidences` (see
-        `Evidence.to_dict`) and `comparison`.
+        `Evidence.to_dict`), their `sha256` and `comparison`.
     """
+    results = {name: evidence.to_dict() for name, evidence in evidences.items()}
     return {
         **(more or {}),
         "title": title,
         "notes": list(notes),
         "data": dict(data or {}),
         "version": version("evidentia"),
-        "evidences": {name: evidence.to_dict() for name, evidence in evidences.items()},
+        "evidences": results,
+        "sha256": checksum(results),
         "comparison": comparison.to_dict(),
     }
 
@@ -67,74 +73,40 @@ def write_results(
     """Write `results.json`, evidences, trajectories, pictures and `index.html` into a folder.
 
     Evidences are folders `evidence_<model>` for `evidentia.load`, trajectories are
-    `trajectory_<model>.csv` and `.parquet`. Numbers are written first, so that they exist even if
-    a picture fails. `sections` come first on the page. The arguments `about` are those of
-    `results_dict`.
+    `trajectory_<model>.csv` and `.parquet` (`file_names` has the names). Numbers are written
+    first, so that they exist even if a picture fails. `sections` come first on the page. The
+    arguments `about` are those of `results_dict`. One thread or process writes at a time.
 
     Raises:
         OSError: the folder cannot be written to.
-        CheckpointError: the folder of an evidence cannot be, or it holds other files.
-        ConfigurationError: two names would be the same in file names.
+        CheckpointError: the folder of an evidence cannot be, or there is a file that would be
+            replaced and that evidentia did not write.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    _check_file_names(evidences)
-    results = results_dict(evidences, comparison, **about)
-    numbers = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
-    replace_file(folder / "results.json", lambda path: path.write_text(numbers + "\n", encoding="utf-8"))
-    for name, evidence in evidences.items():
-        evidence.save(folder / f"{EVIDENCE}{file_name(name)}")
-        table = evidence.trajectory.to_arrow()
-        stem = f"trajectory_{file_name(name)}"
-        replace_file(folder / f"{stem}.csv", partial(pyarrow.csv.write_csv, table))
-        replace_file(folder / f"{stem}.parquet", partial(pyarrow.parquet.write_table, table))
-    together, single = all_pictures(evidences, comparison)
-    groups = [[together] if together else [], *single.values(), *(section.pictures for section in sections)]
-    for picture in chain.from_iterable(groups):
-        replace_file(folder / f"{picture.name}.png", partial(_write_bytes, picture.png))
-    page = render_page(
-        evidences, comparison, together, single, sections, title=results["title"], notes=results["notes"]
-    )
-    replace_file(folder / "index.html", lambda path: path.write_text(page, encoding="utf-8"))
-
-
-def not_ours(folder: Path) -> Path | None:
-    """A file that `write_results` would replace but did not write; None if there is none."""
-    results, page = folder / "results.json", folder / "index.html"
-    if results.exists():
-        try:
-            found = json.loads(results.read_text("utf-8"))
-        except (ValueError, RecursionError):
-            return results
-        if not (isinstance(found, dict) and {"evidences", "version"} <= set(found)):
-            return results
-    elif page.exists() and b'content="evidentia"' not in page.read_bytes():
-        return page
-    saved = (each for each in sorted(folder.glob(f"{EVIDENCE}*")) if each.is_dir())
-    return next((foreign for each in saved if (foreign := foreign_file(each))), None)
-
-
-def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file under another name, then rename it: a full disk leaves the old one whole."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        write(new)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _write_bytes(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
-
-
-def _check_file_names(names: Iterable[str]) -> None:
-    """Raise ConfigurationError if two names become the same file name."""
-    taken: dict[str, str] = {}
-    for name in names:
-        # Some file systems do not tell capitals apart.
-        other = taken.setdefault(file_name(name).lower(), name)
-        if other != name:
-            raise ConfigurationError(
-                f"the names {other!r} and {name!r} would be the same in file names ({file_name(name)}). Rename one."
+    with FolderLock(folder, "the folder", patience=PATIENCE, is_kept=False):
+        if foreign := foreign_result(folder):
+            raise CheckpointError(
+                f"{foreign} was not written by evidentia. Name another folder, or move the file."
             )
+        results = results_dict(evidences, comparison, **about)
+        numbers = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
+        replace(folder / "results.json", numbers.encode() + b"\n")
+        for name, stem in file_names(evidences).items():
+            evidences[name].save(folder / f"{EVIDENCE}{stem}")
+            table = evidences[name].trajectory.to_arrow()
+            with replacing(folder / f"trajectory_{stem}.csv") as file:
+                pyarrow.csv.write_csv(table, file)
+            with replacing(folder / f"trajectory_{stem}.parquet") as file:
+                pyarrow.parquet.write_table(table, file)
+        together, single = all_pictures(evidences, comparison)
+        groups = [
+            [together] if together else [],
+            *single.values(),
+            *(section.pictures for section in sections),
+        ]
+        for picture in chain.from_iterable(groups):
+            replace(folder / f"{picture.name}.png", picture.png)
+        page = render_page(
+            evidences, comparison, together, single, sections, title=results["title"], notes=results["notes"]
+        )
+        replace(folder / "index.html", page.encode())

@@ -2,6 +2,7 @@
 
 import base64
 import datetime
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,12 @@ from importlib.metadata import version
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evidentia.comparison import Comparison
 from evidentia.display import text
 from evidentia.report.facts import describe
 from evidentia.report.pictures import Picture
 from evidentia.report.section import Section
-from evidentia.result import Evidence
+from evidentia.results.comparison import Comparison
+from evidentia.results.result import Evidence
 
 
 def render_page(
@@ -41,6 +42,8 @@ def render_page(
         title=title,
         notes=notes,
         conclusion=comparison.conclusion,
+        trust=_trust(evidences),
+        has_errors=any(evidence.standard_error != 0 for evidence in evidences.values()),
         num_observations=f"{comparison.num_observations:,}",
         lead=_lead(comparison),
         header=header,
@@ -53,6 +56,14 @@ def render_page(
     )
 
 
+def _trust(evidences: Mapping[str, Evidence]) -> str:
+    """One sentence on whether the numbers can be used: the worst verdict first."""
+    doubted = {name: one.verdict for name, one in evidences.items() if one.verdict.word != "trusted"}
+    if not doubted:
+        return "Verdict: trusted; no sign of trouble was found."
+    return " ".join(f"Verdict on {name}: {one.word}; {one.reason}" for name, one in doubted.items())
+
+
 def _lead(comparison: Comparison) -> dict[str, str]:
     """The number at the top of the page: by how much the best model leads, or the log evidence if
     it stands alone.
@@ -61,17 +72,17 @@ def _lead(comparison: Comparison) -> dict[str, str]:
         value = text.with_error(comparison.log_evidence[0], comparison.standard_error[0])
         return {"value": value, "unit": "nats", "label": "log evidence"}
     value = text.with_error(-comparison.log_bayes_factor[1], comparison.log_bayes_factor_error[1])
-    label = f"log Bayes factor of {comparison.names[0]} against {comparison.names[1]}"
+    lead = float(-comparison.log_bayes_factor[1])
+    times = f"{math.exp(lead):,.3g}" if lead < 7 else f"e^{lead:,.0f}"
+    label = f"log Bayes factor of {comparison.names[0]} against {comparison.names[1]} (Bayes factor {times})"
     return {"value": value, "unit": "nats", "label": label}
 
 
 def _sort_keys(comparison: Comparison) -> list[tuple[str | float, ...]]:
     """What the cells of the table are sorted by: names as text, the rest as numbers."""
-    names = "log_evidence", "log_bayes_factor", "probability", "seconds"
-    columns = [getattr(comparison, name).tolist() for name in names]
-    _, rows = comparison.cells()
-    rest = [row[1 + len(names) :] for row in rows]  # verdicts, if they are shown
-    return [(*keys, *more) for *keys, more in zip(comparison.names, *columns, rest, strict=True)]
+    factors = ("log_bayes_factor",) * 3  # in nats, in digits and in words
+    columns = [getattr(comparison, name).tolist() for name in ("log_evidence", *factors, "probability")]
+    return list(zip(comparison.names, *columns, strict=True))
 
 
 def _made() -> str:

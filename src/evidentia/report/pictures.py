@@ -1,16 +1,18 @@
 """The pictures of a report, as PNG with alternative text, drawn without pyplot."""
 
 import io
-import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from evidentia.comparison import Comparison, plot_comparison
 from evidentia.display.plots import posterior_height
-from evidentia.result import Evidence
+from evidentia.report.file_names import file_names
+from evidentia.report.own_files import SOFTWARE
+from evidentia.results.comparison import Comparison
+from evidentia.results.comparison_plot import plot_comparison
+from evidentia.results.result import Evidence
 
 MOST_SCALARS = 40  # parameters in one picture of a posterior
 
@@ -40,13 +42,13 @@ def comparison_picture(evidences: Mapping[str, Evidence], comparison: Comparison
     )
 
 
-def evidence_picture(name: str, evidence: Evidence) -> Picture:
-    """Log evidence per observation against the number of observations."""
+def evidence_picture(name: str, stem: str, evidence: Evidence) -> Picture:
+    """Log evidence per observation against the number of rows; `stem` is for the file's name."""
     figure = Figure(figsize=(8, 4.2), layout="constrained")
     evidence.plot(figure.subplots())
     per_row = evidence.log_evidence / evidence.num_observations
     return Picture(
-        f"evidence_{file_name(name)}",
+        f"evidence_{stem}",
         f"Log evidence per observation of {name} against the number of observations, ending at {per_row:.4f} nats.",
         "Log evidence per observation: how well each new observation was predicted from the earlier ones, on average. "
         "It levels off once the parameters are known. The band is two standard errors.",
@@ -54,13 +56,13 @@ def evidence_picture(name: str, evidence: Evidence) -> Picture:
     )
 
 
-def posterior_picture(name: str, evidence: Evidence) -> Picture:
-    """Posterior intervals of the parameters."""
-    scalars = sum(values[0].size for values in evidence.posterior.values())
+def posterior_picture(name: str, stem: str, evidence: Evidence) -> Picture:
+    """Posterior intervals of the parameters; `stem` is for the file's name."""
+    scalars = sum(values[0].size for values in evidence.weighted.values())
     figure = Figure(figsize=(8, posterior_height(min(scalars, MOST_SCALARS))), layout="constrained")
     evidence.plot_posterior(limit=MOST_SCALARS, ax=figure.subplots())
     return Picture(
-        f"posterior_{file_name(name)}",
+        f"posterior_{stem}",
         f"Posterior median, 50% and 90% interval of {min(scalars, MOST_SCALARS)} of {scalars} parameters of {name}.",
         f"The posterior after {evidence.num_observations:,} observations.",
         png(figure),
@@ -72,33 +74,26 @@ def all_pictures(
 ) -> tuple[Picture | None, dict[str, list[Picture]]]:
     """The picture of a comparison and those of each model in its order.
 
-    There is none of a path for exact results, and none of a posterior without parameters.
+    There is none of a path for exact results, and none of a posterior without parameters, or of
+    exact formulas.
     """
     has_path = {name: len(evidence.trajectory.num_observations) > 1 for name, evidence in evidences.items()}
     together = (
         comparison_picture(evidences, comparison) if len(evidences) > 1 and any(has_path.values()) else None
     )
+    has_posterior = {  # exact coefficients of a formula have a picture of their own
+        name: bool(one.weighted) and (one._coefficients is None or one.standard_error > 0)
+        for name, one in evidences.items()
+    }
+    stems = file_names(evidences)
     single = {
         name: [
-            *([evidence_picture(name, evidences[name])] if has_path[name] else []),
-            *([posterior_picture(name, evidences[name])] if evidences[name].posterior else []),
+            *([evidence_picture(name, stems[name], evidences[name])] if has_path[name] else []),
+            *([posterior_picture(name, stems[name], evidences[name])] if has_posterior[name] else []),
         ]
         for name in comparison.names
     }
     return together, single
-
-
-def file_name(name: str) -> str:
-    """A model's name as part of a file name.
-
-    Example:
-        >>> file_name("all 10 features")
-        'all_10_features'
-        >>> file_name("y ~ a * b"), file_name("y ~ a + b")  # formulas stay apart
-        ('y_a_x_b', 'y_a_b')
-    """
-    name = name.replace("*", " x ").replace(":", " by ")
-    return re.sub(r"[^\w.-]+", "_", name).strip("_") or "model"
 
 
 def png(figure: Figure) -> bytes:
@@ -106,5 +101,5 @@ def png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts that the font lacks
-        figure.savefig(buffer, format="png", dpi=130, facecolor="white")
+        figure.savefig(buffer, format="png", dpi=130, facecolor="white", metadata=SOFTWARE)
     return buffer.getvalue()

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from evidentia.comparison import Comparison
 from evidentia.display import text
-from evidentia.display.plots import draw_fit, draw_posterior, draw_sensitivity, posterior_height
+from evidentia.display.plots import draw_fit, draw_sensitivity
 from evidentia.posterior.summary import summarise
 from evidentia.regression.design import learn
-from evidentia.regression.formula import parse
+from evidentia.regression.formula import Formula, parse
 from evidentia.regression.prediction import Fitted, fitted
 from evidentia.regression.regression import Regression
+from evidentia.regression.sampled_coefficients import SampledCoefficients
+from evidentia.report.coefficients import draw_coefficients, natural
 from evidentia.report.pictures import MOST_SCALARS, Picture, png
 from evidentia.report.section import Section
-from evidentia.result import Evidence
-from evidentia.sensitivity import PriorSensitivity, prior_sensitivity
+from evidentia.results.comparison import Comparison
+from evidentia.results.result import Evidence
+from evidentia.results.sensitivity import PriorSensitivity, prior_sensitivity
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from evidentia.regression.streamed import Streamed
+
+Factor = tuple[float, float]  # a log Bayes factor and its standard error, in nats
+
 CLEAR, SOME = 5.0, 1.0  # nats, as "How to read this" on the page explains them
+CODING = " Categories are compared with the first one."
+FACTORS = "BF10 is the Bayes factor of the formula against the same without the column."
+MOST_ERROR = 0.1  # nats, of a Bayes factor from the posterior
 QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 
 
@@ -33,7 +43,7 @@ def regression_sections(
     regressions: Mapping[str, Regression],
     evidences: Mapping[str, Evidence],
     comparison: Comparison,
-    without: Mapping[str, Evidence],
+    factors: Mapping[str, Factor],
     table: DataFrame,
 ) -> list[Section]:
     """What the page of a comparison of regressions says besides the comparison.
@@ -42,30 +52,60 @@ def regression_sections(
         regressions: by formula.
         evidences: by formula.
         comparison: of these evidences.
-        without: for terms of the best formula, the evidence of this formula without the term.
+        factors: for terms of the best formula, the log Bayes factor against this formula without
+            the term, and its standard error.
         table: without missing values.
     """
     best = comparison.best
     found = fitted(regressions[best], evidences[best], table)
-    sections = [terms_section(best, term_factors(evidences[best], without))] if without else []
+    sections = [terms_section(best, factors)] if factors else []
     if coefficients := coefficients_section(regressions[best], evidences[best], table, found.labels):
         sections.append(coefficients)
-    sections.append(fit_section(best, found))
+    if len(found.observed):
+        sections.append(fit_section(best, found))
     if sensitivity := sensitivity_section(evidences, comparison):
         sections.append(sensitivity)
     return sections
 
 
-def term_factors(evidence: Evidence, without: Mapping[str, Evidence]) -> dict[str, tuple[float, float]]:
-    """The log Bayes factor of each term and its standard error in nats, the largest first."""
-    factors = {
+def factors_from_posterior(
+    regression: Regression, evidence: Evidence, formulas: Mapping[str, str], table: DataFrame | Streamed
+) -> dict[str, Factor]:
+    """The log Bayes factors and errors of terms that the posterior tells, without other estimates.
+
+    They are those of the effects at 0, which is the formula without the term if its other columns,
+    and their priors, are the same.
+
+    Args:
+        regression: whose formula has the terms.
+        evidence: of it.
+        formulas: the formula without each term.
+        table: without missing values.
+    """
+    coefficients = evidence._coefficients
+    if not isinstance(coefficients, SampledCoefficients) or regression.prior == "unit-information":
+        return {}
+    design = learn(parse(regression.formula), parse(regression.formula).terms, table)
+    found = {}
+    for term, formula in formulas.items():
+        own = design.names[design.terms[term]]
+        rest = learn(parse(formula), parse(formula).terms, table).names
+        if (*own, *rest) and set(own).isdisjoint(rest) and {*own, *rest} == set(coefficients.names):
+            factor = coefficients.log_factor_of(own)
+            if factor.error < MOST_ERROR:  # not NaN
+                found[term] = tuple(factor)
+    return found
+
+
+def factors_of_estimates(evidence: Evidence, without: Mapping[str, Evidence]) -> dict[str, Factor]:
+    """The log Bayes factor of each term and its standard error, from the results without it."""
+    return {
         term: (
             evidence.log_evidence - other.log_evidence,
             float(np.hypot(evidence.standard_error, other.standard_error)),
         )
         for term, other in without.items()
     }
-    return dict(sorted(factors.items(), key=lambda item: -item[1][0]))
 
 
 def terms_section(formula: str, factors: Mapping[str, tuple[float, float]]) -> Section:
@@ -73,10 +113,29 @@ def terms_section(formula: str, factors: Mapping[str, tuple[float, float]]) -> S
     return Section(
         "Which terms matter",
         [verdict(term, factor) for term, (factor, _) in factors.items()],
-        header=("term", "log Bayes factor (nats)"),
-        rows=[(term, text.with_error(*factor)) for term, factor in factors.items()],
+        header=("term", "log Bayes factor (nats)", "Bayes factor"),
+        rows=[(term, text.with_error(*factor), ratio(factor[0])) for term, factor in factors.items()],
         note=f"Each row compares {formula} with the same formula without the term.",
+        headline=_smaller(formula, factors),
     )
+
+
+def _smaller(formula: str, factors: Mapping[str, Factor]) -> str:
+    """A sentence on the term without which the formula would lead most clearly; "" if none."""
+    term, (factor, error) = min(factors.items(), key=lambda item: item[1][0])
+    if factor > -2 * error or factor == 0:
+        return ""
+    return f"A smaller formula is ahead: {formula} without {term}, under which the data are {ratio(-factor)} times as probable."
+
+
+def ratio(factor: float) -> str:
+    """A log Bayes factor as a Bayes factor, or as a power of e.
+
+    Example:
+        >>> ratio(3.0), ratio(-3.0), ratio(412.3)
+        ('20.1', '0.0498', 'e^412')
+    """
+    return f"{np.exp(factor):,.3g}" if abs(factor) < 7 else f"e^{factor:,.0f}"
 
 
 def verdict(term: str, factor: float) -> str:
@@ -86,14 +145,14 @@ def verdict(term: str, factor: float) -> str:
         >>> verdict("cut", 412.3)
         'cut matters: the data are e^412 times as probable with it as without it.'
     """
-    ratio = f"{np.exp(abs(factor)):,.3g}" if abs(factor) < 7 else f"e^{abs(factor):,.0f}"
+    times = ratio(abs(factor))
     if abs(factor) < SOME:
         return f"{term}: the data do not tell whether it matters."
     if factor > 0:
         degree = "matters" if factor >= CLEAR else "probably matters"
-        return f"{term} {degree}: the data are {ratio} times as probable with it as without it."
+        return f"{term} {degree}: the data are {times} times as probable with it as without it."
     degree = "is not needed" if factor <= -CLEAR else "is probably not needed"
-    return f"{term} {degree}: the data are {ratio} times as probable without it as with it."
+    return f"{term} {degree}: the data are {times} times as probable without it as with it."
 
 
 def coefficients_section(
@@ -107,26 +166,46 @@ def coefficients_section(
     if not formula.terms:
         return None
     names = learn(formula, formula.terms, table).names
-    effects = {name: evidence.posterior[name] for name in names}
+    effects = {name: evidence.weighted[name] for name in names if name in evidence.weighted}
     if regression.family == "categorical":
         effects = {
             f"{name}, {label}": draws[:, place]
             for name, draws in effects.items()
             for place, label in enumerate(labels[1:])
         }
-    summaries = summarise(effects, evidence.log_weights, QUANTILES)
+    summaries = summarise(effects, evidence.weighted.log_weights, QUANTILES)
     shown = min(len(summaries), MOST_SCALARS)
-    figure = Figure(figsize=(8, posterior_height(shown)), layout="constrained")
-    axes = figure.subplots()
-    draw_posterior(summaries, MOST_SCALARS, axes)
-    axes.axvline(0.0, color="black", linewidth=1, linestyle="--")
     picture = Picture(
         "coefficients",
         f"Posterior median, 50% and 90% interval of {shown} of {len(summaries)} coefficients of {formula.text}.",
-        f"Coefficients of {formula.text}, in the units of the table.",
-        png(figure),
+        f"Coefficients of {formula.text} in the units of the table, each on a scale of its own; dashed is 0.",
+        png(draw_coefficients(summaries[:shown])),
     )
-    return Section("Coefficients", pictures=[picture])
+    found = evidence.summary()
+    header, rows = found.cells()
+    left_out = f" Left out, as others stand for them: {found.left_out}." if found.left_out else ""
+    has_factors = "BF10" in header
+    return Section(
+        "Coefficients",
+        header=header,
+        rows=[(natural(name), *cells) for name, *cells in rows],
+        note=(FACTORS if has_factors else "") + (CODING if "[" in "".join(effects) else "") + left_out,
+        pictures=[picture],
+    )
+
+
+def kept_formula(regression: Regression, evidence: Evidence, table: DataFrame | Streamed) -> Formula:
+    """The formula of a result without terms all of whose columns were left out."""
+    formula = parse(regression.formula)
+    if "left_out" not in evidence.diagnostics:
+        return formula
+    design = learn(formula, formula.terms, table)
+    kept = {
+        term
+        for term, place in design.terms.items()
+        if any(name in evidence.weighted for name in design.names[place])
+    }
+    return replace(formula, terms=tuple(term for term in formula.terms if term in kept))
 
 
 def fit_section(formula: str, found: Fitted) -> Section:

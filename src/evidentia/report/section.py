@@ -8,7 +8,10 @@ from evidentia.report.pictures import Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, sentences, and what shows them: a table with a note, and pictures."""
+    """A heading, sentences, and what shows them: a table with a note, and pictures.
+
+    `headline` is a sentence for the top of the page.
+    """
 
     heading: str
     sentences: Sequence[str] = ()
@@ -16,3 +19,4 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     note: str = ""
     pictures: Sequence[Picture] = ()
+    headline: str = ""

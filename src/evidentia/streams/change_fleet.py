@@ -30,8 +30,11 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
 
     Args:
         model: as in `OnlineFleet`.
-        false_alarm_rate, on_change, max_candidates, restart_every, tempering: as in
-            `ChangeDetector`, for each stream.
+        false_alarm_rate: as in `ChangeDetector`, for each stream, like the next four.
+        on_change: None, "restart" or "forget".
+        max_candidates: maximum number of models beside the current one.
+        restart_every: batches between new candidates.
+        tempering: power in (0, 1] of the likelihood ratios.
         seed: as in `OnlineFleet`.
 
     Raises:
@@ -81,6 +84,10 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
         Raises DataError if `batches` is no such mapping. Errors of single streams, as
             `ChangeDetector.update` raises them, are kept in the result.
         """
+        with self._intake.alone:
+            return self._updated(batches)
+
+    def _updated(self, batches: Mapping[Name, Any]) -> FleetStep:
         arrays, errors = self._intake.read(batches)
         detectors = {name: self._detectors.get(name) or self._begun(name) for name in arrays}
         results = {}
@@ -106,10 +113,11 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
         return self._detectors[name]
 
     def __delitem__(self, name: Name) -> None:
-        del self._detectors[name]
+        with self._intake.alone:
+            del self._detectors[name]
 
     def __iter__(self) -> Iterator[Name]:
-        return iter(self._detectors)
+        return iter(tuple(self._detectors))  # another thread may begin a stream
 
     def __len__(self) -> int:
         return len(self._detectors)
@@ -119,7 +127,8 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
 
         Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written.
         """
-        states = {name: _state_of(detector) for name, detector in self._detectors.items()}
+        with self._intake.alone:
+            states = {name: _state_of(detector) for name, detector in self._detectors.items()}
         settings = {**self._settings, "seed": self._intake.seed}
         intake.save(folder, type(self).__name__, self._intake, settings, states)
 
@@ -142,7 +151,9 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
 
     def _begun(self, name: Name) -> ChangeDetector:
         seed = seed_of(self._intake.seed, name, "candidates")
-        return ChangeDetector(self._intake.stream(name), seed=seed, **self._settings)
+        detector = ChangeDetector(self._intake.stream(name), seed=seed, **self._settings)
+        detector.alone = self._intake.alone  # one lock for all, so that no two threads wait for each other
+        return detector
 
     def _resumed(self, name: Name, state: DetectorState) -> ChangeDetector:
         detector = self._begun(name)

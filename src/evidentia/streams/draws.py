@@ -26,7 +26,7 @@ from numpy import ndarray
 
 from evidentia import weights
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.path.coverage import missed_share
+from evidentia.evidence.population.check import missed_share
 from evidentia.fleet.students import Students
 from evidentia.posterior.gaussian import is_definite
 
@@ -76,7 +76,9 @@ class Proposal(NamedTuple):
     students: Students
     share_prior: float
 
-    def draw(self, generator: np.random.Generator, prior_draws: Positions) -> Positions:
+    def draw(
+        self, generator: np.random.Generator, prior_draws: Float[ndarray, "prior_draws parameters"]
+    ) -> Positions:
         """Independent draws, float32; those of the prior are chosen from many of them."""
         of_prior = generator.binomial(NUM_DRAWS, self.share_prior) if self.share_prior else 0
         chosen = prior_draws[generator.integers(len(prior_draws), size=of_prior)]

@@ -12,7 +12,8 @@ import numpy as np
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.data.arrays import checked_batch
-from evidentia.errors import CheckpointError, DataError, EvidentiaError, ModelError, check_seed
+from evidentia.data.digits import Digits
+from evidentia.errors import CheckpointError, DataError, EvidentiaError, ModelError, check_seed, kind_of
 from evidentia.evidence.method import Estimate
 from evidentia.fleet.jobs import kept, seed_of
 from evidentia.model.model import Model
@@ -29,6 +30,7 @@ from evidentia.online.packed import RECORDS
 from evidentia.streams.draws import Draws, Prior
 from evidentia.streams.state import Shared, StreamState, shared
 from evidentia.streams.stream import Stream
+from evidentia.system.sharing import OneAtATime, check_not_forked
 
 Name = str | int
 
@@ -51,10 +53,12 @@ class Intake:
 
     def __init__(self, model: Model, seed: int):
         if not isinstance(model, Model):
-            raise ModelError(f"model must be an evidentia.Model; got {type(model).__name__}.")
+            raise ModelError(f"model must be an evidentia.Model; got {kind_of(model)}.")
         check_seed(seed)
         self.model, self.seed = model, int(seed)
         self.common: Shared | None = None
+        self._digits: dict[Name, Digits] = {}
+        self.alone = OneAtATime()
 
     def read(self, batches: Any) -> tuple[dict[Name, Any], dict[Name, Exception]]:
         """The arrays of each batch by name, and the errors of the others. Binds the model."""
@@ -66,7 +70,8 @@ class Intake:
             if not isinstance(name, str | int):
                 raise DataError(f"the names in batches must be strings or integers; got {name!r}.")
             try:
-                arrays[name] = self._checked(batch, f"batches[{name!r}]")
+                digits = self._digits.setdefault(name, Digits(0))
+                arrays[name] = self._checked(batch, f"batches[{name!r}]", digits)
             except EvidentiaError as error:
                 errors[name] = kept(error)
         return arrays, errors
@@ -74,11 +79,11 @@ class Intake:
     def stream(self, name: Name) -> Stream:
         """A new stream, whose seed is made from the fleet's and its name."""
         assert self.common is not None
-        return Stream(self.common, seed_of(self.seed, name))
+        return Stream(self.common, seed_of(self.seed, name), self.alone)
 
-    def _checked(self, batch: Any, argument: str) -> Any:
+    def _checked(self, batch: Any, argument: str, digits: Digits) -> Any:
         example = None if self.common is None else self.common.example
-        arrays = checked_batch(batch, argument, self.model.check_data, example)
+        arrays = checked_batch(batch, argument, self.model.check_data, example, digits)
         if self.common is None:
             example = jax.tree.map(lambda leaf: np.array(leaf[:NUM_BINDING_ROWS]), arrays)
             self.common = shared(self.model, self.model.bind(arrays), example, self.seed)
@@ -119,6 +124,7 @@ def save(
     folder: str | Path, kind: str, intake: Intake, settings: dict[str, Any], streams: Mapping[Name, Any]
 ):
     """Write a checkpoint of a fleet. Raises CheckpointError."""
+    check_not_forked()
     common = intake.common
     known = (None, None, None)
     if common is not None:

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.compilation import compiled
 from evidentia.data.arrays import num_rows, with_rows
-from evidentia.interruption import check
 from evidentia.model.bound import MOST_IN_FLOAT32, BoundModel
+from evidentia.system.compilation import compiled
+from evidentia.system.interruption import check
 
 LENGTHS = 256, 64, 16  # rows of a piece
 PIECES = 64  # of a program

@@ -66,26 +66,28 @@ class OnlineFleet(Mapping[Name, Stream]):
         Raises DataError if `batches` is no such mapping. Errors of single streams, as `Online`
             raises them, are kept in the result.
         """
-        arrays, errors = self._intake.read(batches)
-        streams = {name: self._streams.get(name) or self._intake.stream(name) for name in arrays}
-        results = {}
-        outcomes = outcomes_of(list(streams.values()), list(arrays.values()))
-        for (name, stream), outcome in zip(streams.items(), outcomes, strict=True):
-            found = stream.accept(outcome)
-            if isinstance(found, EvidentiaError):
-                errors[name] = kept(found)
-            else:
-                results[name], self._streams[name] = found, stream
+        with self._intake.alone:
+            arrays, errors = self._intake.read(batches)
+            streams = {name: self._streams.get(name) or self._intake.stream(name) for name in arrays}
+            results = {}
+            outcomes = outcomes_of(list(streams.values()), list(arrays.values()))
+            for (name, stream), outcome in zip(streams.items(), outcomes, strict=True):
+                found = stream.accept(outcome)
+                if isinstance(found, EvidentiaError):
+                    errors[name] = kept(found)
+                else:
+                    results[name], self._streams[name] = found, stream
         return FleetStep(results, errors)
 
     def __getitem__(self, name: Name) -> Stream:
         return self._streams[name]
 
     def __delitem__(self, name: Name) -> None:
-        del self._streams[name]
+        with self._intake.alone:
+            del self._streams[name]
 
     def __iter__(self) -> Iterator[Name]:
-        return iter(self._streams)
+        return iter(tuple(self._streams))  # another thread may begin a stream
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -95,7 +97,8 @@ class OnlineFleet(Mapping[Name, Stream]):
 
         Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written.
         """
-        states = {name: stream.state for name, stream in self._streams.items()}
+        with self._intake.alone:
+            states = {name: stream.state for name, stream in self._streams.items()}
         intake.save(folder, type(self).__name__, self._intake, {"seed": self.seed}, states)
 
     @classmethod

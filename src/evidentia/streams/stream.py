@@ -17,7 +17,9 @@ from evidentia.fleet.record import FleetEvidence, known_diagnostics, summarised
 from evidentia.online import state as online
 from evidentia.online.mixture import log_mixture
 from evidentia.online.state import OnlineUpdate
+from evidentia.results.weighted import Weighted
 from evidentia.streams.state import Outcome, Shared, StreamState, take_in_batches
+from evidentia.system.sharing import OneAtATime, check_not_forked
 
 
 class Stream:
@@ -25,6 +27,7 @@ class Stream:
 
     Attributes:
         state: immutable; see `restore`.
+        alone: a context manager, in which no other thread changes the streams of the fleet.
 
     Example:
         >>> fleet["store 7"].log_evidence  # doctest: +SKIP
@@ -33,8 +36,8 @@ class Stream:
     Source: Chopin (2002), Biometrika 89, 539; `streams/draws.py` has the equations.
     """
 
-    def __init__(self, common: Shared, seed: int):
-        self._common = common
+    def __init__(self, common: Shared, seed: int, alone: OneAtATime):
+        self._common, self.alone = common, alone
         self.state = StreamState(seed)
 
     @property
@@ -53,15 +56,17 @@ class Stream:
         return self.state.estimate.standard_error
 
     @property
-    def posterior(self) -> dict[str, ndarray]:
-        """The draws: constrained parameters by name, each (draws, ...)."""
-        params = self._common.model.constrain(jnp.asarray(self._weighted()[0]))
-        return {name: np.asarray(values) for name, values in params.items()}
+    def weighted(self) -> Weighted:
+        """The draws: constrained parameters by name, with `log_weights`."""
+        positions, log_weights = self._weighted()
+        params = self._common.model.constrain(jnp.asarray(positions))
+        named = {name: np.asarray(values) for name, values in params.items()}
+        return Weighted(named, weights.normalise(log_weights))
 
     @property
-    def log_weights(self) -> Float[ndarray, " draws"]:
-        """Normalised log weights of the draws."""
-        return weights.normalise(self._weighted()[1])
+    def posterior(self) -> dict[str, ndarray]:
+        """Equally weighted draws of the parameters by name, resampled with the seed."""
+        return self.weighted.draws(self.state.seed)
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
         """log p(row | rows seen) of each row of a batch, in nats, float64.
@@ -90,7 +95,7 @@ class Stream:
             state.num_observations,
             state.seed,
             state.seconds,
-            *summarised(self.posterior, log_weights, state.seed),
+            *summarised(self.weighted, log_weights, state.seed),
             diagnostics=diagnostics,
             signs=signs,
         )
@@ -100,8 +105,9 @@ class Stream:
 
         Raises DataError or EstimationError; the state is then as it was before.
         """
-        (outcome,) = outcomes_of([self], [self._checked(batch)])
-        found = self.accept(outcome)
+        with self.alone:
+            (outcome,) = outcomes_of([self], [self._checked(batch)])
+            found = self.accept(outcome)
         if isinstance(found, EvidentiaError):
             raise found
         return found
@@ -120,24 +126,28 @@ class Stream:
         """
         if seed is not None:
             check_seed(seed)
-        return Stream(self._common, self.state.seed if seed is None else seed)
+        return Stream(self._common, self.state.seed if seed is None else seed, self.alone)
 
     def restore(self, state: StreamState) -> None:
         """Return to an earlier `state` of this object."""
-        self.state = state
+        with self.alone:
+            self.state = state
 
     def __repr__(self) -> str:
         return f"Stream({self._common.model.name!r}, {self.num_observations:,} observations)"
 
     def _checked(self, batch: Any) -> Any:
+        check_not_forked()
         return checked_batch(batch, "batch", self._common.check_data, self._common.example)
 
     def _weighted(self) -> tuple[Float[ndarray, "draws parameters"], Float[ndarray, " draws"]]:
-        if self.state.draws is not None:
-            return self.state.draws.positions, self.state.draws.log_weights
-        if self.state.own is None:
+        check_not_forked()
+        state = self.state  # another thread may update meanwhile
+        if state.draws is not None:
+            return state.draws.positions, state.draws.log_weights
+        if state.own is None:
             raise ConfigurationError("no batch has been processed yet: call update first.")
-        population = self.state.own.path.population
+        population = state.own.path.population
         return np.asarray(population.positions), population.log_weights
 
 

@@ -130,6 +130,18 @@ def test_the_first_batch_is_saved_at_once_and_the_others_at_intervals(taken_in):
     assert saved == [100, 300]
 
 
+def test_the_row_of_a_line_without_end_is_not_saved(taken_in, saved, session, capsys):
+    assert taken_in(iter([ROWS, ROWS._replace(may_grow=True)])) == (True, None)
+    assert (session.position, saved()) == (200, 199)
+    assert (
+        "The last line has no line end. Its row counts in this result, but is not in"
+        in capsys.readouterr().err
+    )
+    session.position = 0
+    completed, problem = taken_in(iter([ROWS._replace(may_grow=True)]), write=full)
+    assert completed and "No space left" in str(problem)
+
+
 # The files of a resumed run
 # -------------------------------------------------------------------------------
 
@@ -205,6 +217,16 @@ def test_files_in_which_rows_would_shift_are_refused(
     write(f"{changed}{kind}", values)
     with pytest.raises(CheckpointError, match=message):
         check_files(before, open_files(), tmp_path)
+
+
+def test_a_file_rewritten_behind_its_beginning_is_refused(tmp_path, write):
+    path = write("rows.csv", range(30_000))
+    before = known_files(read_csv(path))
+    write("rows.csv", [*range(29_999), 29_998, 7])
+    with pytest.raises(CheckpointError, match="rows.csv has changed since .* bytes differ"):
+        check_files(before, read_csv(path), tmp_path)
+    write("rows.csv", range(30_100))
+    check_files(before, read_csv(path), tmp_path)
 
 
 def test_a_followed_file_is_known_by_the_rows_that_came(write, tmp_path):

@@ -195,6 +195,41 @@ def test_an_error_in_the_data_keeps_what_was_before_it(stream, write, columns, t
     ]
 
 
+def test_half_a_line_is_read_again_once_it_is_whole(stream, write, tmp_path, columns):
+    path, out = write(rows=300), tmp_path / "out"
+    whole = path.read_bytes()
+    words = (*LINEAR, "--seed", 5, "--checkpoint", tmp_path / "kept", "--out", out)
+    lines = whole.splitlines(keepends=True)
+    half = b"".join(lines[:201]) + lines[201].rsplit(b".", 1)[0]  # the last field without its fraction
+    path.write_bytes(half)
+    code, found, err = stream(path, *words)
+    assert (code, found["num_observations"], found["completed"]) == (0, 201, True)
+    assert "The last line has no line end" in err
+    again = stream(path, *words)[1]
+    assert (again["resumed_from"], again["num_observations"]) == (200, 201)
+    assert again["log_evidence"] == found["log_evidence"]
+    path.write_bytes(whole)
+    code, found, err = stream(path, *words)
+    assert (code, found["resumed_from"], found["num_observations"]) == (0, 200, 300)
+    assert "no line end" not in err
+    fresh = stream(path, *LINEAR, "--seed", 5)[1]
+    assert found["log_evidence"] == fresh["log_evidence"]
+    assert [line["num_observations"] for line in updates(out)] == [100, 200, 300]
+
+
+@pytest.mark.parametrize("half", ["0.5", "0.5,", "0.5,1.5,-", "0.5,1.5,1e", '"0', "0.5,1.5,n"])
+def test_a_half_line_that_is_no_row_waits_for_the_next_run(stream, write, tmp_path, half):
+    path, words = write(rows=300), (*LINEAR, "--seed", 5, "--checkpoint", tmp_path / "kept")
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:231]) + half.encode())
+    code, found, err = stream(path, *words)
+    assert (code, found["num_observations"], found["completed"]) == (0, 230, False)
+    assert "The line has no line end: it may be half written." in err
+    path.write_bytes(b"".join(lines[:231]) + half.encode() + b"\n")
+    assert "has changed since" not in stream(path, *words)[2]
+
+
 @pytest.fixture
 def kept(stream, write, tmp_path):
     """A folder with a checkpoint of a run on rows.csv."""

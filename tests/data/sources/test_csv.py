@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evidentia.data.batches import joined
-from evidentia.data.sources import csv, read_csv
+from evidentia.data.sources import csv, followed, read_csv
 from evidentia.errors import ConfigurationError, DataError
 
 
@@ -75,7 +75,7 @@ def test_lines_that_cannot_be_used_are_named(tmp_path, line, message):
     [
         ("", "is empty; a table with a header line"),
         ("5,1.5\n1,2\n", "The first line looks like data: add a header line"),
-        ("y;b\n1;2\n", "separated by semicolons: write it with commas"),
+        ("y;b\n1;2\n", r"separated by semicolons: pass sep=';' \(--sep ';'\)"),
         ("y,y\n1,2\n", "has 2 columns named 'y'"),
         ("y\n?\n", r"'y' holds text, for example '\?'"),
         ("y\n1,2\n", "Expected 1 columns, got 2"),
@@ -144,6 +144,12 @@ def test_a_followed_file_may_have_no_rows_yet(tmp_path, grows):
         (lambda path: path.write_text("y\n"), "became shorter while it was followed"),
         (lambda path: path.unlink(), "was removed or replaced while it was followed"),
         (lambda path: text(path.parent, "y\n1\n2\n", "new").replace(path), "was removed or replaced"),
+        (
+            lambda path: path.write_text("y\n3\n2\n4\n"),
+            "was rewritten while it was followed: lines that were",
+        ),
+        (lambda path: path.write_text("y\n1\n3\n"), "was rewritten while it was followed"),
+        (lambda path: path.write_text("z\n1\n2\n4\n"), "was rewritten while it was followed"),
     ],
 )
 def test_a_followed_file_that_changes_behind_the_reader(tmp_path, grows, change, message):
@@ -153,6 +159,43 @@ def test_a_followed_file_that_changes_behind_the_reader(tmp_path, grows, change,
     next(batches)
     with pytest.raises(DataError, match=message):
         next(batches)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_only_the_last_line_of_the_last_file_may_grow(tmp_path):
+    text(tmp_path, "y\n" + "1\n" * 50 + "2", "0.csv")
+    for content, may_grow in (("y\n3\n4\n5", True), ("y\n3\n4\n5\n", False), ("y\n3", True)):
+        text(tmp_path, content, "1.csv")
+        batches = list(read_csv(str(tmp_path / "*.csv")).batches())
+        assert [batch.may_grow for batch in batches] == [False] * (len(batches) - 1) + [may_grow]
+        assert batches[-1].num_read == 1 or not may_grow
+
+
+def test_a_long_followed_file_is_compared_at_both_ends(tmp_path, grows, monkeypatch):
+    monkeypatch.setattr(followed, "REMEMBERED", 8)
+    path, stop = text(tmp_path, "y\n" + "1\n" * 50), threading.Event()
+
+    def append():
+        with path.open("a") as file:
+            file.write("2\n")
+
+    grows += [append, append, stop.set]
+    assert read(read_csv(path, follow=True, stop=stop.is_set)).arrays["y"].tolist() == [1] * 50 + [2, 2]
+    for rewritten in ("y\n3\n" + "1\n" * 60, "y\n" + "1\n" * 50 + "3\n3\n2\n"):
+        grows.append(lambda content=rewritten: path.write_text(content))
+        with pytest.raises(DataError, match="was rewritten while it was followed"):
+            list(read_csv(path, follow=True).batches())
+        path.write_text("y\n" + "1\n" * 50 + "2\n2\n")
+
+
+def test_a_followed_file_needs_its_whole_header(tmp_path):
+    with pytest.raises(DataError, match=r"header line of .*table\.csv has no line end yet"):
+        read_csv(text(tmp_path, "y,lab"), follow=True)
+
+
+def test_a_line_of_spaces_is_a_header_and_empty_lines_are_none(tmp_path):
+    columns = read(read_csv(text(tmp_path, "\r\n\n \n0\n\n1\n")))
+    np.testing.assert_array_equal(columns.arrays[" "], [0, 1])
 
 
 LATIN = "größe,y\n1,2\n3,4\n".encode("latin-1")

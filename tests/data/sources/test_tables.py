@@ -221,7 +221,7 @@ def test_a_disk_that_fails_while_it_is_read(tmp_path, monkeypatch, kind):
 
     source = source_of(tmp_path, kind, TABLE)
     monkeypatch.setattr(pa.parquet.ParquetFile, "iter_batches", fail)
-    monkeypatch.setattr(csv, "_header", fail)
+    monkeypatch.setattr(csv.Records, "header", fail)
     if kind == "ipc":
         source = replace(source, reader=(fail() for _ in range(1)))
     where = {"ipc": r"the stream cannot be read \(after row 0\)"}.get(kind, rf"table\.{kind} cannot be read")
@@ -248,7 +248,7 @@ def test_open_source_goes_by_the_names(tmp_path, monkeypatch):
         assert read(open_source(paths, columns)).arrays["y"].tolist() == [0, 1, 1]
     for paths, error, message in [
         ("table.*", DataError, r"must all end in \.csv, or all in \.parquet; got table\.csv, table\.parquet"),
-        ("table.txt", DataError, "must all end in"),
+        ("table.doc", DataError, "must end in"),
         ("*.tsv", DataError, r"no file matches \*\.tsv"),
         (["table.csv", "*.csv"], DataError, r"table\.csv: named more than once"),
         (["-", "table.csv"], ConfigurationError, "must be the only file"),

@@ -285,8 +285,8 @@ def test_effects_of_rows_and_models_without_them():
     assert list(found.columns) == ["pair[0]", "pair[0] (sd)", "pair[1]", "pair[1] (sd)"] and len(
         found
     ) == len(Y)
-    shares = np.exp(evidence.log_weights - np.logaddexp.reduce(evidence.log_weights))
-    rest = Y - shares @ evidence.posterior["mu"]
+    shares = np.exp(evidence.weighted.log_weights - np.logaddexp.reduce(evidence.weighted.log_weights))
+    rest = Y - shares @ evidence.weighted["mu"]
     np.testing.assert_allclose(found["pair[0]"], rest / 2.25, atol=0.1)  # N(0, 1), beside N(0, 1) and 0.25
     np.testing.assert_allclose(found["pair[0] (sd)"], np.sqrt(1 - 1 / 2.25), rtol=0.1)
     plain = ev.Model.from_numpyro(without_groups)
@@ -338,6 +338,6 @@ def test_groups_need_data_as_arguments():
         four(COUNTY, X, Y)
 
     with pytest.raises(
-        ModelError, match="groups='county' names a column of the data, but the function takes"
+        ModelError, match="groups='county' names a column of the data, but the function is called"
     ):
         ev.Model.from_numpyro(holds_its_data, groups="county")

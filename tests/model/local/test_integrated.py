@@ -234,8 +234,8 @@ def test_several_modes_of_a_latent_are_found_and_the_run_is_repeated():
     assert found.diagnostics["inner_rule"] == 2
     effects = ev.group_effects(ev.Model.from_numpyro(folded), found, {"y": y})
     # Both values of z that explain y count: the larger deviates by half their distance or less.
-    shares = np.exp(found.log_weights - np.logaddexp.reduce(found.log_weights))
-    distance = np.sqrt(np.maximum(y - shares @ found.posterior["mu"], 0))
+    shares = np.exp(found.weighted.log_weights - np.logaddexp.reduce(found.weighted.log_weights))
+    distance = np.sqrt(np.maximum(y - shares @ found.weighted["mu"], 0))
     assert np.all(effects["z (sd)"] < distance + 0.3) and np.median(effects["z (sd)"]) > 0.2
 
 

@@ -13,7 +13,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.pytensorf import find_rng_nodes
-from scipy.stats import multivariate_normal
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
 
 import evidentia as ev
 from evidentia.errors import ModelError
@@ -303,7 +304,7 @@ def test_operations_without_jax_are_refused_by_name():
 def test_other_versions_and_other_models_are_refused(monkeypatch):
     with pytest.raises(ModelError, match="pm_model must be a pymc.Model; got function"):
         ev.Model.from_pymc(same_in_numpyro)
-    with pytest.raises(ModelError, match="the PyMC model has no free random variable"):
+    with pytest.raises(ModelError, match="the PyMC model has neither an observed variable"):
         ev.Model.from_pymc(pm.Model())
     for version in ("5.9.2", "6.0.0"):
         monkeypatch.setattr(metadata, "version", lambda _, version=version: version)
@@ -316,3 +317,18 @@ def test_other_versions_and_other_models_are_refused(monkeypatch):
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(ModelError, match="not installed: pip install 'evidentia\\[pymc\\]'"):
         ev.Model.from_pymc(regression())
+
+
+@pytest.mark.slow
+def test_infinite_bounds_of_rows_are_no_bounds():
+    limits = np.where(np.arange(40) % 2, np.inf, 1.0)
+    y = np.minimum(np.random.default_rng(0).normal(0.5, 1.0, 40), limits)
+    with pm.Model() as pm_model:
+        mu = pm.Normal("mu", 0.0, 1.0)
+        latent = pm.Normal.dist(mu, 1.0)
+        pm.Censored("y", latent, lower=np.full(40, -np.inf), upper=limits, observed=y)
+    found = ev.estimate(ev.Model.from_pymc(pm_model), method=ev.Laplace())
+    grid = np.linspace(-6.0, 6.0, 20_001)
+    terms = np.where((y == limits)[:, None], norm.logsf(y[:, None], grid), norm.logpdf(y[:, None], grid))
+    exact = logsumexp(terms.sum(axis=0) + norm.logpdf(grid)) + np.log(grid[1] - grid[0])
+    assert found.log_evidence == pytest.approx(exact, abs=0.03)

@@ -11,10 +11,10 @@ import pytest
 from scipy import integrate, special
 
 import evidentia as ev
-from evidentia.compilation import in_float64
 from evidentia.model.program import Densities
 from evidentia.model.pymc.special import inverse_erfc, scaled_erfc
 from evidentia.model.statements import latent_sites, statements_of
+from evidentia.system.compilation import in_float64
 from tests.model.pymc.pairs import PAIRS, Y, in_numpyro, in_pymc
 
 DATA = {"y": Y}

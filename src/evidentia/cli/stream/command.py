@@ -7,6 +7,8 @@ import typer
 
 import evidentia as ev
 from evidentia.cli import options
+from evidentia.cli.tables import reads_tables
+from evidentia.data.form import PLAIN, Form
 from evidentia.errors import ConfigurationError, check_count, check_seed
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -18,6 +20,7 @@ EXAMPLES = """[bold]Examples[/bold]
   producer | evidentia stream - -m softmax -t label --num-classes 4 --json"""
 
 
+@reads_tables
 def command(
     sources: Annotated[
         list[str],
@@ -39,6 +42,7 @@ def command(
     features: options.Features = None,
     missing: options.Missing = "error",
     encoding: options.Encoding = "utf-8",
+    form: Form = PLAIN,
     num_classes: Annotated[
         int | None, typer.Option(metavar="COUNT", help="softmax: classes. Required.")
     ] = None,
@@ -106,6 +110,7 @@ def command(
         method=ev.SGAIS() if num_particles is None else ev.SGAIS(num_particles=num_particles),
         missing=missing,
         encoding=encoding,
+        form=form,
         follow=follow,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,

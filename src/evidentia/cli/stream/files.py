@@ -11,13 +11,13 @@ import pyarrow.parquet as arrow_parquet
 
 from evidentia.cli.columns import listed
 from evidentia.data.files import reading
-from evidentia.data.sources import CsvSource, IpcSource, ParquetSource
+from evidentia.data.sources import CsvSource, IpcSource, ParquetSource, TableSource
 from evidentia.data.sources.parquet import BUFFER_SIZE
 from evidentia.errors import CheckpointError, DataError
-from evidentia.storage import for_arrow, opened
+from evidentia.system.storage import for_arrow, opened
 
-FileSource = CsvSource | IpcSource | ParquetSource
-BYTES, ROWS, COLUMNS = 4096, 16, 8  # upper limits of the content that identifies a file
+FileSource = CsvSource | IpcSource | ParquetSource | TableSource
+BYTES, ROWS, COLUMNS = 65_536, 16, 8  # upper limits of the content that identifies a file
 
 
 class KnownFile(NamedTuple):
@@ -26,12 +26,12 @@ class KnownFile(NamedTuple):
     Attributes:
         name: its name (see `file_names`), independent of where its folder is.
         size: rows of a Parquet file; bytes of a CSV file, whose rows are unknown until read.
-        beginning: SHA-256 of its first rows or bytes.
+        content: SHA-256 of its first rows; of the first and the last bytes of a CSV file.
     """
 
     name: str
     size: int
-    beginning: str
+    content: str
 
 
 def file_names(source: FileSource) -> list[str]:
@@ -49,7 +49,7 @@ def known_files(source: FileSource) -> list[KnownFile]:
     if isinstance(source, IpcSource):
         return [KnownFile(source.name, 0, "")]
     return [
-        KnownFile(name, size := _size(source, index), _beginning(source, index, size))
+        KnownFile(name, size := _size(source, index), _content(source, index, size))
         for index, name in enumerate(file_names(source))
     ]
 
@@ -60,8 +60,8 @@ def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile
         (file,) = files
         with suppress(DataError):  # the reader reports a removed file
             size = _size(source, 0)
-            if size > file.size and _beginning(source, 0, file.size) == file.beginning:
-                return [KnownFile(file.name, size, _beginning(source, 0, size))]
+            if size > file.size and _content(source, 0, file.size) == file.content:
+                return [KnownFile(file.name, size, _content(source, 0, size))]
     return files
 
 
@@ -84,30 +84,31 @@ def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -
                 f"be added to the last file, {had[-1]}, or in new files after it; elsewhere, rows would be lost or counted "
                 "twice. Restore the files, or give another folder for --checkpoint."
             )
-        if _beginning(source, index, file.size) != file.beginning:
-            first = min(file.size, ROWS if isinstance(source, ParquetSource) else BYTES)
+        if _content(source, index, file.size) != file.content:
             raise CheckpointError(
-                f"{path} has changed since the checkpoint in {folder} was written: its first {first:,} {unit} differ. Was it "
+                f"{path} has changed since the checkpoint in {folder} was written: its first {file.size:,} {unit} differ. Was it "
                 "replaced? Restore the files, or give another folder for --checkpoint."
             )
 
 
-def _paths(source: CsvSource | ParquetSource) -> list[Path]:
-    return list(source.paths) if isinstance(source, CsvSource) else [part.path for part in source.parts]
+def _paths(source: CsvSource | ParquetSource | TableSource) -> list[Path]:
+    return [part.path for part in source.parts] if isinstance(source, ParquetSource) else list(source.paths)
 
 
-def _size(source: CsvSource | ParquetSource, index: int) -> int:
+def _size(source: CsvSource | ParquetSource | TableSource, index: int) -> int:
     if isinstance(source, ParquetSource):
         return source.parts[index].num_rows
     with reading(source.paths[index], ".csv"):
         return source.paths[index].stat().st_size
 
 
-def _beginning(source: CsvSource | ParquetSource, index: int, size: int) -> str:
-    """SHA-256 of a file's first rows or bytes, at most `size`."""
-    if isinstance(source, CsvSource):
+def _content(source: CsvSource | ParquetSource | TableSource, index: int, size: int) -> str:
+    """SHA-256 of rows or bytes that identify the first `size` of a file."""
+    if not isinstance(source, ParquetSource):
         with reading(source.paths[index], ".csv"), opened(source.paths[index]) as file:
             content = file.read(min(size, BYTES))
+            file.seek(max(len(content), size - BYTES))
+            content += file.read(size - file.tell())
     else:
         content = _first_rows(source, index, min(size, ROWS))
     return hashlib.sha256(content).hexdigest()

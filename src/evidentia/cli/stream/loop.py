@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from evidentia.checkpoint.folder import CheckpointFolder
-from evidentia.checkpoint.journal import Journal
+from evidentia.checkpoint.journal import Ends, Journal
+from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.cli import output
 from evidentia.cli.columns import listed
 from evidentia.cli.stream.files import FileSource, KnownFile, with_additions
@@ -19,8 +20,8 @@ from evidentia.cli.stream.view import View
 from evidentia.data.arrivals import arriving
 from evidentia.data.batches import Batch, recut
 from evidentia.data.sources import Source
-from evidentia.errors import CheckpointError, DataError, EvidentiaError, UnfinishedError
-from evidentia.interruption import Interrupted, listening
+from evidentia.errors import CheckpointError, DataError, EvidentiaError, HalfLineError, UnfinishedError
+from evidentia.system.interruption import Interrupted, listening
 
 PATIENCE = 2.0  # seconds after which a stop does not wait for the end of the batch
 
@@ -74,14 +75,16 @@ def stop_on_signals() -> Iterator[Stop]:
 class Checkpoints:
     """Saves a session and the length of its journal together, at intervals.
 
-    The first batch is saved at once: a journal can be continued only if a checkpoint knows it.
+    The first batch is saved at once: a journal can be continued only if a checkpoint knows it. A
+    line that has no line end yet may be half written: the row in it is never saved, so that the
+    next run reads the line again.
 
     Attributes:
         folder: checkpoint folder, or None.
         every: seconds between checkpoints; 0 saves after each batch.
         session: the session.
         journal: the journal of updates, or None.
-        lengths: lengths of the journals of earlier runs, for later runs with a journal.
+        ends: of the journals of earlier runs, for later runs with a journal.
         settings: settings of the run, which `check_settings` compares on resuming.
         source: the source of `files`.
         files: records of the source's files, which `check_files` compares on resuming.
@@ -91,19 +94,21 @@ class Checkpoints:
     every: float
     session: Session
     journal: Journal | None
-    lengths: Mapping[str, int]
+    ends: Ends
     settings: Mapping[str, Any]
     source: FileSource
     files: list[KnownFile]
     _tried: float = -math.inf
     _is_failing: bool = False
+    _has_ended: bool = False
+    _failure: CheckpointError | None = None  # of the save that ended
 
     def __post_init__(self):
         self._position = self.session.position
 
     def save_if_due(self) -> None:
         """Save if a checkpoint is due and anything has changed; a failure is only a note."""
-        is_new = self._position != self.session.position
+        is_new = self._position != self.session.position and not self._has_ended
         if self.folder is None or not is_new or time.monotonic() - self._tried < self.every:
             return
         error = self.save()
@@ -114,17 +119,17 @@ class Checkpoints:
 
     def save(self) -> CheckpointError | None:
         """Save if anything has changed; return the error instead of raising it."""
-        if self._position == self.session.position:
-            return None
+        if self._has_ended or self._position == self.session.position:
+            return self._failure
         try:
-            lengths = self.lengths if self.journal is None else self.journal.commit()
+            ends = self.ends if self.journal is None else self.journal.commit()
             if self.folder is not None:
                 self.files = with_additions(self.files, self.source)
                 content = {
                     "session": self.session.packed(),
                     "settings": dict(self.settings),
                     "files": self.files,
-                    "journals": dict(lengths),
+                    "journals": dict(ends),
                 }
                 rows = self.session.num_observations
                 self.folder.write(content, {"num_observations": rows, "models": list(self.session.onlines)})
@@ -132,6 +137,16 @@ class Checkpoints:
             return error
         self._position = self.session.position
         return None
+
+    def end_before_half_line(self) -> None:
+        """Save for the last time, before the row of a line that has no line end."""
+        if self.folder is not None:
+            self._failure = self.save()
+            self._has_ended = True
+            output.show_note(
+                "The last line has no line end. Its row counts in this result, but is not in the checkpoint: the next "
+                "run reads the line again."
+            )
 
 
 def consume(
@@ -148,7 +163,7 @@ def consume(
     completed, problem = False, None
     try:
         completed = _consume_batches(session, source, batch_size, stop, checkpoints, view)
-    except UnfinishedError as error:
+    except (UnfinishedError, HalfLineError) as error:
         output.show_note(str(error))
     except EvidentiaError as error:
         problem = error
@@ -172,15 +187,18 @@ def _consume_batches(
             if stop():
                 return False
             view.is_waiting = batch is None
-            try:
-                with listening(stop.is_urgent):
-                    update = None if batch is None else session.update(batch)
-            except Interrupted:
-                return False
-            if update is not None:
-                if checkpoints.journal is not None:
-                    checkpoints.journal.append(update.to_dict())
-                view.show(update)
+            for part in [] if batch is None else batch.whole_lines_first():
+                if part.may_grow:
+                    checkpoints.end_before_half_line()
+                try:
+                    with listening(stop.is_urgent):
+                        update = session.update(part)
+                except Interrupted:
+                    return False
+                if update is not None:
+                    if checkpoints.journal is not None:
+                        checkpoints.journal.append(update.to_dict())
+                    view.show(update)
             checkpoints.save_if_due()
     return not stop()  # a stop also ends a followed source
 
@@ -194,17 +212,31 @@ def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None
             raise
 
 
+class Content(NamedTuple):
+    """The content of a checkpoint; `session` is a packed `Session`."""
+
+    session: dict[str, Any]
+    settings: dict[str, Any]
+    files: list[Any]
+    journals: dict[str, tuple[int, str]]
+
+
 def check_settings(content: Any, settings: Mapping[str, Any], folder: CheckpointFolder) -> None:
     """Raise CheckpointError unless a checkpoint is from this command with the same settings."""
     if not isinstance(content, dict) or not {"session", "settings", "files", "journals"} <= set(content):
         raise CheckpointError(
             f"{folder.path} holds a checkpoint that evidentia stream did not write. Give another folder."
         )
-    differing = [
-        f"{name} {_shown(content['settings'].get(name))} (now {_shown(value)})"
-        for name, value in settings.items()
-        if content["settings"].get(name) != value
-    ]
+    with as_damaged():
+        checked = Content(**content)
+        check_fields(checked)
+        if not all(isinstance(file, KnownFile) for file in checked.files):
+            raise TypeError("its files are not known")
+        differing = [
+            f"{name} {_shown(checked.settings.get(name))} (now {_shown(value)})"
+            for name, value in settings.items()
+            if checked.settings.get(name) != value
+        ]
     if differing:
         raise CheckpointError(
             f"the checkpoint in {folder.path} is of a run with {', '.join(differing)}. Give the same settings, or another "

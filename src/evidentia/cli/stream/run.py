@@ -15,7 +15,7 @@ from evidentia.checkpoint.journal import Journal
 from evidentia.cli import output
 from evidentia.cli.columns import arrays_of, features_of, listed, types_of
 from evidentia.cli.models import named_model
-from evidentia.cli.results import Results
+from evidentia.cli.results import Results, held
 from evidentia.cli.stream.files import FileSource, KnownFile, check_files, file_names, known_files
 from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, consume, stop_on_signals
 from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
@@ -23,11 +23,12 @@ from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import describe, viewing
 from evidentia.data.arrivals import arriving, stoppable
 from evidentia.data.fingerprint import as_text
+from evidentia.data.form import Form
 from evidentia.data.sources import Missing, open_source
 from evidentia.errors import DataError, EvidentiaError
 from evidentia.evidence import SGAIS
 from evidentia.online.online import Online
-from evidentia.result import jsonable
+from evidentia.results.configurations import jsonable
 
 # The classes that a run's checkpoint may contain.
 RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
@@ -48,6 +49,7 @@ class Plan:
     method: SGAIS
     missing: Missing
     encoding: str
+    form: Form
     follow: bool
     checkpoint: Path | None
     checkpoint_every: float
@@ -91,7 +93,12 @@ def run(plan: Plan) -> None:
         typer.Exit: after Ctrl-C.
     """
     checkpoint = None if plan.checkpoint is None else CheckpointFolder(plan.checkpoint)
-    with output.warnings_as_notes(), stop_on_signals() as stop, checkpoint or nullcontext() as folder:
+    with (
+        output.warnings_as_notes(),
+        stop_on_signals() as stop,
+        checkpoint or nullcontext() as folder,
+        held(plan.out),
+    ):
         content = read(folder.path, RECORDS)[0] if folder is not None and folder.has_checkpoint else None
         source = _opened(plan, stop)
         if source is None:
@@ -117,11 +124,9 @@ def _stream(
     resumed_from = session.num_observations if content is not None else None
     if resumed_from is not None and folder is not None:
         output.show_note(f"Resuming from {resumed_from:,} rows in the checkpoint in {folder.path}.")
-    lengths = {} if content is None else content["journals"]
-    journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", lengths)
-    checkpoints = Checkpoints(
-        folder, plan.checkpoint_every, session, journal, lengths, settings, source, files
-    )
+    ends = {} if content is None else content["journals"]
+    journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", ends)
+    checkpoints = Checkpoints(folder, plan.checkpoint_every, session, journal, ends, settings, source, files)
     with viewing(plan.quiet) as view:
         completed, problem = consume(session, source, plan.batch_size, stop, checkpoints, view)
     if stop() and problem is None:
@@ -158,6 +163,7 @@ def _opened(plan: Plan, stop: Stop) -> FileSource | None:
             lambda names: arrays_of(", ".join(plan.sources), names, plan.target, plan.features),
             missing=plan.missing,
             encoding=plan.encoding,
+            form=plan.form,
             types=lambda names: types_of(names, plan.target, list(plan.models.values())),
             follow=plan.follow,
             stop=stop.ends_reading if plan.follow else None,
@@ -181,7 +187,7 @@ def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None
 
 def _finish(
     plan: Plan, session: Session, data: Mapping[str, Any], completed: bool, resumed_from: int | None
-) -> EvidentiaError | None:
+) -> Exception | None:
     """Write and show the results; return the error if they cannot be written."""
     evidences = {
         name: replace(evidence, completed=completed) for name, evidence in session.evidences().items()
@@ -189,19 +195,7 @@ def _finish(
     title = f"{', '.join(evidence.model_name for evidence in evidences.values())}: {data['file']}"
     more = _summary(session, completed, resumed_from)
     results = Results(title, evidences, _notes(session, data), data, more)
-    problem = None
-    if plan.out is not None:
-        try:
-            results.write(plan.out)  # first: printing fails if the reader of a pipe has closed it
-        except EvidentiaError as error:
-            problem = error
-    if plan.as_json:
-        output.print_json(results.to_dict(), indent=None)
-        return problem
-    results.show()
-    if plan.out is not None and problem is None:
-        output.show_written(plan.out)
-    return problem
+    return results.deliver(plan.out, plan.as_json, indent=None)
 
 
 def _summary(session: Session, completed: bool, resumed_from: int | None) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from evidentia.monitor.e_detector import Change, EDetectorState
 from evidentia.monitor.protocols import all_or_none
 from evidentia.online.online import Online, OnlineUpdate
 from evidentia.online.packed import RECORDS as OF_ONLINE
-from evidentia.result import Evidence, jsonable
+from evidentia.results.configurations import jsonable
+from evidentia.results.result import Evidence
 
 
 class Alarm(NamedTuple):

@@ -6,6 +6,7 @@ from evidentia.data.sources.ipc import IpcSource, read_ipc
 from evidentia.data.sources.memory import ArraySource, IterableSource
 from evidentia.data.sources.opening import open_source
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
+from evidentia.data.sources.table import TableSource
 
 __all__ = [
     "ArraySource",
@@ -15,6 +16,7 @@ __all__ = [
     "Missing",
     "ParquetSource",
     "Source",
+    "TableSource",
     "open_source",
     "read_csv",
     "read_ipc",

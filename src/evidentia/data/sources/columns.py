@@ -1,35 +1,37 @@
 """Conversion of table columns to model arrays: selection, dtypes and missing values."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from evidentia.data.arrays import narrowed
 from evidentia.data.batches import Batch
+from evidentia.data.digits import LOOKED_AT, Digits
 from evidentia.data.files import check_names, type_problem
 from evidentia.data.source import Missing, too_short
-from evidentia.errors import ConfigurationError, DataError
-
-Arrays: TypeAlias = Mapping[str, str | Sequence[str]]
-Columns: TypeAlias = Arrays | Sequence[str] | Callable[[list[str]], Arrays | Sequence[str]] | None
-Kinds: TypeAlias = Mapping[str, type[int] | type[float]]
-Types: TypeAlias = Kinds | Callable[[list[str]], Kinds] | None
+from evidentia.data.sources.named import Columns, Types, arrays_named, called, check_types
+from evidentia.data.sources.records import half_line
+from evidentia.errors import DataError
 
 # What to do about text in another encoding, such as that of spreadsheet programs in Europe.
 NOT_UTF_8 = 'If it is Latin-1, pass encoding="latin-1" (--encoding latin-1)'
 
 
 class Piece(NamedTuple):
-    """Rows of a table, with the name of their file and the number of rows before them."""
+    """Rows of a table, with the name of their file and the number of rows before them.
+
+    The last line of a file that has no line end is a piece of its own, which `may_grow`.
+    """
 
     table: pa.RecordBatch
     where: str
     first_row: int
+    may_grow: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,15 +86,18 @@ class Selection:
             _check_whole(piece, name, values[name], indices)
         return values, indices
 
-    def to_batch(self, piece: Piece, missing: Missing) -> Batch:
+    def to_batch(self, piece: Piece, missing: Missing, digits: Digits) -> Batch:
         """Arrays of a piece. Raises DataError like `values`, and for numbers beyond 32 bits."""
         values, indices = self.values(piece, missing)
+        for name, column in values.items():
+            exact = _exact(piece.table.column(name), indices)
+            digits.check(name, column if exact is None else exact, f"{piece.where}: column {name!r}")
         num_read = piece.table.num_rows
         num_rows = num_read if indices is None else len(indices)
         arrays = {
             array: self._array(columns, values, num_rows, piece) for array, columns in self.arrays.items()
         }
-        return Batch(arrays, num_read, indices)
+        return Batch(arrays, num_read, indices, piece.may_grow)
 
     def _array(self, columns: str | tuple[str, ...], values: dict, num_rows: int, piece: Piece) -> np.ndarray:
         dtype = np.int32 if self.integers.issuperset(_as_tuple(columns)) else np.float32
@@ -122,13 +127,11 @@ def select(
             numbers.
     """
     first = tables[0][1].names
-    arrays = _arrays(columns(list(first)) if callable(columns) else columns, first)
+    arrays = arrays_named(called("columns", columns, first), first)
     selection = Selection(arrays, frozenset())
     names = selection.names
-    if callable(types) and not isinstance(types, type):
-        types = types(list(first))
-    types = types or {}
-    check_types(types, first)
+    declared: Any = {} if types is None else called("types", types, first)
+    check_types(declared, first)
     integers = set(names)
     for where, schema in tables:
         check_unique(where, names, schema.names)
@@ -150,7 +153,7 @@ def select(
             for name, kind in kinds.items()
             if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind))
         }
-    integers = {name for name in names if types.get(name, int if name in integers else float) is int}
+    integers = {name for name in names if declared.get(name, int if name in integers else float) is int}
     return Selection(arrays, frozenset(integers))
 
 
@@ -163,19 +166,6 @@ def check_unique(where: Any, names: Sequence[str], known: Sequence[str]) -> None
         raise DataError(f"{where} has {listed}{more}; give each its own name, or leave them out.")
 
 
-def check_types(types: Any, known: Sequence[str]) -> None:
-    """Raise ConfigurationError unless `types` maps column names to int or float."""
-    if not isinstance(types, Mapping):
-        raise ConfigurationError(
-            f"types must map names of columns to int or float, such as {{'price': float}}; got {types!r}."
-        )
-    for name, kind in types.items():
-        if kind not in (int, float):
-            raise ConfigurationError(f"types[{name!r}] must be int or float; got {kind!r}.")
-        if name not in known:
-            raise ConfigurationError(f"types names a column {name!r} that does not exist.")
-
-
 def converted(
     pieces: Generator[Piece, None, None],
     selection: Selection,
@@ -184,15 +174,17 @@ def converted(
     may_stop: bool = False,
 ) -> Iterator[Batch]:
     """Convert pieces to batches, skipping rows; DataError if too few, unless `may_stop`."""
-    passed = 0
+    passed, digits = 0, Digits()
     with closing(pieces):  # and their file, also if a row cannot be converted
         for piece in pieces:
             left = min(skip - passed, piece.table.num_rows)
             passed += left
             if left:
-                piece = Piece(piece.table.slice(left), piece.where, piece.first_row + left)
+                piece = piece._replace(table=piece.table.slice(left), first_row=piece.first_row + left)
             if piece.table.num_rows:
-                yield selection.to_batch(piece, missing)
+                with half_line(piece.may_grow):
+                    batch = selection.to_batch(piece, missing, digits)
+                yield batch
     if passed < skip and not may_stop:
         raise too_short(skip, passed)
 
@@ -201,28 +193,6 @@ def gathered(pieces: Iterable[Piece], selection: Selection, missing: Missing) ->
     """Read the selected columns into memory, at the files' precision; empty without rows."""
     parts = [selection.values(piece, missing)[0] for piece in pieces]
     return {name: np.concatenate([part[name] for part in parts]) for name in selection.names if parts}
-
-
-def _arrays(columns: Any, known: Sequence[str]) -> dict[str, str | tuple[str, ...]]:
-    """Normalize `columns` to a mapping."""
-    if columns is None:
-        columns = known
-    if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence) or not columns:
-        raise ConfigurationError(
-            'columns must be column names, or a mapping such as {"x": ["f0", "f1"], "y": "label"}; '
-            f"got {columns!r}."
-        )
-    if not isinstance(columns, Mapping):
-        columns = {name: name for name in columns}
-    arrays = {}
-    for array, wanted in columns.items():
-        arrays[array] = wanted if isinstance(wanted, str) else tuple(wanted)
-        names = _as_tuple(arrays[array])
-        if not names or not all(isinstance(name, str) for name in (array, *names)):
-            raise ConfigurationError(f"columns[{array!r}] must be one or more column names; got {wanted!r}.")
-        if len(set(names)) < len(names):
-            raise ConfigurationError(f"columns[{array!r}] names a column more than once: {', '.join(names)}.")
-    return arrays
 
 
 def _as_tuple(columns: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -249,6 +219,14 @@ def _numbers(column: pa.Array) -> np.ndarray:
     if pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
         column = column.cast(pa.float64())
     return column.to_numpy(zero_copy_only=False)
+
+
+def _exact(column: pa.Array, indices: np.ndarray | None) -> np.ndarray | None:
+    """Some of the kept values, if float64 may round them: decimals, and integers with gaps."""
+    if not pa.types.is_decimal(column.type) and not (pa.types.is_integer(column.type) and column.null_count):
+        return None
+    rows = np.arange(len(column)) if indices is None else indices
+    return column.take(pa.array(rows[:: -(-len(rows) // LOOKED_AT) or 1])).to_numpy(zero_copy_only=False)
 
 
 def _has_missing(piece: Piece, lost: np.ndarray, names: Sequence[str]) -> DataError:

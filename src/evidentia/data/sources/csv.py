@@ -1,20 +1,17 @@
 """CSV files, read in blocks of lines, optionally following a growing file."""
 
-import codecs
-import io
-import os
-import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 
 from evidentia.data.batches import Batch
-from evidentia.data.files import check_content, check_names, reading
+from evidentia.data.files import check_content, check_names, is_number, reading
+from evidentia.data.form import Form
+from evidentia.data.formats import is_whole
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing
 from evidentia.data.sources.columns import (
@@ -27,13 +24,15 @@ from evidentia.data.sources.columns import (
     converted,
     select,
 )
+from evidentia.data.sources.followed import Followed
+from evidentia.data.sources.lines import UTF_8, Lines, checked_encoding
 from evidentia.data.sources.paths import Paths, expanded
-from evidentia.errors import ConfigurationError, DataError, check_count
-from evidentia.storage import is_remote, opened
+from evidentia.data.sources.records import BLOCK_SIZE, Readable, Records, half_line
+from evidentia.data.sources.table import TableSource, read_tables
+from evidentia.errors import ConfigurationError, DataError, HalfLineError, check_count
+from evidentia.system.storage import is_remote, opened
 
-BLOCK_SIZE = 1 << 22  # bytes of text read at a time, and the longest line
 POLL_SECONDS = 0.2  # between polls of a followed file
-UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -94,30 +93,33 @@ class CsvSource:
         for path in self.paths:
             row = 0
             with reading(path, ".csv"), opened(path) as file:
-                lines = _Lines(path, _header(file), self.encoding)
+                text = Followed(path, file) if self.follow else file
+                records, header = _header(path, text, self.follow)
+                lines = Lines(path, header, self.encoding)
                 check_names(path, list(types), lines.parsed().column_names)
-                for block in self._blocks(path, file):
-                    for batch in lines.parsed(block, types, row).to_batches():
-                        yield Piece(batch, str(path), row)
+                for block, has_end in self._blocks(text, records):
+                    may_grow = not has_end and path == self.paths[-1]
+                    with half_line(may_grow):
+                        table = lines.parsed(block, types, row)
+                        lines.check_digits(block, table)
+                    for batch in table.to_batches():
+                        yield Piece(batch, str(path), row, may_grow)
                         row += batch.num_rows
 
-    def _blocks(self, path: Path, file: IO[bytes]) -> Iterator[bytes]:
-        """Yield text in whole lines; an incomplete last line waits for its end."""
-        rest = b""
+    def _blocks(self, file: Readable, records: Records) -> Iterator[tuple[bytes, bool]]:
+        """Yield text in whole records, and whether it ends with a line end.
+
+        The last line of a file may have none; of a followed file it waits for its end.
+        """
         while not (self.follow and self.stop is not None and self.stop()):
             read = file.read(BLOCK_SIZE)
-            rest += read
-            if end := rest.rfind(b"\n") + 1:
-                yield rest[:end]
-                rest = rest[end:]
-            elif len(rest) >= BLOCK_SIZE:
-                raise DataError(f"{path} has a line of more than {BLOCK_SIZE:,} bytes; is it CSV text?")
+            if block := records.take(read):
+                yield block, True
             elif not read and self.follow:
-                _check_same(path, file)
                 time.sleep(POLL_SECONDS)
             elif not read:
-                if rest:
-                    yield rest
+                if last := records.last():
+                    yield last, False
                 return
 
 
@@ -130,12 +132,16 @@ def read_csv(
     follow: bool = False,
     stop: Callable[[], bool] | None = None,
     encoding: str = UTF_8,
-) -> CsvSource:
+    sep: str | None = None,
+    decimal: str = ".",
+    na: Sequence[str] = (),
+    comment: str | None = None,
+) -> CsvSource | TableSource:
     """Read CSV files with a header line as a source of observations, which may exceed memory.
 
     Only the first lines of each file are read immediately. Rows come in file order (as listed, or
     sorted by name for a pattern) and line order. A thread reads ahead a few megabytes of text at a
-    time. Blank lines are ignored.
+    time. Blank lines are ignored. Values in quotes may hold commas and line ends.
 
     Column types are fixed at the start: a column is integer if the first four megabytes of the
     first file hold only integers (or true and false). A later real number in it is an error that
@@ -153,6 +159,13 @@ def read_csv(
             True. For example, the `is_set` method of a `threading.Event`.
         encoding: the encoding of the text, such as "latin-1" or "cp1252" for files of older
             spreadsheet programs. ASCII characters must be single bytes in it, unlike in UTF-16.
+        sep: what separates values, such as ";" or "tab"; by default a comma, and a tab in .tsv.
+        decimal: "," for numbers with decimal commas.
+        na: words that also stand for a missing value, such as ["-", "?"].
+        comment: the beginning of lines that are left out, such as "#".
+
+    Text of another form than the default, compressed text (.csv.gz, .bz2, .zst, .xz), Excel
+    (.xlsx), Feather, JSON (lines), Stata (.dta) and SQLite are read into memory.
 
     Returns:
         A source: `source.batches(skip=0)` reads. Vectors and matrices of integer columns are
@@ -160,9 +173,10 @@ def read_csv(
 
     Raises:
         DataError: a file that is missing or not CSV text, or a column that is missing or not
-            numeric. While reading: invalid lines, text, missing values (how many, the first row),
-            infinite values, values beyond 32 bits; a file that becomes unreadable, or a followed
-            file that was replaced or truncated.
+            numeric. While reading: invalid lines, unbalanced quotes, text, missing values (how
+            many, the first row), infinite values, values beyond 32 bits, or with more digits than
+            float32 holds; a file that becomes unreadable, or a followed file that was replaced,
+            truncated or rewritten.
         ConfigurationError: an invalid argument, or more than one file to follow.
 
     Example:
@@ -172,6 +186,8 @@ def read_csv(
     """
     check_missing(missing)
     encoding = checked_encoding(encoding)
+    if not isinstance(follow, bool):
+        raise ConfigurationError(f"follow must be True or False; got {follow!r}.")
     found = expanded(paths)
     if follow and len(found) > 1:
         raise ConfigurationError(f"only one file can be followed; got {len(found)} paths.")
@@ -181,134 +197,64 @@ def read_csv(
         raise ConfigurationError(
             f"stop needs follow=True, and must be a function without arguments; got {stop!r}."
         )
+    form = Form(sep, decimal, (na,) if isinstance(na, str) else tuple(na), comment)
+    if any(is_whole(path, form) for path in found):
+        if follow:
+            raise ConfigurationError(
+                "only a plain CSV file can be followed: with commas, and not compressed."
+            )
+        return read_tables(found, columns, form=form, missing=missing, types=types, encoding=encoding)
     for path in found:
         check_content(path, ".csv")
     table = _first_rows(found[0], encoding, follow)
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
-        with reading(path, ".csv"), opened(path) as file:
-            check_names(path, selection.names, _Lines(path, _header(file), encoding).parsed().column_names)
+        check_names(path, selection.names, _names(path, encoding))
     return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, encoding)
 
 
 def _first_rows(path: Path, encoding: str, follow: bool = False) -> pa.Table:
     """The first four megabytes of lines, with the types that they suggest."""
+    last = b""
     with reading(path, ".csv"), opened(path) as file:
-        header, block = _header(file), file.read(BLOCK_SIZE)
-    if follow or len(block) == BLOCK_SIZE:  # the block may end with an incomplete line
-        block = block[: block.rfind(b"\n") + 1]
-    return _Lines(path, header, encoding).parsed(block)
+        records, header = _header(path, file, follow)
+        block = records.take(read := file.read(BLOCK_SIZE))
+        while read and not block:
+            block = records.take(read := file.read(BLOCK_SIZE))
+        if len(read) < BLOCK_SIZE and not follow:
+            with suppress(HalfLineError):  # which the reading of the rows meets again
+                last = records.last()
+    return _with_last_line(Lines(path, header, encoding), block, last)
 
 
-def _header(file: IO[bytes]) -> bytes:
-    """Read the first non-blank line."""
-    line = file.readline(BLOCK_SIZE)
-    while line.isspace():
-        line = file.readline(BLOCK_SIZE)
-    return line if line.endswith(b"\n") else line + b"\n"
+def _with_last_line(lines: Lines, block: bytes, last: bytes) -> pa.Table:
+    """The rows with the last line, unless it is no row, or only half a number."""
+    table = lines.parsed(block)
+    if not last:
+        return table
+    with suppress(DataError):
+        longer = lines.parsed(block + last)
+        types = zip(table.schema.types, longer.schema.types, strict=True)
+        if not any(is_number(before) and not is_number(after) for before, after in types):
+            return longer
+    return table
 
 
-def checked_encoding(encoding: str) -> str:
-    """The encoding's usual name. Raises ConfigurationError unless lines can be cut in it."""
-    try:
-        name = codecs.lookup(encoding).name
-        name = UTF_8 if name == "utf-8-sig" else name  # PyArrow skips the byte order mark
-        cuts_lines = "0,\n".encode(name) == b"0,\n"
-    except (LookupError, TypeError, ValueError):
-        raise ConfigurationError(
-            f"encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252; got {encoding!r}."
-        ) from None
-    if not cuts_lines:
-        raise ConfigurationError(
-            "encoding must be one in which ASCII characters are single bytes, such as utf-8, latin-1 or cp1252; got "
-            f"{encoding!r}. Save the file as UTF-8 instead."
-        )
-    return name
+def _names(path: Path, encoding: str) -> list[str]:
+    """The names of a file's columns."""
+    with reading(path, ".csv"), opened(path) as file:
+        return Lines(path, _header(path, file)[1], encoding).parsed().column_names
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """A parser of the lines of a file, after its header line, in an encoding."""
-
-    path: Path
-    header: bytes
-    encoding: str
-
-    def parsed(
-        self, block: bytes = b"", types: dict[str, pa.DataType] | None = None, row: int = 0
-    ) -> pa.Table:
-        """Parse a block after `row` rows: the columns in `types`, or all, with inferred types."""
-        text = self._in_utf_8(block)
-        # Use one thread, so that errors give the row.
-        read = arrow_csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
-        convert = arrow_csv.ConvertOptions(
-            include_columns=list(types or ()), column_types=types, strings_can_be_null=True
-        )
-        try:
-            table = arrow_csv.read_csv(io.BytesIO(text), read_options=read, convert_options=convert)
-            list(table.column_names)  # decodes them
-            return table
-        except UnicodeDecodeError as error:
-            raise self._undecodable(error) from error
-        except pa.ArrowException as error:
-            raise self._unreadable(row, error) from error
-
-    def _in_utf_8(self, block: bytes) -> bytes:
-        """The header and a block; as in UTF-8, only columns in use need valid characters."""
-        if self.encoding == UTF_8:
-            return self.header + block
-        if self.header.startswith(codecs.BOM_UTF8):
-            raise DataError(
-                f"{self.path} begins with the byte order mark of UTF-8, but encoding={self.encoding!r} was given. Leave "
-                "encoding= (--encoding) out."
-            )
-        try:
-            header = self.header.decode(self.encoding)
-        except UnicodeDecodeError as error:
-            raise self._undecodable(error) from error
-        return (header + block.decode(self.encoding, errors="replace")).encode(UTF_8)
-
-    def _undecodable(self, error: UnicodeDecodeError) -> DataError:
-        byte = error.object[error.start]
-        if self.encoding != UTF_8:
-            return DataError(
-                f"{self.path}: the header has the byte {byte:#x}, which is not text in the encoding {self.encoding!r}. "
-                "Give another encoding= (--encoding)."
-            )
-        return DataError(
-            f"{self.path} is not UTF-8 text: its header has the byte {byte:#x}, as in Latin-1 or Windows-1252. {NOT_UTF_8}, or save "
-            "the file as UTF-8, for example with: iconv -f WINDOWS-1252 -t UTF-8."
-        )
-
-    def _unreadable(self, row: int, error: Exception) -> DataError:
-        message = str(error).splitlines()[0]
-        counted = re.search(r"Row #(\d+): ", message)  # counted from 1, the header
-        where = f"data row {row + int(counted[1]) - 1:,}" if counted else f"the rows after data row {row:,}"
-        if value := re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", message):
-            name = self.parsed().column_names[int(value[1])]
-            remedy = "Encode text as numbers, or leave this column out of columns=."
-            if "\ufffd" in value[2]:  # stands for bytes that are not text
-                remedy = (
-                    f"It is not text in the encoding {self.encoding!r}. {NOT_UTF_8}, for example. {remedy}"
-                )
-            return DataError(
-                f"{self.path}: column {name!r} holds {value[2]!r} in {where}, which is not a number. {remedy}"
-            )
-        problem = re.sub(r"(CSV parse error: )?Row #\d+: ", "", message).rstrip(".")
-        return DataError(f"{self.path} cannot be read as CSV text: {problem} (in {where}).")
-
-
-def _check_same(path: Path, file: IO[bytes]) -> None:
-    """Raise DataError if a followed file was replaced, removed or truncated."""
-    opened = os.fstat(file.fileno())
-    if opened.st_size < file.tell():
+def _header(path: Path, file: Readable, follow: bool = False) -> tuple[Records, bytes]:
+    """Read the header line; return it, after what cuts the records behind it."""
+    records = Records(path, BLOCK_SIZE)
+    header = records.header(file)
+    if header.endswith((b"\n", b"\r")):
+        return records, header
+    if follow:
         raise DataError(
-            f"{path} became shorter while it was followed; new rows cannot be distinguished from old ones."
+            f"the header line of {path} has no line end yet; follow the file once the whole header is written."
         )
-    try:
-        same = os.path.samestat(path.stat(), opened)
-    except FileNotFoundError:
-        same = False
-    if not same:
-        raise DataError(f"{path} was removed or replaced while it was followed; all its lines were read.")
+    return records, header + b"\n"

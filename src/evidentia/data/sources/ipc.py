@@ -1,5 +1,6 @@
 """Arrow IPC streams from another program, for example through a pipe."""
 
+import io
 import os
 import threading
 from collections.abc import Generator, Iterator
@@ -12,7 +13,7 @@ from evidentia.data.batches import Batch
 from evidentia.data.source import Missing, check_missing
 from evidentia.data.sources.columns import Columns, Piece, Selection, Types, converted, select
 from evidentia.data.sources.memory import check_unread
-from evidentia.errors import DataError, UnfinishedError, check_count
+from evidentia.errors import ConfigurationError, DataError, UnfinishedError, check_count
 
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # the marker that ends an Arrow IPC stream
 
@@ -99,6 +100,12 @@ def read_ipc(
         >>> source = read_ipc(sys.stdin.buffer, columns)  # doctest: +SKIP
     """
     check_missing(missing)
+    if not hasattr(stream, "read") or isinstance(stream, io.TextIOBase):
+        raise ConfigurationError(
+            f"stream must be a binary file, such as sys.stdin.buffer or open(path, 'rb'); got {stream!r}."
+        )
+    if getattr(stream, "closed", False):
+        raise DataError(f"{name} is closed; open it again.")
     try:
         reader = pa.ipc.open_stream(remembering := _Remembering(stream))
     except (pa.ArrowException, OSError) as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from evidentia.data.arrays import as_arrays, check_alike, map_arrays, num_rows
 from evidentia.data.batches import Batch
+from evidentia.data.digits import Digits
 from evidentia.data.source import Missing, check_missing, too_short
 from evidentia.errors import DataError, check_count
 
@@ -97,10 +98,10 @@ class IterableSource:
         iterator = iter(self.iterable)
         if iterator is self.iterable:
             check_unread(self._begun, "this iterator of batches")
-        template, passed = None, 0
+        template, passed, digits = None, 0, Digits()
         for index, given in enumerate(iterator):
             name = f"batches[{index}]"
-            arrays = as_arrays(given, name=name, min_rows=0, allow_nan=self.missing == "drop")
+            arrays = as_arrays(given, name=name, min_rows=0, allow_nan=self.missing == "drop", digits=digits)
             if not (size := num_rows(arrays)):
                 continue
             if template is None:

@@ -5,12 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from evidentia.data.files import is_folder
+from evidentia.data.form import PLAIN, Form
+from evidentia.data.formats import is_whole
 from evidentia.data.source import Missing
-from evidentia.data.sources.columns import Columns, Types
-from evidentia.data.sources.csv import UTF_8, CsvSource, checked_encoding, read_csv
+from evidentia.data.sources.csv import CsvSource, read_csv
 from evidentia.data.sources.ipc import IpcSource, read_ipc
+from evidentia.data.sources.lines import UTF_8, checked_encoding
+from evidentia.data.sources.named import Columns, Types
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
 from evidentia.data.sources.paths import Paths, expanded
+from evidentia.data.sources.table import TableSource, read_tables
 from evidentia.errors import ConfigurationError, DataError
 
 
@@ -24,12 +28,14 @@ def open_source(
     stop: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
     encoding: str = UTF_8,
-) -> ParquetSource | CsvSource | IpcSource:
-    """Open Parquet files and folders, CSV files, or standard input (`-`) as a source.
+    form: Form = PLAIN,
+) -> ParquetSource | CsvSource | IpcSource | TableSource:
+    """Open files of tables, Parquet folders, or standard input (`-`) as a source.
 
     Args:
-        paths: a file, a pattern, a folder, their URLs, or a list of these, all Parquet or all CSV;
-            or `-`, for an Arrow IPC stream on standard input.
+        paths: a file, a pattern, a folder, their URLs, or a list of these, all Parquet, all CSV,
+            or all of forms that are read into memory (`data.formats`); or `-`, for an Arrow IPC
+            stream on standard input.
         columns: as for `read_parquet`; a function of the list of all names can exclude some.
         missing: as for `read_parquet`.
         types: as for `read_parquet`.
@@ -37,6 +43,7 @@ def open_source(
         stop: as for `read_csv`.
         stdin: the stream that `-` reads; standard input if not given.
         encoding: as for `read_csv`.
+        form: of text, and the table that is meant.
 
     Raises:
         DataError, ConfigurationError: as the readers do; also for mixed kinds of files, `-` with
@@ -62,6 +69,12 @@ def open_source(
             raise DataError("standard input is a terminal; pipe an Arrow IPC stream into it.")
         return read_ipc(stream, columns, missing=missing, types=types, name="standard input")
     found = expanded(given)
+    if any(is_whole(path, form) for path in found):
+        if follow:
+            raise ConfigurationError("only a CSV file with commas can be followed.")
+        whole = read_tables(found, columns, form=form, missing=missing, types=types, encoding=encoding)
+        whole.selection.check()
+        return whole
     kinds = {".parquet" if is_folder(path) else path.suffix for path in found}
     if not kinds <= {".csv", ".parquet"} or len(kinds) > 1:
         names = ", ".join(map(str, found[:5]))
@@ -78,12 +91,6 @@ def open_source(
         raise ConfigurationError(
             f"encoding={encoding!r} (--encoding) is for CSV files; the text in Parquet files is UTF-8."
         )
-    for path in found:
-        shown = str(path).encode(errors="surrogateescape").decode(errors="replace")
-        if shown != str(path):  # PyArrow cannot open it
-            raise DataError(
-                f"{shown}: a Parquet file needs a name that is UTF-8 text. Rename the file or its folder."
-            )
     source = read_parquet(found, columns, missing=missing, types=types)
     source.selection.check()
     return source

@@ -23,7 +23,7 @@ from evidentia.data.sources.columns import (
 )
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import DataError, check_count
-from evidentia.storage import for_arrow
+from evidentia.system.storage import for_arrow
 
 VALUES_AT_ONCE = 1 << 20  # values per batch: a few megabytes for any number of columns
 BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
@@ -135,8 +135,8 @@ def read_parquet(
     Raises:
         DataError: a file that is missing or not Parquet, or a column that is missing or not
             numeric (if no columns are named, when reading begins). While reading: missing values
-            (how many, the first row), infinite values, values beyond 32 bits; a file that becomes
-            unreadable.
+            (how many, the first row), infinite values, values beyond 32 bits, or with more digits
+            than float32 holds; a file that becomes unreadable.
         ConfigurationError: an invalid argument.
 
     Example:
@@ -149,6 +149,7 @@ def read_parquet(
     parts, tables = [], []
     for path in expanded(paths):
         for file, folders in _dataset(path) if is_folder(path) else [(path, ())]:
+            _check_name(file)
             check_content(file, ".parquet")
             with reading(file, ".parquet"):
                 metadata = arrow_parquet.read_metadata(for_arrow(file))
@@ -172,6 +173,8 @@ def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]
         ]
     if not files:
         raise DataError(f"{folder} is a folder without .parquet files.")
+    for file in files:
+        _check_name(file)
     names = {_name(file): file for file in files}
     check_content(files[0], ".parquet")
     with reading(files[0], ".parquet"):
@@ -189,6 +192,15 @@ def _dataset(folder: Path) -> list[tuple[Path, tuple[tuple[str, pa.Scalar], ...]
             (name, pa.scalar(value, dataset.schema.field(name).type)) for name, value in keys.items()
         )
     return [(file, found[file]) for file in files]
+
+
+def _check_name(path: Path) -> None:
+    """Raise DataError for a name that PyArrow cannot open."""
+    shown = str(path).encode(errors="surrogateescape").decode(errors="replace")
+    if shown != str(path):
+        raise DataError(
+            f"{shown}: a Parquet file needs a name that is UTF-8 text. Rename the file or its folder."
+        )
 
 
 def _name(path: Path) -> str:

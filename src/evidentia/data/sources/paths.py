@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from evidentia.errors import ConfigurationError, DataError
-from evidentia.storage import attempted, is_remote, place
+from evidentia.system.storage import attempted, is_remote, place
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 

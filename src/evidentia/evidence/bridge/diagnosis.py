@@ -79,7 +79,7 @@ def _is_contradicted(difference: float, error: float, shape: float) -> bool:
     return known and abs(difference) > MAX_ERRORS * error + SMALLEST
 
 
-def _at_least_two(chains: Float[np.ndarray, "chains draws"]) -> Float[np.ndarray, "chains draws"]:
+def _at_least_two(chains: Float[np.ndarray, "chains draws"]) -> Float[np.ndarray, "two_or_more half_or_all"]:
     """The chains, or the halves of a single one, which ArviZ does not compare."""
     if len(chains) > 1:
         return chains

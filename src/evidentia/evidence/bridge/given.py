@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from evidentia import arviz_bridge
-from evidentia.compilation import in_float64
 from evidentia.errors import ConfigurationError
 from evidentia.model.bound import BoundModel
 
@@ -111,7 +110,7 @@ def unconstrained(draws: GivenDraws, model: BoundModel) -> Float[np.ndarray, "ch
     }
     leading = next(iter(chains.values())).shape[:2]
     flat = {name: merged(array) for name, array in chains.items()}
-    with in_float64():
+    with model.in_float64():
         positions = jax.vmap(model.unconstrain)({name: jnp.asarray(array) for name, array in flat.items()})
         again = model.constrain(positions)
     for name, array in flat.items():

@@ -41,7 +41,7 @@ class Bridged(NamedTuple):
     ess: float
 
 
-def bridge(log_ratios: Chains, log_proposal_ratios: Float[np.ndarray, " draws"], ess: float) -> Bridged:
+def bridge(log_ratios: Chains, log_proposal_ratios: Float[np.ndarray, " others"], ess: float) -> Bridged:
     """The bridge between p and q.
 
     Args:
@@ -79,7 +79,7 @@ def bridge(log_ratios: Chains, log_proposal_ratios: Float[np.ndarray, " draws"],
 
 def _with_error(
     log_ratios: Chains,
-    log_proposal_ratios: Float[np.ndarray, " draws"],
+    log_proposal_ratios: Float[np.ndarray, " others"],
     share: float,
     log_evidence: float,
     num_iterations: int,

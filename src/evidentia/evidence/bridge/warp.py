@@ -103,6 +103,7 @@ def fit(positions: Positions) -> Fit:
     if not is_definite(covariance):
         raise EstimationError(
             "the covariance of the posterior draws is singular, on the unconstrained scale: a chain has hardly moved, or "
-            "one parameter is a function of others. Use more draws, and check the chains' trace plots."
+            "one parameter is a function of others. Use more draws, and check the chains' trace plots; if effects are centred at a "
+            "parameter, whose scale can be near zero, write them as scale times standard normal ones, or use SGAIS()."
         )
     return Fit(LocalGaussian(positions.mean(axis=0), np.linalg.inv(covariance), 0.0))

@@ -20,18 +20,21 @@ import numpy as np
 from blackjax.adaptation.base import get_filter_adapt_info_fn
 from jaxtyping import Array, Float
 
-from evidentia.compilation import compiled, in_float64
+from evidentia import weights
 from evidentia.errors import EstimationError
-from evidentia.evidence.path.population import host_generator
-from evidentia.evidence.path.proposal import Proposal
+from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.particles import host_generator
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.modes import climb, few_of, find_modes, likely_draws
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import log_target, posterior
+from evidentia.system.compilation import compiled
 
 NUM_CHAINS = 4
 NUM_WARM_UP = 500  # tuning steps of each chain, which are discarded
 MAX_RHAT = 1.05  # above which chains disagree
+NUM_WEIGHTED = 512  # draws from the prior, some of which may be starting points
+ENOUGH = 2.0 * NUM_CHAINS  # of them must count, so that chains start apart from each other
 NUM_PARTS = 10  # parts in which the draws are returned
 
 Chains = Float[np.ndarray, "chains draws parameters"]
@@ -53,12 +56,12 @@ def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iter
     frame, starts = _start(model, rows, key_start)
     num_draws = -(-count // NUM_CHAINS)
     per_part = -(-num_draws // NUM_PARTS)
-    with in_float64():
-        frame = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), frame)
-        shifts = jnp.linalg.solve(frame.factor, (jnp.asarray(starts, jnp.float64) - frame.origin).T).T
+    with model.in_float64():
+        frame = jax.tree.map(lambda part: jnp.asarray(np.asarray(part, np.float64)), frame)
+        shifts = jnp.linalg.solve(frame.factor, (jnp.asarray(starts) - frame.origin).T).T
         states, tuned = _warm_up(model, key_warm, shifts, frame, rows)
     for part in range(-(-num_draws // per_part)):
-        with in_float64():  # not while the caller runs
+        with model.in_float64():  # not while the caller runs
             keys = jax.random.fold_in(key_draw, part)
             states, positions = _sample(model, keys, states, tuned, frame, rows, per_part)
         yield np.asarray(positions)[:, : num_draws - part * per_part]
@@ -71,17 +74,35 @@ def _start(model: BoundModel, rows: Window, key: Array) -> tuple[Frame, np.ndarr
     if modes:
         factor = np.linalg.inv(np.linalg.cholesky(modes[0].precision)).T
         generator = host_generator(key_draw)
-        starts = np.asarray(Proposal(modes).draw(generator, NUM_CHAINS), np.float64)
+        starts = np.asarray(Mixture(modes).draw(generator, NUM_CHAINS), np.float64)
         return Frame(modes[0].centre, factor), starts  # pyright: ignore[reportArgumentType]
-    few = few_of(model, rows)
-    starts = [climb(model, few, start) for start in likely_draws(model, few, key_draw)[:NUM_CHAINS]]
-    if not starts:
+    starts = _starts_without_mode(model, rows, key_draw)
+    if not len(starts):
         raise EstimationError(
             f"the log-likelihood of {rows.span} is -inf or NaN at every draw from the prior: no Markov "
             "chain can start. Widen the prior, or check the data against the model."
         )
     size = model.num_parameters
     return Frame(jnp.zeros(size), jnp.eye(size)), np.resize(starts, (NUM_CHAINS, size))
+
+
+def _starts_without_mode(model: BoundModel, rows: Window, key: Array) -> np.ndarray:
+    """Draws from the prior in proportion to their likelihood, or climbs from some where few count.
+
+    A climb may end where the density has no bound and the posterior no mass: where the scale of
+    effects that are centred at a parameter is zero.
+    """
+    positions = model.sample_prior(key, NUM_WEIGHTED)
+    log_likelihoods, _ = rows.log_likelihoods(model, positions)
+    log_likelihoods = np.where(np.isnan(log_likelihoods), -np.inf, log_likelihoods)
+    if log_likelihoods.max() > -np.inf:
+        log_weights = weights.normalise(log_likelihoods)
+        if weights.ess(log_weights) >= ENOUGH:
+            chosen = host_generator(key).choice(NUM_WEIGHTED, NUM_CHAINS, p=np.exp(log_weights))
+            return np.asarray(positions, np.float64)[chosen]
+    few = few_of(model, rows)
+    draws = likely_draws(model, few, key)[:NUM_CHAINS]
+    return np.array([climb(model, few, start) for start in draws])
 
 
 def _density(model: BoundModel, frame: Frame, rows: Window):

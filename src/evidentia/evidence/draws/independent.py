@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.evidence.path.checks import check_defined
+from evidentia.evidence.population.values import check_defined
 from evidentia.posterior.rows import Rows
 
 BATCH_SIZE = 256, 4096  # minimum and maximum number of draws in a batch

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import EstimationError
-from evidentia.interruption import check
 from evidentia.model.bound import BoundModel
+from evidentia.system.interruption import check
 
 AT_ONCE = 2**17  # draws
 MOST_BLOCKS = 16  # of so many draws

@@ -72,7 +72,9 @@ def variance_of_log_mass(num_live: int, num_removed: int) -> float:
     return float(np.sum(1 / counts**2) / np.sum(1 / counts))
 
 
-def log_widths(log_mass: float, steps: Vector, quadrature: Quadrature) -> tuple[Vector, float]:
+def log_widths(
+    log_mass: float, steps: Float[np.ndarray, " points_and_next"], quadrature: Quadrature
+) -> tuple[Vector, float]:
     """Log widths of points removed in succession, and the log mass left to the live points.
 
     `log_mass` is log X before the first of them, and `steps` are their log t, followed by that of

@@ -56,6 +56,7 @@ def _model(num_features, noise_scale):
         simulate=partial(_simulate, num_features=num_features, noise_scale=noise_scale),
         exact_log_evidence=partial(_exact_log_evidence, noise_scale=noise_scale),
         sample_posterior=partial(_sample_posterior, noise_scale=noise_scale),
+        predict=partial(_predict, noise_scale=noise_scale),
     )
 
 
@@ -88,6 +89,11 @@ def _simulate(num_observations, seed, *, num_features, noise_scale):
     noise = noise_scale * generator.standard_normal(num_observations, np.float32)
     y = (x @ params["weights"] + params["intercept"] + noise).astype(np.float32)
     return {"x": x, "y": y}, params
+
+
+def _predict(params, data, seed, *, noise_scale):
+    mean = params["weights"] @ np.asarray(data["x"]).T + params["intercept"][:, None]
+    return {"y": np.random.default_rng(seed).normal(mean, noise_scale)}
 
 
 def _exact_log_evidence(data, *, noise_scale):

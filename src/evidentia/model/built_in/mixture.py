@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 from evidentia.errors import check_count
 from evidentia.model.built_in.checks import check_arrays, check_size
 from evidentia.model.model import Model
+from evidentia.system.sharing import check_not_forked
 
 
 def gaussian_mixture(num_components: int, num_features: int) -> Model:
@@ -41,6 +42,7 @@ def gaussian_mixture(num_components: int, num_features: int) -> Model:
 
     Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109 (a model of its experiments).
     """
+    check_not_forked()  # the prior takes JAX
     check_count("num_components", num_components, 1)
     check_count("num_features", num_features, 1)
     given = f"num_components={num_components:,} with num_features={num_features:,}"
@@ -62,6 +64,7 @@ def _model(num_components, num_features):
         exchangeable=("weights", "variances", "means"),
         check_data=partial(check_arrays, shapes={"y": (num_features,)}),
         simulate=partial(_simulate, shape=shape),
+        predict=_predict,
     )
 
 
@@ -91,3 +94,13 @@ def _simulate(num_observations, seed, *, shape):
     noise = generator.standard_normal((num_observations, shape[1]), np.float32)
     y = params["means"][component] + np.sqrt(params["variances"])[component] * noise
     return {"y": y.astype(np.float32)}, params
+
+
+def _predict(params, data, seed):
+    """As many rows as `data["y"]` has, whose values are not used."""
+    generator, count = np.random.default_rng(seed), len(data["y"])
+    below = np.cumsum(params["weights"], axis=1)[:, None, :-1]
+    draws = np.arange(len(below))[:, None]
+    component = (generator.random((len(below), count, 1)) > below).sum(2)
+    deviation = np.sqrt(params["variances"][draws, component])
+    return {"y": generator.normal(params["means"][draws, component], deviation)}

@@ -53,6 +53,7 @@ def _model(num_features, num_classes):
         name="softmax regression",
         check_data=partial(_check_data, num_features=num_features, num_classes=num_classes),
         simulate=partial(_simulate, num_features=num_features, num_classes=num_classes),
+        predict=_predict,
     )
 
 
@@ -89,3 +90,10 @@ def _simulate(num_observations, seed, *, num_features, num_classes):
     noise = generator.gumbel(size=(num_observations, num_classes)).astype(np.float32)
     y = np.argmax(x @ params["weights"] + params["intercept"] + noise, axis=1).astype(np.int32)
     return {"x": x, "y": y}, params
+
+
+def _predict(params, data, seed):
+    x = np.asarray(data["x"])
+    logits = np.einsum("ij,djk->dik", x, params["weights"]) + params["intercept"][:, None]
+    noise = np.random.default_rng(seed).gumbel(size=logits.shape)
+    return {"y": np.argmax(logits + noise, axis=2)}

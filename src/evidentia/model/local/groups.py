@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jaxtyping import Array, Int
+from jaxtyping import Int
 from numpyro.primitives import Messenger
 
 from evidentia.errors import ModelError, attempt
@@ -48,7 +48,7 @@ class WithCopies:
 class _Copying(Messenger):
     """Gives sites with a value for each group a value for each row."""
 
-    def __init__(self, labels: Int[Array, " rows"], count: int):
+    def __init__(self, labels: Int[Any, " rows"], count: int):
         super().__init__()
         self._labels, self._count = labels, count
 
@@ -74,7 +74,7 @@ class _Copying(Messenger):
         msg["fn"] = _of_rows(distribution, self._labels, self._count)
 
 
-def _of_rows(distribution: Any, labels: Int[Array, " rows"], count: int) -> Any:
+def _of_rows(distribution: Any, labels: Int[Any, " rows"], count: int) -> Any:
     """The distributions of each row's group."""
     shape = (len(labels), *distribution.batch_shape[1:])
     if isinstance(distribution, dist.Independent):

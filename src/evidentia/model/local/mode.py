@@ -20,6 +20,7 @@ FALLS = 1e-3  # of the log density, in nats, that are rounding
 Locals = Float[Array, "groups size"]
 Values = Float[Array, " groups"]
 Matrices = Float[Array, "groups size size"]
+Columns = Float[Array, "groups size columns"]
 LogDensity = Callable[[Locals], Values]
 
 
@@ -115,7 +116,7 @@ def cholesky(matrices: Matrices) -> Matrices:
     return jnp.stack([jnp.stack(row, axis=-1) for row in factor], axis=-2)
 
 
-def solve(factor: Matrices, columns: Matrices) -> Matrices:
+def solve(factor: Matrices, columns: Columns) -> Columns:
     """L⁻¹ A, with any number of columns."""
     found: list[Array] = []
     for i in range(columns.shape[1]):

@@ -1,20 +1,25 @@
 """Evaluations of a function at points: each point once, counted, and recorded if asked for."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.errors import CheckpointError
+from evidentia.errors import CheckpointError, ConfigurationError
 from evidentia.model.outside.function import Function, Points
 from evidentia.model.outside.record import Record
 from evidentia.model.outside.workers import Workers
+from evidentia.system.interruption import check
+from evidentia.system.sharing import OneAtATime
 
 AGREEMENT = 1e-6  # of a recorded value with the same one computed again, relative
 NUM_REPEATED = 16  # points that are evaluated again after a run
+AT_ONCE = 16  # points between two looks at whether to stop, and two entries of the record
 LARGEST_DIFFERENCE = 0.1  # nats, between two values at a point; rounding and threads make less
 
 
@@ -35,18 +40,48 @@ class Evaluations:
         self.failure: BaseException | None = None
         self.difference = 0.0
         self.names = names
+        self._runs = OneAtATime()
+        self._running_in: int | None = None  # the thread of the run
         self._values: dict[bytes, float] = {}
         self._record: Record | None = None
+        self._context = Context()  # of the run's thread: JAX calls the function in others
         self._workers = None if executor is None else Workers(executor, function)
 
     @contextmanager
     def run(self, checkpoint: Path | None) -> Iterator[None]:
         """A run, which begins with what its folder of a checkpoint holds, if it has one.
 
+        One run at a time: other threads wait.
+
         Raises:
             CheckpointError: the folder cannot be used, or holds values of another function.
+            ConfigurationError: a run of this thread goes on.
         """
+        if self._running_in == threading.get_ident():
+            raise ConfigurationError(
+                "model is being estimated in this thread already, and its log-likelihood serves one run at a time. Make "
+                "another model."
+            )
+        with self._runs:
+            self._running_in = threading.get_ident()
+            try:
+                with self._run(checkpoint):
+                    yield
+            finally:
+                self._running_in = None
+
+    @contextmanager
+    def _run(self, checkpoint: Path | None) -> Iterator[None]:
         self._values, self.num_evaluations, self.failure, self.difference = {}, 0, None, 0.0
+        self._context = copy_context()
+        try:
+            with self._recorded(checkpoint):
+                yield
+        finally:
+            self._context = Context()
+
+    @contextmanager
+    def _recorded(self, checkpoint: Path | None) -> Iterator[None]:
         if checkpoint is None:
             yield
             return
@@ -67,16 +102,28 @@ class Evaluations:
         """The values at points; new ones are evaluated, each once."""
         keys = [point.tobytes() for point in points]
         new = {key: index for index, key in reversed(list(enumerate(keys))) if key not in self._values}
-        if new:
-            chosen = points[sorted(new.values())]
-            found = (self._workers or self.function).values(chosen)
-            if self._record is not None:
-                self._record.append(chosen, found)
-            self.num_evaluations += len(chosen)
-            self._values.update(
-                (point.tobytes(), float(value)) for point, value in zip(chosen, found, strict=True)
-            )
+        chosen = points[sorted(new.values())]
+        is_together = self.function.vectorized or self._workers is not None
+        size = len(chosen) if is_together else AT_ONCE
+        for start in range(0, len(chosen), max(1, size)):
+            self._context.run(check)
+            self._evaluate(chosen[start : start + size])
         return np.array([self._values[key] for key in keys])
+
+    def raise_stop(self) -> None:
+        """Raise a KeyboardInterrupt that ended the evaluations; there can be more after it."""
+        if isinstance(stop := self.failure, KeyboardInterrupt):
+            self.failure = None
+            raise stop
+
+    def _evaluate(self, points: Points) -> None:
+        found = (self._workers or self.function).values(points)
+        if self._record is not None:
+            self._record.append(points, found)
+        self.num_evaluations += len(points)
+        self._values.update(
+            (point.tobytes(), float(value)) for point, value in zip(points, found, strict=True)
+        )
 
     def check_repeats(self) -> None:
         """Evaluate some points again, the most likely one and others down to the least likely.

@@ -1,6 +1,7 @@
 """The log-likelihood of a model as JAX calls it, if it is a function outside JAX."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property, partial
@@ -45,8 +46,9 @@ class OutsideLikelihood:
 
     def __call__(self, params: Mapping[str, Array], batch: Any) -> Float[Array, ""]:
         """The log-likelihood at constrained parameters, in nats; `batch` is not used."""
-        names = [name for name, _ in self.evaluations.function.layout] or [CUBE]
-        return self._function(jnp.concatenate([jnp.ravel(params[name]) for name in names]))
+        function = self.evaluations.function
+        names = [CUBE] if function.prior_transform else [name for name, _ in function.layout]
+        return self._function(jnp.concatenate([jnp.zeros(0), *(jnp.ravel(params[name]) for name in names)]))
 
     def arguments(self, params: Mapping[str, np.ndarray]) -> Points | Mapping[str, np.ndarray]:
         """The parameters as the function gets them, for draws on the leading axis."""
@@ -64,7 +66,7 @@ class OutsideLikelihood:
 
     def _on_host(self, flat: Float[Array, "*points coordinates"]) -> Float[np.ndarray, "*points"]:
         given = np.asarray(flat)
-        points = given.reshape(-1, given.shape[-1]).astype(np.float64)
+        points = given.reshape(math.prod(given.shape[:-1]), given.shape[-1]).astype(np.float64)
         return self._values(points).reshape(given.shape[:-1]).astype(given.dtype)
 
     def _values(self, points: Points) -> Float[np.ndarray, " points"]:
@@ -157,12 +159,12 @@ def _names(names: Sequence[str] | None, num_parameters: int | None) -> tuple[str
             raise ModelError(
                 "num_parameters or names is needed with a prior_transform: how many parameters there are."
             )
-        check_count("num_parameters", num_parameters, 1)
+        check_count("num_parameters", num_parameters, 0)
         return tuple(f"x{index}" for index in range(num_parameters))
     are_texts = isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)
     if not are_texts or len(set(names)) < len(names):
         raise ModelError(f"names must be a tuple of different texts, one for each parameter; got {names!r}.")
-    if not names or num_parameters not in (None, len(names)):
+    if num_parameters not in (None, len(names)):
         raise ModelError(
             f"names must be as many as num_parameters; got {len(names)} names and {num_parameters}."
         )
@@ -182,8 +184,9 @@ def _indices(periodic: Sequence[str | int], names: tuple[str, ...]) -> tuple[int
 
 
 def _layout(prior: Mapping[str, dist.Distribution]) -> Layout:
-    is_mapping = isinstance(prior, Mapping) and bool(prior)
-    if not is_mapping or not all(isinstance(each, dist.Distribution) for each in prior.values()):
+    if not isinstance(prior, Mapping) or not all(
+        isinstance(each, dist.Distribution) for each in prior.values()
+    ):
         raise ModelError(
             f"prior must map names to NumPyro distributions for a model from a callable; got {prior!r}."
         )

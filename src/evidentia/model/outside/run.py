@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from evidentia.errors import ConfigurationError, DataError
 from evidentia.model.outside.likelihood import OutsideLikelihood
-from evidentia.storage import is_url, place
+from evidentia.system.storage import local_path
 
 
 def check_arguments(log_likelihood: Any, name: str, data: Any, *for_rows: Any) -> None:
@@ -28,35 +27,18 @@ def check_arguments(log_likelihood: Any, name: str, data: Any, *for_rows: Any) -
 
 
 @contextmanager
-def remembering(log_likelihood: Any, checkpoint: str | PathLike[str] | None) -> Iterator[None]:
+def remembering(log_likelihood: OutsideLikelihood, checkpoint: str | PathLike[str] | None) -> Iterator[None]:
     """Remember evaluations outside JAX, and raise what the function raised.
 
     Raises:
-        ConfigurationError: `checkpoint` is not a local folder, or the log-likelihood is in JAX.
+        ConfigurationError: `checkpoint` is not a local folder.
         CheckpointError: the folder cannot be used.
     """
-    if not isinstance(log_likelihood, OutsideLikelihood):
-        if checkpoint is not None:
-            raise ConfigurationError(
-                "checkpoint keeps evaluations of a likelihood outside JAX (Model.from_callable); other runs take seconds. A "
-                "stream has Online.save."
-            )
-        yield
-        return
     evaluations = log_likelihood.evaluations
-    with evaluations.run(_folder(checkpoint)):
+    folder = None if checkpoint is None else local_path("checkpoint", checkpoint)
+    with evaluations.run(folder):
         try:
             yield
         finally:
             if evaluations.failure is not None:
                 raise evaluations.failure from None
-
-
-def _folder(checkpoint: str | PathLike[str] | None) -> Path | None:
-    if checkpoint is None:
-        return None
-    if not isinstance(checkpoint, str | PathLike) or is_url(checkpoint):
-        raise ConfigurationError(
-            f"checkpoint must be the path of a folder on this machine; got {checkpoint!r}."
-        )
-    return place(checkpoint)

@@ -3,6 +3,7 @@
 PyMC and PyTensor are imported when a model of theirs is translated, not before.
 """
 
+from evidentia.model.pymc.program import PyMCProgram
 from evidentia.model.pymc.translation import Translation, translated
 
-__all__ = ["Translation", "translated"]
+__all__ = ["PyMCProgram", "Translation", "translated"]

@@ -38,8 +38,10 @@ def imported() -> Any:
 
 def check_model(model: Any) -> None:
     """Raise ModelError for parts that are not those of a prior and a likelihood."""
-    if not model.free_RVs:
-        raise ModelError("the PyMC model has no free random variable.")
+    if not model.observed_RVs and not model.potentials:
+        raise ModelError(
+            "the PyMC model has neither an observed variable nor a Potential: it has no likelihood."
+        )
     for rv in model.observed_RVs:
         if _kind(rv) == "MinibatchRandomVariable":
             raise ModelError(

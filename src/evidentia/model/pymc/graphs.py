@@ -103,7 +103,7 @@ def _apply(node: Any, arguments: list[Any], dtype: Any) -> list[Any]:
         return [np.array(jnp.shape(arguments[0]), np.int64)]
     if kind == "Shape_i":
         return [np.array(jnp.shape(arguments[0])[node.op.i], np.int64)]
-    if kind == "CheckAndRaise" or kind == "Assert":
+    if kind in ("CheckAndRaise", "Assert", "CheckParameterValue"):
         return [arguments[0]]
     if kind == "Elemwise":
         function = type(node.op.scalar_op).__name__

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+INFINITE = 1e15  # its square is a float32
+
 
 @dataclass
 class Rows:
@@ -51,12 +53,12 @@ class Rows:
         if value is None:
             return source
         if source in self._names:
-            return self.variable(source, value)
+            return self.variable(source, _bounded(value))
         is_as_long = self.count is not None and np.ndim(value) > 0 and len(value) == self.count
         if not is_as_long or source in self.single:
             return constant_of(source)
         self.guessed.append(source)
-        return self.variable(source, value)
+        return self.variable(source, _bounded(value))
 
     def _same(self, value: np.ndarray) -> str | None:
         """The name of an equal array that has none of its own, used twice in the formulas."""
@@ -70,6 +72,16 @@ class Rows:
         while f"constant_{number}" in self.taken:
             number += 1
         return f"constant_{number}"
+
+
+def _bounded(value: np.ndarray) -> np.ndarray:
+    """An array with large numbers in place of infinite ones, such as bounds that are none.
+
+    Data must be finite; and at an infinite bound a distribution function has no gradient.
+    """
+    if value.dtype.kind != "f":
+        return value
+    return np.nan_to_num(value, nan=np.nan, posinf=INFINITE, neginf=-INFINITE)
 
 
 def value_of(source: Any) -> np.ndarray | None:

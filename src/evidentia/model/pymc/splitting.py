@@ -31,7 +31,7 @@ def split(program: PyMCProgram, data: Mapping[str, np.ndarray]) -> Split:
     some = {name: array[::2] for name, array in data.items()}
     try:
         sites = latent_sites(statements_of(program, data, is_whole=True))
-        position = probing_positions(max(site.stop for site in sites.values()))[0]
+        position = probing_positions(max((site.stop for site in sites.values()), default=0))[0]
         shapes = [jax.eval_shape(terms, position, rows) for rows in (data, some)]
     except Exception:  # whatever it is, the model is then one of all rows
         return Split.UNKNOWN

@@ -1,0 +1,169 @@
+"""Pictures of weighted draws: pairs, traces, prior against posterior, the run that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from evidentia.display.plots import COLORS, draw_trajectory, new_pair, tidy, verbatim
+from evidentia.posterior.summary import quantiles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NUM_BINS = 24
+LEAST_ESS = 200  # below which contours would show the noise of the draws
+WIDE = 100.0  # nats between log-likelihoods, beyond which their scale is logarithmic
+
+Scalars = Mapping[str, ndarray]  # arrays (particles,) by name
+
+
+def draw_corner(scalars: Scalars, weights: Float[ndarray, " particles"]) -> Figure:
+    """Plot all pairs of scalars and the distribution of each, with median and 95% interval.
+
+    The limits hold 99% of the weight: particles of little weight can lie far away. Contours need
+    an effective sample size of `LEAST_ESS`; of fewer draws, points are shown.
+    """
+    from corner import corner
+
+    samples = np.column_stack(list(scalars.values())).astype(np.float64)
+    is_smooth = 1 / np.sum(weights**2) >= LEAST_ESS
+    ranges = [central(column, weights, 0.99) for column in samples.T]
+    return corner(
+        samples, weights=weights, range=ranges, labels=[verbatim(name) for name in scalars],
+        quantiles=(0.025, 0.5, 0.975), color=COLORS[0], bins=NUM_BINS,
+        labelpad=0.05, plot_contours=is_smooth, plot_density=is_smooth,
+        data_kwargs={"alpha": 0.1 if is_smooth else 0.6}, hist_kwargs={"linewidth": 1.2},
+    )  # fmt: skip
+
+
+def draw_trace(
+    scalars: Scalars, weights: Float[ndarray, " particles"], log_likelihood: Float[ndarray, " particles"]
+) -> ndarray:
+    """Plot scalars against the log-likelihood of the particle; dark ones have large weights."""
+    figure, axes = _grid(len(scalars), height=2.6)
+    order = np.argsort(weights)  # large weights on top
+    nats = (log_likelihood - log_likelihood.max())[order]
+    shade = weights[order] / weights.max()
+    points = None
+    for ax, (name, values) in zip(axes, scalars.items(), strict=True):
+        points = ax.scatter(nats, values[order], c=shade, s=9, cmap="cividis_r", vmin=0, vmax=1, linewidths=0)
+        if np.ptp(nats) > WIDE:
+            ax.set_xscale("symlog", linthresh=1)
+        ax.set_ylabel(verbatim(name))
+        tidy(ax)
+    figure.supxlabel("log-likelihood (nats, relative to the largest)", fontsize="medium")
+    if points is not None and shade[0] < 0.99:
+        figure.colorbar(points, ax=list(axes), label="weight, relative to the largest")
+    return axes
+
+
+def draw_prior_posterior(
+    prior: Scalars, posterior: Scalars, weights: Float[ndarray, " particles"]
+) -> ndarray:
+    """Plot the prior and posterior density of each scalar, as histograms.
+
+    The limits hold the posterior and the central 95% of the prior.
+    """
+    figure, axes = _grid(len(posterior), height=2.4)
+    for ax, (name, values) in zip(axes, posterior.items(), strict=True):
+        before = prior[name]
+        even = np.full(len(before), 1 / len(before))
+        inside = central(values, weights, 0.999)
+        wide = central(before, even, 0.95)
+        limits = min(inside[0], wide[0]), max(inside[1], wide[1])
+        _density(ax, before, even, limits, label="prior", color=COLORS[6], linestyle="--")
+        _density(ax, values, weights, inside, label="posterior", color=COLORS[0], linestyle="-")
+        ax.set_xlim(*limits)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel(verbatim(name))
+        tidy(ax)
+    figure.supylabel("density", fontsize="medium")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
+    return axes
+
+
+def draw_run(trajectory: Any, title: str) -> tuple[Axes, Axes]:
+    """Plot log evidence per observation and the standard error, against the number of rows."""
+    upper, lower = new_pair()
+    draw_trajectory(trajectory, title, upper)
+    upper.set_xlabel("")
+    lower.plot(trajectory.num_observations, trajectory.standard_error, color=COLORS[0])
+    lower.set_ylabel("standard error of the\nlog evidence (nats)")
+    lower.set_xlabel("number of observations")
+    lower.set_ylim(bottom=0)
+    tidy(lower)
+    return upper, lower
+
+
+def draw_nested_run(
+    weights: Float[ndarray, " particles"],
+    log_likelihood: Float[ndarray, " particles"],
+    log_evidence: float,
+    error: float,
+    title: str,
+) -> tuple[Axes, Axes]:
+    """Plot the log-likelihood and the evidence so far against the prior mass that is left.
+
+    A particle of weight Wᵢ stands for the prior mass Wᵢ Z / Lᵢ. The band is two standard errors of
+    the whole run, of which a part is known at each step as its information is.
+    """
+    order = np.argsort(log_likelihood)
+    height, share = log_likelihood[order], weights[order]
+    masses = np.exp(np.log(np.maximum(share, 1e-300)) + log_evidence - height)
+    shrunk = -np.log(np.cumsum(masses[::-1])[::-1])
+    evidence = np.minimum(np.cumsum(share), 1.0)
+    upper, lower = new_pair()
+    upper.plot(shrunk, height - height.max(), color=COLORS[0])
+    upper.set_yscale("symlog", linthresh=1)
+    upper.set_ylabel("log-likelihood\n(nats, relative to the largest)")
+    upper.set_title(verbatim(title), loc="left", fontsize="medium")
+    lower.plot(shrunk, evidence, color=COLORS[0])
+    band = evidence * np.exp(-2 * error), evidence * np.exp(2 * error)
+    lower.fill_between(shrunk, *band, color=COLORS[0], alpha=0.25, linewidth=0)
+    lower.set_ylabel("evidence so far,\nrelative to the estimate")
+    lower.set_xlabel("−log of the prior mass left (nats)")
+    lower.set_ylim(bottom=0)
+    for ax in (upper, lower):
+        tidy(ax)
+    return upper, lower
+
+
+def central(values: ndarray, weights: Float[ndarray, " particles"], share: float) -> tuple[float, float]:
+    """Limits of the central share of the weight, a twentieth wider; of a constant, about it."""
+    ends = (1 - share) / 2, (1 + share) / 2
+    low, high = quantiles(np.asarray(values, np.float64)[:, None], weights, ends)[:, 0]
+    margin = 0.05 * (high - low) or 0.1 * abs(low) or 1.0
+    return float(low - margin), float(high + margin)
+
+
+def _density(
+    ax: Axes,
+    values: ndarray,
+    weights: Float[ndarray, " particles"],
+    limits: tuple[float, float],
+    **style: Any,
+) -> None:
+    """A histogram within limits whose area is the weight within them."""
+    heights, edges = np.histogram(values, NUM_BINS, limits, weights=weights)
+    ax.stairs(heights / np.diff(edges), edges, linewidth=1.4, **style)
+
+
+def _grid(count: int, height: float) -> tuple[Figure, ndarray]:
+    """A figure with axes for this many scalars, at most three in a row."""
+    import matplotlib.pyplot
+
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    size = 3.2 * columns + 1, height * rows + 0.6
+    figure, axes = matplotlib.pyplot.subplots(
+        rows, columns, figsize=size, squeeze=False, layout="constrained"
+    )
+    for ax in axes.flat[count:]:
+        ax.remove()
+    return figure, axes.flat[:count]

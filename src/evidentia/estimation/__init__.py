@@ -1,0 +1,1 @@
+"""The verbs that estimate, and their runs over arrays, sources and devices."""

@@ -1,0 +1,192 @@
+"""A run of a method over arrays in memory, on many devices or on a cluster."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from evidentia.cluster.rows import PartitionedRows
+from evidentia.display.progress import Update
+from evidentia.errors import EvidentiaError, check_memory
+from evidentia.estimation.inner_error import InnerError, inner_error, with_rule
+from evidentia.evidence.float32 import signs_of_edge, signs_of_precision, signs_of_rounding
+from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
+from evidentia.posterior.units import Units
+from evidentia.results.made import make_evidence
+from evidentia.results.result import Evidence
+from evidentia.trajectory import trajectory_of
+
+
+def _check_memory(method: Method, bound: BoundModel) -> None:
+    """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
+    size = method.num_particles * bound.num_parameters * 4  # float32
+    check_memory(f"num_particles={method.num_particles:,}", "positions", size)
+
+
+class ArrayRun:
+    """A run over arrays in memory, on many devices or on a cluster."""
+
+    def __init__(
+        self,
+        bound: BoundModel,
+        rows: Window | PartitionedRows,
+        known: Mapping[str, str],
+        seed: int,
+        started: float,
+        method: Method,
+        *,
+        units: Units | None = None,
+    ):
+        _check_memory(method, bound)
+        self._why_whole = None if units is None else units.reason
+        self._rows_per_unit = 1.0 if units is None else units.num_rows / rows.size
+        self._bound, self._rows, self._fingerprints, self._seed = bound, rows, known, seed
+        self._started, self._method = started, method
+        self._history: list[Update] = []
+        self._last: Snapshot | None = None  # the latest with observations
+        self._latest: Update | None = None
+        self._inner: tuple[Snapshot, InnerError | None] | None = None  # known for this snapshot
+        self._before: Evidence | None = None  # by a rule for local variables that was too coarse
+
+    def updates(self) -> Iterator[Update]:
+        """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
+        yield from self._updates()
+        better = self._better_bound()
+        if better is not None:
+            self._before = self.evidence(completed=False)
+            self._bound, self._history, self._last = better, [], None
+            yield from self._updates()
+        if self._bound.evaluations is not None:
+            self._bound.evaluations.check_repeats()
+
+    def _updates(self) -> Iterator[Update]:
+        num_steps, rows = 0, self._rows
+        for snapshot in self._heard(self._method.run(self._bound, rows, jax.random.key(self._seed))):  # type: ignore[arg-type]
+            num_steps += snapshot.num_steps
+            found = snapshot.estimate or Estimate(math.nan, math.nan)
+            self._latest = update = Update(
+                self._num_rows(snapshot.num_observations),
+                self._num_rows(self._rows.size),
+                found.log_evidence,
+                found.standard_error,
+                num_steps,
+                time.perf_counter() - self._started,
+                snapshot.share_done,
+            )
+            if snapshot.num_observations:
+                if self._history and self._history[-1].num_observations == update.num_observations:
+                    self._history.pop()
+                self._history.append(update)
+                self._last = snapshot
+            yield update
+
+    def _heard(self, snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
+        """The snapshots until a likelihood outside JAX was asked to stop; it returns NaN since."""
+        evaluations = self._bound.evaluations
+        try:
+            for snapshot in snapshots:
+                if evaluations is not None:
+                    evaluations.raise_stop()
+                yield snapshot
+        except EvidentiaError:
+            if evaluations is not None:
+                evaluations.raise_stop()
+            raise
+
+    def evidence(self, *, completed: bool) -> Evidence | None:
+        """The result of the last snapshot with an estimate; the first, if a repetition stopped."""
+        if self._before is not None and not completed:
+            return self._before
+        if self._last is None or self._last.estimate is None:
+            return None
+        last, diagnosis = self._last.estimate, self._last.diagnose()
+        if inner := self._inner_error():
+            last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
+            diagnosis = Diagnosis(
+                {**diagnosis.measured, "inner_shift": inner.shift, "inner_rule": inner.level},
+                {**diagnosis.signs, **inner.signs},
+            )
+            self._history[-1] = replace(
+                self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
+            )
+        if isinstance(self._rows, Window):
+            seen = self._rows.part(0, self._last.num_observations)
+            edge = signs_of_edge(self._bound, seen, last.log_evidence, self._seed)
+            rounded = signs_of_rounding(self._bound, self._last.positions, self._last.log_weights)
+            precise = signs_of_precision(self._bound, last.log_evidence)
+            diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge, **rounded, **precise})
+        if self._bound.evaluations is not None:
+            diagnosis = diagnosis._replace(signs={**self._bound.evaluations.signs, **diagnosis.signs})
+        found = make_evidence(
+            self._bound,
+            self._method,
+            self._seed,
+            last,
+            (self._last.positions, self._last.log_weights),
+            trajectory_of(self._history),
+            diagnosis,
+            seconds=self._history[-1].seconds,
+            completed=completed,
+            fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
+        )
+        more: dict[str, Any] = {}
+        if self._why_whole is not None:
+            more["trajectory"] = f"none over rows: {self._why_whole}"
+        if self._bound.evaluations is not None:
+            more["num_evaluations"] = self._bound.evaluations.num_evaluations
+        return replace(found, diagnostics={**found.diagnostics, **more}) if more else found
+
+    def _inner_error(self) -> InnerError | None:
+        assert self._last is not None
+        if self._inner is None or self._inner[0] is not self._last:
+            rows: Any = self._rows  # of any kind
+            found = inner_error(self._bound, rows, self._last.positions, self._last.log_weights)
+            self._inner = self._last, found
+        return self._inner[1]
+
+    def _better_bound(self) -> BoundModel | None:
+        """The model with the rule for local variables that is needed; None if its own is fine.
+
+        Workers of a cluster bind the model themselves, by the first rule.
+        """
+        if self._last is None or self._last.estimate is None or isinstance(self._rows, PartitionedRows):
+            return None
+        found = self._inner_error()
+        return None if found is None or found.better is None else with_rule(self._bound, found.better)
+
+    def _num_rows(self, units: int) -> int:
+        return round(units * self._rows_per_unit)  # packs of groups count as of mean size
+
+    def unfinished(self) -> str:
+        """What a run lacks that was stopped before its first result, and what to do."""
+        latest, reached = self._latest, "in its first step"
+        if latest is not None:
+            reached = (
+                f"at step {latest.num_annealing_steps:,}, with {100 * latest.share:.0f}% of the work done"
+            )
+        return (
+            f"{type(self._method).__name__}() had a log evidence: it was {reached}. Allow more seconds or use fewer particles; "
+            "with checkpoint=folder, the same call of estimate goes on from here."
+        )
+
+    def stopped(self) -> str:
+        """A sentence with the number of rows, or of steps if the method uses all rows at once."""
+        if self._before is not None:
+            return "stopped when the run was repeated with better inner integrals; the result is that before."
+        last = self._history[-1]
+        if last.share_done is None:
+            return stopped_after(last.num_observations, last.total_observations)
+        return f"stopped after {last.num_annealing_steps} steps; the result is the estimate at that point."
+
+
+def stopped_after(num_observations: int, total: int | None) -> str:
+    """A sentence with the number of rows used."""
+    of_total = "" if total is None else f" of {total}"
+    return f"stopped after {num_observations}{of_total} observations; the result is for those."

@@ -1,0 +1,201 @@
+"""Importance sampling of a posterior from a proposal, with all rows.
+
+M draws θᵢ from a proposal q give
+
+    wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
+
+which is unbiased, with independent terms: its standard error is that of a mean. With a share δ of
+the draws from the prior, q includes δ p(θ), and no weight exceeds p(D | θᵢ) / δ, wherever the rest
+of q may be thin.
+
+Source: Geweke (1989), Econometrica 57, 1317 (importance sampling from a multivariate t);
+Hesterberg (1995), Technometrics 37, 185 (a share of the draws from a density with heavy tails).
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from evidentia import weights
+from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.normalisation import check_density
+from evidentia.evidence.population.particles import Population, in_mixed_halves, split_key, with_families
+from evidentia.model.bound import BoundModel
+from evidentia.model.local import Integrated
+from evidentia.posterior.copies import rows_of_density, symmetrised
+from evidentia.posterior.rows import Rows
+from evidentia.system.interruption import check
+
+MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
+WANTED = 0.5  # the same, for which draws are made from a learnt proposal
+REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
+MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
+MANY_BATCHES = 32  # of one draw per particle
+CHEAP = 40_000_000  # likelihoods of a row that draws may take in any case
+FREE = 4_000_000  # the same, up to which there are always many draws
+ACCURATE = 0.01  # nats of standard error, for which there are more draws while they are cheap
+
+
+class WeightedDraws(NamedTuple):
+    """Draws with log weights; log p(D) is `offset` + log mean exp(log_weights).
+
+    `variance` is what the weights do not show of that of log p(D), in nats². Completed draws have
+    particles of the posterior among them for weights too rare to be seen, unless these show none
+    (`check.completed`).
+    """
+
+    positions: Float[Array, "particles parameters"]
+    log_weights: Float[np.ndarray, " particles"]
+    offset: float
+    variance: float = 0.0
+    is_completed: bool = False
+
+    def population(self, key: Array, count: int) -> Population:
+        """The draws with their weights as particles, or `count` resampled if there are more.
+
+        The draws are ordered by mode, but each half of the particles must be of all modes.
+        """
+        order = in_mixed_halves(len(self.log_weights))
+        positions, log_weights = np.asarray(self.positions)[order], self.log_weights[order]
+        if len(order) == count:
+            return Population(key, jnp.asarray(positions), log_weights, self.log_evidence, self.variance)
+        key, key_resample = split_key(key)
+        chosen = np.sort(weights.resample(key_resample, log_weights, count))
+        variance = self.variance + weights.relative_variance(log_weights)
+        drawn = Population(key, jnp.asarray(positions[chosen]), np.zeros(count), self.log_evidence, variance)
+        return with_families(drawn, chosen)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean weight, in nats."""
+        return self.offset + weights.log_mean(self.log_weights)
+
+
+def weighted_draws(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Mixture,
+    generator: np.random.Generator,
+    count: int,
+    max_batches: int,
+    min_batches: int = 1,
+) -> WeightedDraws:
+    """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
+
+    Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
+    weights, in tails that it covers thinly, are rare. There are at least `min_batches`; it stops
+    early if the target is unreachable. A number that depends on the weights makes the mean of
+    heavy ones slightly low. The proposal is checked first (`normalisation`).
+
+    Weights above √N times their mean, for N draws, are cut there: a single draw from the
+    proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
+    Source: Ionides (2008), Journal of Computational and Graphical Statistics 17, 295.
+    """
+    check_density(proposal)
+    wanted = (WANTED if proposal.is_learnt else MIN_ESS) * count
+    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
+    found = _batch(model, rows, proposal, generator, count)
+    for index in range(1, max_batches):
+        hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
+        if hopeless or (weights.ess(found.log_weights) >= wanted and index >= min_batches):
+            break
+        more = _batch(model, rows, proposal, generator, count)
+        found = WeightedDraws(
+            jnp.asarray(np.concatenate([found.positions, more.positions])),  # on the host: no compilation
+            np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
+            found.offset,
+            max(found.variance, more.variance),
+        )
+    largest = weights.log_mean(found.log_weights) + 0.5 * np.log(len(found.log_weights))
+    return found._replace(log_weights=np.minimum(found.log_weights, largest))
+
+
+def accurate_draws(
+    model: BoundModel,
+    rows: Rows,
+    proposal: Mixture,
+    generator: np.random.Generator,
+    count: int,
+    draws: WeightedDraws,
+) -> WeightedDraws:
+    """The draws, or as many new ones as a standard error of `ACCURATE` takes, if these are cheap.
+
+    They are new, since a number of draws that depends on their own weights would bias the mean.
+    They may show that the proposal is poor (`is_enough`): where they cost next to nothing, there
+    are always many, so that a narrow mode beside a wide one is met. Rows and the density of the
+    proposal count as what a draw costs (`rows_of_density`).
+    """
+    missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
+    wanted = math.ceil(missing * len(draws.log_weights) / count)
+    cost = max(rows.size, rows_of_density(model)) * count
+    is_free = model.evaluations is None and cost * MANY_BATCHES <= FREE
+    num_batches = min(MANY_BATCHES if is_free else wanted, MANY_BATCHES, CHEAP // cost)
+    if num_batches * count <= len(draws.log_weights):
+        return draws
+    return weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
+
+
+def _batch(
+    model: BoundModel, rows: Rows, proposal: Mixture, generator: np.random.Generator, count: int
+) -> WeightedDraws:
+    check()
+    num_own = count - round(proposal.prior_share * count)
+    positions, is_lost = proposal.draw(generator, num_own), np.zeros(count, bool)
+    if num_own < count:
+        key = jax.random.key(generator.integers(2**32))
+        of_prior = model.sample_prior(key, count - num_own)
+        is_lost[num_own:] = model.is_at_edge(of_prior)
+        positions = jnp.asarray(np.concatenate([positions, of_prior]))  # on the host: no compilation
+    likelihood = proposal.log_likelihoods(model, rows, positions)
+    log_weights = likelihood.deviations + log_prior_ratio(model, proposal, positions)
+    # Far out in the prior a likelihood may overflow. Draws that float32 rounds to the edge of a
+    # support are not draws of the prior's density.
+    is_lost[num_own:] |= np.isnan(log_weights[num_own:])
+    log_weights = np.where(is_lost, -np.inf, log_weights)
+    return WeightedDraws(positions, log_weights, likelihood.offset, likelihood.variance)
+
+
+def is_enough(draws: WeightedDraws, count: int) -> bool:
+    """Whether the effective number of draws is large enough; False if a weight is NaN."""
+    return bool(weights.ess(draws.log_weights) >= MIN_ESS * count)
+
+
+def is_regular(draws: WeightedDraws, count: int) -> bool:
+    """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
+    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= REGULAR * count)
+
+
+def num_free_looks(model: BoundModel, rows: Rows) -> int:
+    """The number of positions at which the likelihoods of rows cost next to nothing.
+
+    They cost at least a look at each number, of which a row of dependent observations has many;
+    those outside JAX and those that are integrals cost more than their numbers say.
+    """
+    if model.evaluations is not None or isinstance(model.densities.pointwise, Integrated):
+        return 0
+    numbers = sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(rows.near.arrays))
+    return FREE // (rows.size * max(1, numbers))
+
+
+def log_ratio(
+    model: BoundModel, rows: Rows, proposal: Mixture, positions: Float[Array, "particles parameters"]
+) -> tuple[Float[np.ndarray, " particles"], float]:
+    """log p(θ) p(D | θ) / q(θ) at every position, minus an offset, and the offset."""
+    deviations, offset = rows.log_likelihoods(model, positions)
+    return deviations + log_prior_ratio(model, proposal, positions), offset
+
+
+def log_prior_ratio(
+    model: BoundModel, proposal: Mixture, positions: Float[Array, "particles parameters"]
+) -> Float[np.ndarray, " particles"]:
+    """log p(θ) / q(θ) at every position, where q includes the prior's share."""
+    log_ratios = model.log_priors(positions) - symmetrised(model, proposal, positions)
+    share = proposal.prior_share
+    if not share:
+        return log_ratios
+    with np.errstate(invalid="ignore"):  # both densities may be infinite at the edge of a support
+        return -np.logaddexp(np.log1p(-share) - log_ratios, np.log(share))

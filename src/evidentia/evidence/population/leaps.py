@@ -1,0 +1,175 @@
+"""Redraws and leaps: the loop of a method that can leave its annealed path.
+
+A redraw replaces the particles by draws weighted with all rows seen, at round numbers of rows. If
+it succeeds, the next one leaps to more rows, which the path has not processed; if leaps fail, the
+path goes on from the rows of the last redraw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from jaxtyping import Array
+
+from evidentia.errors import UnfinishedError
+from evidentia.evidence.method import Snapshot
+from evidentia.evidence.population.chunks import (
+    ChunkedMethod,
+    ChunkInfo,
+    Held,
+    P,
+    PathState,
+    advance,
+    snapshot_of,
+)
+from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.particles import log_evidence_variance, split_key
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Rows, Window
+
+SLOW = 100_000  # rows above which there are ways around the path, since it would take minutes
+SHORTEST = 1.1  # growth of the rows below which a leap is not halved
+
+
+class RedrawingMethod(ChunkedMethod, Protocol):
+    """A chunked method that can redraw its particles from an approximation to the posterior."""
+
+    def is_redraw_due(self, state: PathState) -> bool:
+        """Whether to try a redraw with the rows processed so far."""
+        ...
+
+    def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
+        """State and info with particles redrawn for all `rows`; None if it fails."""
+        ...
+
+    def only_mode(self, model: BoundModel, state: PathState, rows: Window) -> Mixture | None:
+        """A proposal to try with more rows after a redraw has failed; None if there is none."""
+        ...
+
+    def redraw_ahead(
+        self, model: BoundModel, state: PathState, rows: Window
+    ) -> tuple[PathState, ChunkInfo] | None:
+        """State and info with particles redrawn for all `rows`; None if that fails."""
+        ...
+
+
+def advance_and_redraw(
+    method: RedrawingMethod, model: BoundModel, state: PathState, past: P, total: int
+) -> tuple[PathState, P, ChunkInfo]:
+    """Process the next chunk of `total` rows, then redraw if due; return state, past and info."""
+    state, past, info = advance(method, model, state, past, total)
+    return redraw(method, model, state, past, info) if method.is_redraw_due(state) else (state, past, info)
+
+
+def redraw(
+    method: RedrawingMethod, model: BoundModel, state: PathState, past: P, info: Any = None
+) -> tuple[PathState, P, Any]:
+    """Redraw the particles from the past if that lowers the variance; return state, past and info.
+
+    `info` is that of the chunk just processed, if any.
+    """
+    if model.is_constant:  # the path has no error
+        return state, past, info
+    centred = past.recentred(model, state.population)
+    found = method.redraw(model, state, centred.window)
+    if found is None:
+        return _tried(state, state.num_observations), past, info
+    if found[1].estimate.variance > log_evidence_variance(state.population):
+        kept = _tried(state, state.num_observations)
+        return kept._replace(proposal=found[0].proposal, is_irregular=False), past, info
+    state, redrawn = found
+    return state, centred, redrawn if info is None else redrawn._replace(steps=info.steps, path=info.path)
+
+
+def over_leaps(method: RedrawingMethod, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+    """Yield a snapshot after each chunk or leap over rows that are near, with a redraw at the end.
+
+    If these are a sample of rows elsewhere, particles are redrawn for all rows at last.
+
+    Raises UnfinishedError if they are a sample, and particles could not be redrawn for all rows.
+    """
+    near = rows.near
+    state, past, infos, has_looked_ahead = method.init(model, key), Held(near), [], False
+    while state.num_observations < near.size:
+        found, has_looked_ahead = None, has_looked_ahead and state.is_irregular
+        is_slow = state.is_irregular and state.proposal is None and near.size > SLOW
+        if is_slow and not has_looked_ahead:
+            found, has_looked_ahead = method.redraw_ahead(model, state, near), True
+            state = _with_new_key(state)
+        if found is not None:
+            state, info = found
+        elif state.proposal is not None:
+            state, info = _leap(method, model, state, near)
+            past = Held(near, state.num_observations)
+        else:
+            state, past, info = _walk(method, model, state, past, near.size)
+        if info is not None:
+            infos.append(info)
+            yield snapshot_of(method, model, near.first(state.num_observations), state, infos)
+    if near.num_observations < rows.num_observations:
+        state, info = _for_all(method, model, state, rows)
+        yield snapshot_of(method, model, rows, state, [*infos, info])
+
+
+def _walk(
+    method: RedrawingMethod, model: BoundModel, state: PathState, past: Held, total: int
+) -> tuple[PathState, Held, ChunkInfo]:
+    """Process a chunk along the path; redraw if due and at the end, or find the only mode."""
+    was_irregular = state.is_irregular
+    state, past, info = advance_and_redraw(method, model, state, past, total)
+    if state.num_observations == total:
+        return (state, past, info) if state.tried_at == total else redraw(method, model, state, past, info)
+    if state.is_irregular and not was_irregular:
+        state = state._replace(proposal=method.only_mode(model, state, past.window))
+    return state, past, info
+
+
+def _leap(
+    method: RedrawingMethod, model: BoundModel, state: PathState, rows: Window
+) -> tuple[PathState, ChunkInfo | None]:
+    """Redraw the particles for rows that the path has not processed; the info is None on failure.
+
+    A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian.
+    If the proposal was learnt from fewer rows, half the leap may, which is tried where the path
+    would be slow. Otherwise the path continues with the next rows.
+    """
+    assert state.proposal is not None  # a leap begins with one
+    is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)
+    found = method.redraw(model, state, rows.first(stop))
+    halfway = round(math.sqrt(state.num_observations * stop))
+    if found is None and is_learnt and halfway > max(SLOW, SHORTEST * state.num_observations):
+        state = _with_new_key(state)
+        found = method.redraw(model, state, rows.first(halfway))
+    if found is not None:
+        return found
+    if stop < rows.size and not is_learnt:
+        return _tried(state, stop), None
+    return _tried(state, state.num_observations)._replace(proposal=None), None
+
+
+def _for_all(
+    method: RedrawingMethod, model: BoundModel, state: PathState, rows: Rows
+) -> tuple[PathState, ChunkInfo]:
+    """State and info with particles redrawn for all rows, of which the path has seen a sample."""
+    if state.proposal is None:  # particles of the sample cannot check a proposal for all rows
+        state = state._replace(proposal=method.only_mode(model, state, rows.near))
+    found = method.redraw(model, state, rows) if state.proposal is not None else None
+    if found is None:
+        raise UnfinishedError(
+            f"the log evidence is that of {state.num_observations:,} random rows out of {rows.num_observations:,}: importance "
+            "sampling from Student t's at the posterior modes is not good enough. If one machine can hold all rows, give them as arrays."
+        )
+    return found
+
+
+def _tried(state: PathState, num_observations: int) -> PathState:
+    """The state after a failed redraw."""
+    return _with_new_key(state)._replace(tried_at=num_observations, is_irregular=True)
+
+
+def _with_new_key(state: PathState) -> PathState:
+    """The state after draws that have used its key."""
+    key, _ = split_key(state.population.key)
+    return state._replace(population=state.population._replace(key=key))

@@ -1,0 +1,212 @@
+"""The annealed path: reweight by a tempered chunk, resample if the weights are uneven, move.
+
+Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is processed over
+temperatures 0 < λ₁ < … < 1, chosen to keep the effective sample size at its target or above,
+
+    wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ.
+
+Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin (2002), Biometrika
+89, 539.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from evidentia import weights
+from evidentia.errors import EstimationError, warn
+from evidentia.evidence.population.moves import PathSettings, StepInfo, move_particles
+from evidentia.evidence.population.particles import Population, reweighted, split_key
+from evidentia.evidence.population.values import check_defined, check_possible
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Window
+from evidentia.posterior.target import tempered
+from evidentia.system.interruption import check
+
+LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardly begun is called long
+STUCK = 0.9  # lag-one autocorrelation of as many moves as are made at most
+HARDLY = 5.0  # temperature times rows
+
+
+class Annealed(NamedTuple):
+    """The particles at the end of a path, or where a shortcut was found, with the steps so far."""
+
+    population: Population
+    steps: list[StepInfo]
+    shortcut: Any = None
+
+
+def anneal(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    past: Window,
+    chunk: Window,
+    *,
+    is_reverse: bool = False,
+    shortcut: Callable[[Population], Any] | None = None,
+) -> Annealed:
+    """Process a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
+
+    A path that turns out to be long, or whose particles do not leave their modes, asks for a
+    `shortcut` to its end, and stops there unless that is None. In reverse, the chunk is removed:
+    particles of the posterior of past and chunk become those of the past alone, and the log
+    evidence gains -log p(chunk | past).
+
+    Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
+    particle, or -inf at all particles.
+    """
+    done, infos = 0.0, []
+    while done < 1.0:
+        population, done, info = anneal_step(
+            settings, model, population, past, chunk, done, is_reverse=is_reverse
+        )
+        infos.append(info)
+        is_long = _is_long(settings, len(infos), done * chunk.size) and not is_reverse
+        found = None
+        if shortcut is not None and (is_long or _is_stuck(info)) and done < 1.0:
+            key, key_shortcut = split_key(population.key)
+            found, shortcut = shortcut(population._replace(key=key_shortcut)), None
+            population = population._replace(key=key)
+        if is_long:
+            _warn_of_long(infos, done, chunk, is_cut=found is not None)
+        if found is not None:
+            return Annealed(population, infos, found)
+    return Annealed(population, infos)
+
+
+class Tempered(NamedTuple):
+    """The particles after the last of some steps of a path, with the temperatures of the steps."""
+
+    population: Population
+    temperatures: tuple[float, ...]
+    steps: tuple[StepInfo, ...]
+
+    @property
+    def share_done(self) -> float:
+        """Estimated share of the work."""
+        return weights.share_of_path(self.temperatures[0], self.temperatures[-1])
+
+
+def temper(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    rows: Window,
+    *,
+    stops: Sequence[float] | None = None,
+    is_reverse: bool = False,
+) -> Iterator[Tempered]:
+    """Yield the particles after each temperature of the path from the prior to the posterior.
+
+    `stops` are the ends of the steps, as fractions of the path; without them, steps go as far as
+    the effective sample size allows. In reverse, temperatures are fractions of the way back.
+    """
+    nothing, found = rows.part(0, 0), Tempered(population, (), ())
+    while not found.temperatures or found.temperatures[-1] < 1.0:
+        done = found.temperatures[-1] if found.temperatures else 0.0
+        stop = None if stops is None else stops[len(found.steps)]
+        population, done, info = anneal_step(
+            settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
+        )
+        found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
+        if stops is None and not is_reverse and _is_long(settings, len(found.steps), done * rows.size):
+            _warn_of_long(found.steps, done, rows, is_cut=False)
+        yield found
+
+
+def _is_stuck(info: StepInfo) -> bool:
+    """Whether particles stay where they are, however often they are moved.
+
+    With separate modes, moves that are scaled to the distances between them are too long for all.
+    """
+    return info.num_moves > 1 and info.correlation > STUCK
+
+
+def _is_long(settings: PathSettings, num_steps: int, num_rows: float) -> bool:
+    """Whether it shows now that a path takes long: steps grow as the distance from the prior.
+
+    They also grow as 1/√(1 - target ESS), and as the logarithm of the number of rows, which say
+    nothing of the data. The temperature times the rows is `num_rows`.
+    """
+    return num_rows < HARDLY and num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess))
+
+
+def _warn_of_long(steps: Sequence[StepInfo], done: float, rows: Window, *, is_cut: bool) -> None:
+    cure = "The rest was left out: particles were drawn at the modes above some of them. " * is_cut
+    warn(
+        [
+            f"the path from the prior to the posterior of {rows.span} is long: after {len(steps)} steps of moves its temperature is {done:.2g} of 1. "
+            f"{cure}The data lie far from what the prior expects: centre or scale them, or widen the prior."
+        ]
+    )
+
+
+def anneal_step(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    past: Window,
+    chunk: Window,
+    done: float,
+    *,
+    stop: float | None = None,
+    is_reverse: bool = False,
+) -> tuple[Population, float, StepInfo]:
+    """Take one step of the path; return the population, the new `done` and diagnostics.
+
+    `done` is the temperature, or 1 - temperature in reverse. The step ends at `stop` or, if None,
+    as far as the effective sample size allows.
+    """
+    check()
+    sign = -1.0 if is_reverse else 1.0
+    population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
+    ess = weights.ess(population.log_weights) / len(population.log_weights)
+    info = StepInfo(ess, lost=lost)
+    if settings.resampling is None or done < 1.0 or ess < settings.target_ess:
+        target = tempered(past, chunk, 1.0 - done if is_reverse else done)
+        population, info = move_particles(settings, model, population, log_weights, target, info)
+    return population, done, info
+
+
+def _reweight(
+    settings: PathSettings,
+    model: BoundModel,
+    population: Population,
+    chunk: Window,
+    done: float,
+    stop: float | None,
+    sign: float,
+) -> tuple[Population, float, Float[np.ndarray, " particles"], float]:
+    """Population and temperature after a step, log weights since the last move, share lost."""
+    deviations, offset = chunk.log_likelihoods(model, population.positions)
+    check_defined(deviations, chunk.span)
+    check_possible(deviations, chunk.span)
+    # Before the first move, particles without weight were impossible from the start.
+    is_lost = (deviations == -np.inf) & (population.log_weights > -np.inf)
+    lost = float(np.mean(is_lost)) if done > 0.0 else 0.0
+    if sign < 0 and (deviations == -np.inf).any():
+        raise EstimationError(
+            f"{chunk.span}: a move of the reverse path carried a particle to where the log-likelihood is -inf. Use a kernel "
+            "with a Metropolis correction, such as kernels.HMC()."
+        )
+    deviations, offset = sign * deviations, sign * offset
+    # Without resampling, the ESS is that of the step alone, as published.
+    carried = np.zeros_like(deviations) if settings.resampling is None else population.log_weights
+    if stop is None:
+        stop = _next_stop(settings, carried, deviations, done)
+    increments = (stop - done) * deviations
+    population = population._replace(log_evidence=population.log_evidence + (stop - done) * offset)
+    return reweighted(population, increments), stop, carried + increments, lost
+
+
+def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarray, done: float) -> float:
+    target = settings.target_ess * len(deviations)
+    if settings.resampling is None:
+        return weights.next_temperature(carried, deviations, done, target)
+    # One step down to half the target is better than evaluating the chunk again after a move.
+    stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
+    return stop if stop == 1.0 else weights.next_temperature(carried, deviations, done, target)

@@ -1,0 +1,169 @@
+"""Signs that a log evidence or its standard error may be wrong, from the steps of a run.
+
+Each sign has a name, a threshold and a sentence that says what to do. Most concern the annealed
+path, since its start or the last redraw by importance sampling; others the weights of that redraw.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.evidence.population.moves import StepInfo
+from evidentia.evidence.population.particles import Population
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Rows
+from evidentia.weights import MAX_PARETO_SHAPE
+
+MIN_ESS = 0.15  # fraction of the particles after reweighting; the default path stays above 0.35
+MAX_CORRELATION = 0.8  # of a coordinate before and after a move; about 0.2 for BAOAB on a Gaussian
+MAX_NOISE_SHARE = 0.25  # inflates the variance of the particles by about this fraction
+MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
+MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
+MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
+FEW = 32  # particles used to measure the spread of the log density
+SMALLER_CHUNKS = "a smaller chunk_size"
+MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
+MAX_DIFFERENCE = 4.0  # joint standard errors between path and redraw; on 84 drawn problems at most 3.0
+MIN_EFFECTIVE = 0.2  # of the draws; less than 0.1 where arms were missed, as for importance sampling
+MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
+RECENT = 10  # moves that show the current state of the path
+
+
+def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
+    """Diagnostics of a path by name; NaN for what did not occur."""
+    moves = [step for step in steps if not math.isnan(step.correlation)][-RECENT:]
+    return {
+        "smallest_ess": min((step.ess for step in steps if not math.isnan(step.ess)), default=math.nan),
+        "move_correlation": float(np.median([move.correlation for move in moves])) if moves else math.nan,
+        "gradient_noise_share": float(np.median([move.noise_share for move in moves])) if moves else math.nan,
+        "height_spread": height_spread,
+        "lost_particles": max((step.lost for step in steps), default=0.0),
+    }
+
+
+def diagnose_path(
+    steps: Sequence[StepInfo], height_spread: float, ess_remedy: str = SMALLER_CHUNKS
+) -> Diagnosis:
+    """Diagnostics of a path and their signs (`measure`, `signs_of_path`)."""
+    measured = measure(steps, height_spread)
+    return Diagnosis(measured, signs_of_path(measured, ess_remedy))
+
+
+def compare_with_path(path: Estimate, redraw: Estimate, *, effective: float) -> Diagnosis:
+    """Whether a redraw agrees with the path whose particles it is made from and checked by.
+
+    If the redraw has less evidence than the path, it misses some of the posterior. If it has more,
+    the path does, and particles that miss a part cannot tell whether a redraw has all of it. Even
+    weights can: of the draws, `effective` is the fraction that is effective.
+    """
+    path_error = math.sqrt(path.variance)
+    error = math.sqrt(path.variance + redraw.variance)
+    difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
+    measured = {"path_difference": difference, "path_error": path_error}
+    is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR
+    if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < MIN_EFFECTIVE):
+        return Diagnosis(measured)
+    sentence = (
+        f"the path from the prior has a log evidence of {path.raw:.1f} ± {path_error:.1f}, and the draws from the proposal that its particles "
+        f"gave have {redraw.raw:.1f} ± {math.sqrt(redraw.variance):.1f}: moves have not led the particles through all of the posterior, and the log "
+        "evidence may be too low. Use more particles, or compare with NestedSampling()."
+    )
+    return Diagnosis(measured, {"path contradicts": sentence})
+
+
+def heavy_weights(shape: float, remedy: str) -> str:
+    """The sentence on importance weights with a large Pareto shape."""
+    return (
+        f"the largest importance weights have a Pareto shape of {shape:.2f}: the proposal has lighter tails than the "
+        f"posterior, and the log evidence may be too low by more than the standard error suggests. {remedy}"
+    )
+
+
+def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
+    """Signs in the weights of redrawn particles: sentences with advice, by short name."""
+    found = {}
+    if measured["pareto_shape"] > MAX_PARETO_SHAPE:
+        remedy = "Use more particles, or compare with refresh=False."
+        found["heavy weights"] = heavy_weights(measured["pareto_shape"], remedy)
+    if measured["unseen"] > MAX_UNSEEN:
+        found["modes not found"] = (
+            f"about {100 * measured['unseen']:.0f}% of the posterior is in regions without particles: many of the regions with particles "
+            "were reached from a single starting particle, so that others were probably not reached at all. The log evidence is "
+            "too low. Use more particles, or compare with NestedSampling()."
+        )
+    if measured["unchecked"]:
+        found["irregular posterior"] = (
+            "the posterior is not Gaussian about its modes, and no particles have shown that the proposal covers it at this "
+            "number of rows: the log evidence may be too low. Compare with refresh=False, or with fewer rows."
+        )
+    return found
+
+
+def signs_of_path(
+    measured: Mapping[str, float], ess_remedy: str = SMALLER_CHUNKS, min_ess: float = MIN_ESS
+) -> dict[str, str]:
+    """Signs in the annealed path: sentences with advice, by short name.
+
+    `ess_remedy` is a remedy, besides more particles, if the effective sample size is below the
+    fraction `min_ess`.
+    """
+    found = {}
+    if measured["smallest_ess"] < min_ess:
+        found["ESS collapsed"] = (
+            f"the effective sample size fell to {100 * measured['smallest_ess']:.0f}% of the particles: the log evidence "
+            f"rests on a few of them. Use more particles, or {ess_remedy}."
+        )
+    if measured["move_correlation"] > MAX_CORRELATION:
+        found["moves do not decorrelate"] = (
+            f"the lag-one autocorrelation of a move is {measured['move_correlation']:.2f}: the particles hardly move, and the "
+            "log evidence may be too low. Give the kernel more steps (num_steps)."
+        )
+    if measured["gradient_noise_share"] > MAX_NOISE_SHARE:
+        found["mini-batch noise"] = (
+            f"the gradient noise is {measured['gradient_noise_share']:.2g} times the noise that the kernel adds: the "
+            "particles spread too far, and the log evidence is too low. Use a larger batch_size, or "
+            "gradients.ControlVariate()."
+        )
+    if measured["height_spread"] > MAX_HEIGHT_SPREAD:
+        found["modes of different height"] = (
+            f"the log posterior density varies {measured['height_spread']:.1f} times as much over the particles as for a "
+            "Gaussian: some are stuck in modes that should have died out. Run other seeds, use more particles, and "
+            "compare; the highest log evidence is the most credible."
+        )
+    if measured["lost_particles"] > MAX_LOST:
+        found["hard boundary"] = (
+            f"moves carried {100 * measured['lost_particles']:.0f}% of the particles to where earlier rows have a "
+            "log-likelihood of -inf: gradients do not detect such a boundary, and the log evidence is too low. Reparametrize "
+            "the model so that its likelihood is positive everywhere."
+        )
+    return found
+
+
+def signs_of_reservoir(measured: Mapping[str, float]) -> dict[str, str]:
+    """Signs in the reservoir of a stream: sentences with advice, by short name."""
+    error = measured["reservoir_standard_error"]
+    if not error > MAX_RESERVOIR_ERROR:
+        return {}
+    sentence = (
+        f"the rows kept in the reservoir determine the log-likelihood of all rows only to {error:.2g} nats: the log evidence "
+        "may be too low by as much. Use a larger reservoir_size."
+    )
+    return {"small reservoir": sentence}
+
+
+def height_spread(model: BoundModel, rows: Rows, population: Population) -> float:
+    """Standard deviation of the log posterior over particles, relative to a Gaussian's √(d/2).
+
+    It uses a few particles, chosen systematically. For a Gaussian, -2 log density is χ² with d
+    degrees of freedom.
+    """
+    share = np.exp(population.log_weights - np.max(population.log_weights))
+    places = (np.arange(FEW) + 0.5) / FEW
+    few = np.searchsorted(np.cumsum(share) / np.sum(share), places)
+    positions = population.positions[np.minimum(few, len(share) - 1)]
+    deviations, _ = rows.log_likelihoods(model, positions)
+    heights = deviations + model.log_priors(positions)
+    heights = heights[np.isfinite(heights)]
+    return float(np.std(heights) / math.sqrt(positions.shape[1] / 2)) if len(heights) else math.nan

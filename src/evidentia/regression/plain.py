@@ -1,0 +1,105 @@
+"""Columns of tables with one number or text a row, as plain pandas columns."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy import ndarray
+
+from evidentia.data.containers import NUMBERS, is_sparse
+from evidentia.errors import DataError, check_memory
+
+if TYPE_CHECKING:
+    from pandas import Series
+
+
+def one_dimensional(name: str, column: Any) -> Any:
+    """A column as a table holds it; of an array or sparse matrix of one column, its numbers.
+
+    Raises:
+        DataError: an array with several values a row.
+    """
+    if hasattr(column, "to_pandas"):
+        return column.to_pandas()
+    if is_sparse(column):
+        check_memory(f"column {name!r}", "its numbers, as a sparse one is read,", 8 * max(column.shape))
+        _check_shape(name, column.shape)
+        column = column.toarray() if hasattr(column, "toarray") else column.todense()
+    column = getattr(column, "array", column)
+    shape = np.shape(column) if hasattr(column, "shape") else ()
+    if len(shape) < 2:
+        return column
+    _check_shape(name, shape)
+    return np.asarray(column).ravel()
+
+
+def _check_shape(name: str, shape: Sequence[int]) -> None:
+    if len(shape) > 1 and any(size != 1 for size in shape[1:]):
+        raise DataError(
+            f"column {name!r} has the shape {tuple(shape)}: a formula needs one value in each row. Give each of its columns "
+            "a name of its own in the table."
+        )
+
+
+def plain(name: str, column: Any) -> Series:
+    """A column of a table without missing values; objects that are numbers become numbers.
+
+    Raises:
+        DataError: lists, complex numbers, periods and the like, or values of several kinds.
+    """
+    from pandas import ArrowDtype, IntervalDtype, PeriodDtype, Series, SparseDtype
+    from pandas.api import types
+
+    dtype = column.dtype
+    if isinstance(dtype, SparseDtype):
+        return column.sparse.to_dense()
+    if isinstance(dtype, ArrowDtype) and pa.types.is_decimal(dtype.pyarrow_dtype):
+        return column.astype(np.float64)
+    is_nested = isinstance(dtype, ArrowDtype) and pa.types.is_nested(dtype.pyarrow_dtype)
+    if is_nested or types.is_complex_dtype(dtype) or isinstance(dtype, PeriodDtype | IntervalDtype):
+        raise _refused(name, column)
+    if not types.is_object_dtype(dtype):
+        return column
+    values = column.tolist()
+    if all(isinstance(one, str) for one in values):
+        return column
+    if not all(isinstance(one, NUMBERS) for one in values):
+        raise _refused(name, column)
+    return Series(_numbers(values), index=column.index)
+
+
+def _numbers(values: list[Any]) -> ndarray:
+    """Truth values, integers of 64 bits, or else float64."""
+    if all(isinstance(one, bool | np.bool_) for one in values):
+        return np.array(values, bool)
+    if all(isinstance(one, Integral) and abs(int(one)) < 2**63 for one in values):
+        return np.array(values, np.int64)
+    try:
+        return np.array([float(one) for one in values])
+    except OverflowError:
+        return np.full(len(values), np.inf)  # which is refused by name
+
+
+def _refused(name: str, column: Any) -> DataError:
+    """The error for values that are neither numbers nor text nor categories."""
+    values = column.tolist()
+    if all(isinstance(one, complex) for one in values):
+        return DataError(f"column {name!r} holds complex numbers. Make columns of their parts first.")
+    kinds = list(
+        dict.fromkeys("number" if isinstance(one, NUMBERS) else type(one).__name__ for one in values)
+    )
+    if any(isinstance(one, list | tuple | np.ndarray) for one in values):
+        needed = "a formula needs one value in each row. Make a column of each place in the lists"
+    elif len(kinds) > 1:
+        needed = "a formula needs one kind. Make numbers of all, or text"
+    else:
+        needed = "a formula needs numbers, text or categories. Convert them"
+    listed = ", ".join(kinds[:4]) + (", …" if len(kinds) > 4 else "")
+    return DataError(
+        f"column {name!r} holds values of type {listed}, such as {reprlib.repr(values[0])}: {needed} first."
+    )

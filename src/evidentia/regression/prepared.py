@@ -1,0 +1,106 @@
+"""A regression's model and arrays, in its own units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpy import ndarray
+
+from evidentia.evidence.laplace import Laplace
+from evidentia.model.local.packs import Packs
+from evidentia.model.model import Model
+from evidentia.regression import crossed
+from evidentia.regression.compact import arrays_of, layout_of
+from evidentia.regression.families import Family, gaussian
+from evidentia.regression.frame import Frame
+from evidentia.regression.perfect_fit import check_model
+from evidentia.regression.predictor import log_density, log_likelihood_of, predictor_of
+from evidentia.regression.priors import priors_of
+from evidentia.regression.random_effects import RandomEffects, random_effects_of
+from evidentia.regression.response import Response, response_of
+from evidentia.results.result import Evidence
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Prepared(NamedTuple):
+    """A regression's model and arrays, in its own units, and what leads back to the table's."""
+
+    model: Model
+    arrays: dict[str, ndarray]
+    law: Family
+    response: Response
+    varying: RandomEffects | None
+    packs: Packs | None
+
+    def check(self, frame: Frame, table: DataFrame) -> float:
+        """Refuse a perfect fit; of others, the error of the log evidence by rounding, in nats."""
+        assert isinstance(self.model.prior, Mapping)
+        groups = () if self.varying is None else self.varying.factors
+        return float(check_model(frame, table, self.law, self.model.prior, groups)[0])
+
+
+def prepared(
+    law: Family,
+    frame: Frame,
+    table: DataFrame,
+    method: Any,
+    replaced: Mapping[str, dist.Distribution],
+    prior: str,
+    prior_scale: float,
+    name: str,
+) -> Prepared:
+    """The model of a table without missing values, and its arrays, in a form for a method.
+
+    `replaced` are priors by name, in place of the others, which `prior` and its scale determine.
+    """
+    offset = frame.offset(table)
+    response = response_of(frame, table, law)
+    varying = None
+    if frame.formula.varying:
+        varying = random_effects_of(
+            frame.formula,
+            table,
+            is_gaussian=law.log_density is gaussian,
+            is_centred=isinstance(method, Laplace),
+        )
+    more = {} if varying is None else dict(varying.priors(response, replaced))
+    own = () if varying is None else varying.sd_names
+    fixed = {name: prior for name, prior in replaced.items() if name not in own}
+    priors = priors_of(law, response, frame, fixed, prior, prior_scale)
+    layout, packs = layout_of(frame, table), None
+    arrays = {**response.arrays, **arrays_of(layout, frame, table)}
+    if offset is not None:
+        arrays["offset"] = (offset / response.scale).astype(np.float32)
+    outputs = (len(response.levels) - 1,) if law.kind == "category" else ()
+    predictor = predictor_of(frame.names, layout, fixed, outputs)
+    if varying is None:
+        log_likelihood = log_likelihood_of(law, predictor)
+    elif varying.is_exact:
+        arrays |= crossed.arrays_of(varying.inner, varying.outer)
+        log_likelihood = crossed.Crossed(predictor, varying.inner, varying.outer)
+    else:
+        arrays, packs = varying.packed(arrays)
+        log_likelihood = varying.log_likelihood(partial(log_density, law), predictor, packs)
+    priors |= more
+    model = Model(priors, log_likelihood, name=name)
+    if isinstance(log_likelihood, crossed.Crossed):
+        model = replace(model, pointwise=False, starts=crossed.starts_of(priors))
+    return Prepared(model, arrays, law, response, varying, packs)
+
+
+def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:
+    """Whether the mean effects give every row's own category a probability above one half.
+
+    The likelihood then grows without end along them: the categories are separated.
+    """
+    shares = np.exp(evidence.weighted.log_weights)
+    mean = {name: jnp.asarray(np.tensordot(shares, draws, 1)) for name, draws in evidence.weighted.items()}
+    return bool(np.min(model.log_likelihood(mean, dict(arrays))) > np.log(0.5))

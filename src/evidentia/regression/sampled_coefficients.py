@@ -1,0 +1,102 @@
+"""The coefficients of a regression whose posterior is weighted draws."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from evidentia.display.summary_table import ENDS, Row
+from evidentia.model.model import Model
+from evidentia.posterior.summary import summarise
+from evidentia.regression.formula import INTERCEPT
+from evidentia.regression.zero_effects import UNKNOWN, Ratio, ZeroEffects, flat_columns
+from evidentia.results.result import Evidence
+from evidentia.results.reweighting import ModelWidths
+
+
+@dataclass(frozen=True, eq=False)
+class SampledCoefficients:
+    """The coefficients of a regression that was estimated.
+
+    Attributes:
+        names: of the columns.
+        levels: the categories after the first, for coefficients with a number for each; else none.
+        posterior: draws in the units of the table, with `log_weights`.
+        zero: what their Bayes factors come from.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[Any, ...]
+    posterior: Mapping[str, ndarray]
+    log_weights: Float[ndarray, " draws"]
+    zero: ZeroEffects
+
+    def rows(self) -> list[Row]:
+        """As in `Coefficients`."""
+        shown = [name for name in (INTERCEPT, *self.names) if name in self.posterior]
+        summaries = summarise({name: self.posterior[name] for name in shown}, self.log_weights, ENDS)
+        labels = [f"{name}, {level}" for name in shown for level in self.levels] if self.levels else shown
+        nothing = [Ratio(np.nan, np.nan)] * (len(summaries) - len(self._ratios))
+        return [
+            Row(label, one.mean, one.standard_deviation, one.quantiles[0], one.quantiles[1], *ratio, one.mcse)
+            for label, one, ratio in zip(labels, summaries, [*nothing, *self._ratios], strict=True)
+        ]
+
+    def log_factor_of(self, names: Collection[str]) -> Ratio:
+        """The log Bayes factor of the formula against that without some columns, and its error.
+
+        Both NaN where a column has a prior of its own.
+        """
+        free = [name for name in self.names if name not in self.zero.draws]
+        if not set(names) <= set(free):
+            return UNKNOWN
+        return self.zero.joint_ratio([free.index(name) for name in names])
+
+    @cached_property
+    def _ratios(self) -> list[Ratio]:
+        """In the order of the columns, and of the levels of each."""
+        draws = self.zero.draws
+        free = iter(())
+        if "effects" in draws:
+            free = flat_columns(self.zero.ratios("effects"), draws["effects"].shape[1:])
+        found = [self.zero.ratios(name) if name in draws else next(free) for name in self.names]
+        return [one for column in found for one in column]
+
+
+def coefficients_of(
+    model: Model,
+    arrays: Mapping[str, ndarray],
+    own: Evidence,
+    found: Evidence,
+    names: tuple[str, ...],
+    levels: tuple[Any, ...],
+) -> SampledCoefficients | None:
+    """The coefficients of a result.
+
+    Args:
+        model: of the regression, in units of its own.
+        arrays: its data.
+        own: the result in the model's units.
+        found: the same in the table's.
+        names: of the columns.
+        levels: the categories after the first, if coefficients have a number for each.
+    """
+    if not isinstance(own.widths, ModelWidths):
+        return None
+    zero = ZeroEffects(
+        model,
+        arrays,
+        own.widths.model,
+        own.widths.draws,
+        own.weighted.log_weights,
+        own.log_evidence,
+        own.standard_error,
+        own.seed,
+    )
+    return SampledCoefficients(names, levels, found.weighted, found.weighted.log_weights, zero)

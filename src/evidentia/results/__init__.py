@@ -1,0 +1,1 @@
+"""A result, and what is asked of it: comparisons, verdicts, other priors."""

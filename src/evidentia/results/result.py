@@ -1,0 +1,378 @@
+"""The result of an estimation: `Evidence`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
+
+from evidentia.arviz_bridge import inference_data
+from evidentia.checkpoint.results import write_result
+from evidentia.display import text
+from evidentia.display.summary_table import ENDS, Coefficients, Row, Summary, summary_of
+from evidentia.errors import ConfigurationError, check_seed
+from evidentia.model.width import Widths
+from evidentia.posterior.summary import summarise
+from evidentia.results import pictures
+from evidentia.results.arviz_groups import attributes_of, groups_of, scalars_of
+from evidentia.results.configurations import configuration, configuration_name, jsonable
+from evidentia.results.predicted import Predicted
+from evidentia.results.verdict import Verdict, verdict_of
+from evidentia.results.weighted import Weighted
+from evidentia.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+IN_SESSION = "widths", "_coefficients", "_predictor"  # fields that neither files nor pickles hold
+
+
+Predictor = Callable[[Mapping[str, ndarray], Any, int], Mapping[str, ndarray]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evidence:
+    """The log evidence of a model with its error, trajectory, posterior and diagnostics.
+
+    Attributes:
+        log_evidence: estimate of log p(D), in nats.
+        standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if unknown,
+            shown as "± ?".
+        num_observations: rows of the data.
+        trajectory: the estimate after each update.
+        weighted: the particles: constrained parameters by name, each (particles, ...), with
+            `log_weights`, `log_likelihood` and `log_prior`.
+        method: the configuration of the method.
+        model_name: name of the model.
+        seed: seed of the run.
+        seconds: duration of the run, including compilation.
+        completed: False if the run was stopped before the end of the data.
+        diagnostics: further numbers and strings from the method or the caller, by name; of a
+            `Regression`, `prior` says which prior its effects have.
+        signs: signs that the log evidence or its standard error is wrong: one sentence each, by a
+            short name. `estimate` issues them as DiagnosticWarnings.
+        response: what the evidence is a density of, such as `log(price)`; None if not known.
+        constant: what the prior leaves out, if it is improper: the log evidence then lacks a
+            constant that all models with the same `response` and `constant` share, and only
+            differences mean something.
+        widths: of the priors, with the means to change them (`prior_sensitivity`), which keep the
+            data in memory; None for a loaded, copied or unpickled result.
+        fingerprints: of the data's arrays, by name: equal for the same rows in any order. For a
+            `Regression`, of the columns of its response. Empty if not known, as for an `Online`
+            and arrays of which a part was used. `compare` refuses results of other data.
+
+    Example:
+        >>> evidence = ev.estimate(model, data)  # doctest: +SKIP
+        >>> evidence  # doctest: +SKIP
+        Evidence(linear regression: -14,190.31 ± 0.11 nats, 10,000 observations, 0.9 s)
+    """
+
+    log_evidence: float
+    standard_error: float
+    num_observations: int
+    trajectory: Trajectory
+    weighted: Weighted
+    method: Any
+    model_name: str
+    seed: int
+    seconds: float
+    completed: bool = True
+    diagnostics: Mapping[str, float | int | str] = field(default_factory=dict)
+    signs: Mapping[str, str] = field(default_factory=dict)
+    response: str | None = None
+    constant: str | None = None
+    widths: Widths | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    _coefficients: Coefficients | None = None  # of a formula, for `summary`; None as for `widths`
+    _predictor: Predictor | None = None  # of draws, new data and a seed; None as for `widths`
+
+    def __getstate__(self) -> dict[str, Any]:
+        # These hold the model, whose functions cannot be pickled in general.
+        kept = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        return {**kept, **dict.fromkeys(IN_SESSION)}
+
+    @cached_property
+    def posterior(self) -> dict[str, ndarray]:
+        """Equally weighted draws by name: `posterior["slope"].mean()` is the posterior mean.
+
+        The particles are resampled once (systematically, with the run's seed) in random order:
+        each occurs in proportion to its weight, and exactly once if all weights are equal.
+        `weighted` has them with their weights, which lose nothing.
+        """
+        return self.weighted.draws(self.seed)
+
+    def draws(self, n: int, seed: int | None = None) -> dict[str, ndarray]:
+        """`n` equally weighted draws by name, each (n, ...), in random order.
+
+        Args:
+            n: their number. More than there are particles repeat some.
+            seed: of the resampling; that of the run if not given.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
+        check_seed(self.seed if seed is None else seed)
+        return self.weighted.draws(self.seed if seed is None else int(seed), n)
+
+    def predict(self, new_data: Any = None, *, n: int | None = None, seed: int | None = None) -> Predicted:
+        """Draws of new observations from the posterior predictive distribution.
+
+        Args:
+            new_data: of a `Regression`, a table of new rows with the columns of the formula,
+                without the response; of others, data as the model takes them, in which the
+                response may be missing or has values that are not used. Of a PyMC model, values of
+                its `pm.Data` containers. Not needed by models that hold their data.
+            n: number of draws; one for each particle if not given.
+            seed: of the draws; that of the run if not given.
+
+        Returns:
+            A mapping from observed variables to arrays (draws, rows, ...), with `to_pandas()`:
+            mean, deviation and 95% interval of each row.
+
+        Raises:
+            ConfigurationError: the model cannot simulate, or the result was loaded or copied.
+            DataError, ModelError: data that the model cannot use.
+
+        Example:
+            >>> evidence = ev.estimate(ev.Regression("price ~ carat"), table)  # doctest: +SKIP
+            >>> evidence.predict({"carat": [0.5, 1.0]}).to_pandas()  # doctest: +SKIP
+        """
+        if self._predictor is None:
+            raise ConfigurationError(
+                f"{self.model_name!r} cannot predict: results of this session can, of a Regression without effects that vary by "
+                "group, of a NumPyro or PyMC model without groups=, of a built-in model, and of a Model with predict=. A loaded "
+                "result knows no model: estimate it again."
+            )
+        draws = self.posterior if n is None else self.draws(n, seed)
+        return Predicted(self._predictor(draws, new_data, self.seed if seed is None else int(seed)))
+
+    @property
+    def logz(self) -> float:
+        """`log_evidence`, by the name that nested samplers use."""
+        return self.log_evidence
+
+    @property
+    def logzerr(self) -> float:
+        """`standard_error`, by the name that nested samplers use."""
+        return self.standard_error
+
+    @property
+    def num_particles(self) -> int:
+        """Number of particles of the posterior."""
+        return len(self.weighted.log_weights)
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size of the posterior's weights, in particles."""
+        return self.weighted.ess
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether to trust the log evidence: "trusted", "doubtful" or "failed", and why."""
+        signs = {name: sentence.removeprefix(f"{self.model_name}: ") for name, sentence in self.signs.items()}
+        return verdict_of(self.log_evidence, self.standard_error, signs=signs, completed=self.completed)
+
+    def __repr__(self) -> str:
+        ending = "" if self.completed else ", stopped early"
+        ending += f", {self.verdict.word}" if self.signs else ""
+        ending += f", prior {self.diagnostics['prior']}" if "prior" in self.diagnostics else ""
+        return (
+            f"Evidence({self.model_name}: {text.with_error(self.log_evidence, self.standard_error)} nats, "
+            f"{self.num_observations:,} observations, {text.duration(self.seconds)}{ending})"
+        )
+
+    def __str__(self) -> str:
+        rows = self._coefficients.rows() if self._coefficients is not None else []
+        return f"{self!r}\n\n{self.summary()!r}" if rows else repr(self)
+
+    def summary(self) -> Summary:
+        """The parameters: mean, deviation, 95% interval, and Bayes factors for a formula.
+
+        The Bayes factor is that of the formula against the same without the column. Under JZS and
+        unit-information priors all numbers are exact. Otherwise mean, deviation and interval are
+        those of the draws, and the Bayes factor is the ratio of prior and posterior density at 0
+        (Savage and Dickey), with its error; `print` shows the same table. Of other models, and of
+        loaded results, it has all parameters, without Bayes factors, with the Monte Carlo
+        standard error of each mean.
+
+        Example:
+            >>> evidence = ev.estimate(ev.Regression("y ~ x"), table)  # doctest: +SKIP
+            >>> evidence.summary().to_pandas().loc["x", "bf10"]  # doctest: +SKIP
+            417938.6
+        """
+        if self._coefficients is not None:
+            rows = self._coefficients.rows()
+            return summary_of(self.model_name, rows, str(self.diagnostics.get("left_out", "")))
+        found = summarise(self.weighted, self.weighted.log_weights, ENDS)
+        rows = [
+            Row(one.name, one.mean, one.standard_deviation, *one.quantiles, mcse=one.mcse) for one in found
+        ]
+        return summary_of(self.model_name, rows)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("log evidence (nats)", text.with_error(self.log_evidence, self.standard_error)),
+            ("per observation (nats)", f"{self.log_evidence / self.num_observations:.5f}"),
+            ("observations", f"{self.num_observations:,}" + ("" if self.completed else " (stopped early)")),
+            ("particles", f"{self.num_particles:,}, effective {self.ess:,.0f}"),
+            ("method", configuration_name(self.method)),
+            ("seed", str(self.seed)),
+            ("time", text.duration(self.seconds)),
+            ("verdict", str(self.verdict)),
+            *([("prior", str(self.diagnostics["prior"]))] if "prior" in self.diagnostics else []),
+        ]
+        table = text.html_table(("Evidence", self.model_name), rows)
+        return table if self._coefficients is None else table + self.summary()._repr_html_()
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot log evidence per observation, with two standard errors, against the number of rows.
+
+        `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
+        """
+        from evidentia.display.plots import draw_trajectory
+
+        value = text.with_error(self.log_evidence, self.standard_error)
+        return draw_trajectory(self.trajectory, f"{self.model_name}: {value} nats", ax)
+
+    def plot_posterior(
+        self, names: Sequence[str] | None = None, limit: int = 50, ax: Axes | None = None
+    ) -> Axes:
+        """Plot the median, 50% and 90% interval of every scalar parameter.
+
+        Args:
+            names: of parameters or their entries (`weights[2, 0]`), in order; all if not given.
+            limit: maximum number of scalars to draw; the label says if more are left out.
+            ax: axes to draw into; a new pyplot figure of suitable height if not given.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ConfigurationError: a name is not that of a parameter.
+        """
+        from evidentia.display.plots import draw_posterior
+
+        chosen = pictures.scalars_of(self.weighted, names)
+        cuts = 0.05, 0.25, 0.5, 0.75, 0.95
+        return draw_posterior(summarise(chosen, self.weighted.log_weights, cuts), limit, ax)
+
+    def plot_corner(self, names: Sequence[str] | None = None) -> Figure:
+        """Plot the posterior of all pairs of scalars, and of each, with the package `corner`.
+
+        `names` are those of up to 12 parameters or entries (`weights[2, 0]`); all if not given.
+        Dashed lines are the median and the 95% interval. Returns the figure.
+        """
+        return pictures.plot_corner(self, names)
+
+    def plot_trace(self, names: Sequence[str] | None = None) -> ndarray:
+        """Plot each scalar's particles against their log-likelihood; dark ones have large weights.
+
+        `names` as for `plot_corner`. The log-likelihood needs the model and its data, or a file
+        that was saved after `weighted.log_likelihood` was asked for. Returns an array of axes.
+        """
+        return pictures.plot_trace(self, names)
+
+    def plot_prior_posterior(self, names: Sequence[str] | None = None) -> ndarray:
+        """Plot the prior and posterior density of each scalar, for results of this session.
+
+        `names` as for `plot_corner`. Returns an array of axes.
+        """
+        return pictures.plot_prior_posterior(self, names)
+
+    def plot_run(self) -> tuple[Axes, Axes]:
+        """Plot how the evidence grew, and its error.
+
+        Of a method that takes the data in chunks, the log evidence per observation and the
+        standard error against the number of rows; of `NestedSampling`, log-likelihood and evidence
+        against the prior mass that is left. Other methods have no such steps. Returns two axes.
+        """
+        return pictures.plot_run(self)
+
+    def plot_predictive(self, data: Any = None, seed: int | None = None) -> ndarray:
+        """Plot 50 draws from the posterior predictive distribution beside the data, with ArviZ.
+
+        `data` are rows with their observations: those of the run if not given. A `Regression`
+        needs its table. `seed` is of the draws. Returns an array of axes.
+        """
+        return pictures.plot_predictive(self, data, seed)
+
+    def to_arviz(self, *, log_likelihood: bool = False) -> Any:
+        """The result for ArviZ, with the `posterior` as one chain of equally weighted draws.
+
+        It is a DataTree of xarray with ArviZ 1, and an InferenceData before. `sample_stats` has
+        the `particle` of each draw and its `log_weight`; the attributes hold the log evidence, its
+        standard error and the run's settings. While the session has the model, there are as many
+        draws of the `prior`, which `arviz.plot_bf` needs, and the `log_prior` of each draw; while
+        it has the data, `observed_data`. The draws are independent particles, not a Markov chain:
+        r-hat is meaningless.
+
+        Args:
+            log_likelihood: whether to compute that of each row at each draw, which `arviz.loo` and
+                `arviz.compare` need; a number for each, in the order of the data.
+
+        Raises:
+            ConfigurationError: log-likelihoods of a result without its model and data, such as a
+                loaded one; or this process was forked from one that had used JAX.
+
+        Example:
+            >>> arviz.loo(evidence.to_arviz(log_likelihood=True))  # doctest: +SKIP
+        """
+        return inference_data(groups_of(self.weighted, self.seed, log_likelihood), attributes_of(self))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save the result into a folder, from which `load` makes an equal one, bit for bit.
+
+        The folder holds `evidence.json` and Parquet files: the trajectory, the posterior and the
+        log weights. If a result is there, it is replaced as a whole: an interruption leaves the
+        old or the new one.
+
+        Args:
+            path: the folder, or the URL of one; it is made if it does not exist.
+
+        Raises:
+            ConfigurationError: `path` is not the name of a folder.
+            CheckpointError: the folder holds other files, or cannot be written to.
+
+        Example:
+            >>> evidence.save("results/linear")  # doctest: +SKIP
+            >>> ev.load("results/linear").log_evidence == evidence.log_evidence  # doctest: +SKIP
+            True
+        """
+        names = [entry.name for entry in dataclasses.fields(self) if entry.name not in IN_SESSION]
+        kept = {name: getattr(self, name) for name in names if name != "weighted"}
+        kept |= {"posterior": self.weighted.parameters, "log_weights": self.weighted.log_weights}
+        known = {"known": self.weighted.known} if self.weighted.known else {}
+        write_result(path, kept | known)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-compatible summary, with mean, deviation and 90% interval of each parameter.
+
+        It has no particles. Non-finite numbers become None. `evidentia.compare` accepts it in
+        place of the evidence.
+        """
+        parameters = {
+            name: {"mean": mean, "standard_deviation": deviation, "quantile_05": low, "quantile_95": high}
+            for name, mean, deviation, (low, high), _ in summarise(
+                self.weighted, self.weighted.log_weights, (0.05, 0.95)
+            )
+        }
+        return jsonable(
+            {
+                **scalars_of(self),
+                "verdict": self.verdict.to_dict(),
+                "log_evidence_per_observation": self.log_evidence / self.num_observations,
+                "num_particles": self.num_particles,
+                "ess": self.ess,
+                "num_annealing_steps": int(self.trajectory.num_annealing_steps.sum()),
+                "method": configuration(self.method),
+                "diagnostics": dict(self.diagnostics),
+                "fingerprints": dict(self.fingerprints),
+                "parameters": parameters,
+            }
+        )

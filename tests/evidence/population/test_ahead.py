@@ -1,0 +1,161 @@
+"""A redraw far ahead of the path: moves by some of the rows show what draws about modes miss."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import evidentia as ev
+from evidentia.data.arrays import on_device
+from evidentia.evidence.population import ahead
+from evidentia.evidence.population.chunks import PathState
+from evidentia.evidence.population.particles import Population, from_prior
+from evidentia.evidence.population.path import anneal
+from evidentia.posterior.modes import newton
+from evidentia.posterior.rows import Window
+from evidentia.weights import relative_variance
+
+COUNT, SIZE = 512, 3000
+METHOD = ev.SGAIS(num_particles=COUNT)
+
+
+@pytest.fixture(scope="module")
+def linear():
+    model = ev.models.linear_regression(num_features=2)
+    data, _ = model.simulate(SIZE, 0)
+    return model.bind(data), Window(on_device(data), 0, SIZE), model.exact_log_evidence(data)
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    monkeypatch.setattr(ahead, "FEW", 900)
+
+
+def particles_of(model, rows):
+    """Particles at the end of a path through some rows."""
+    start = from_prior(model, jax.random.key(0), COUNT)
+    return anneal(METHOD.path, model, start, rows.part(0, 0), rows).population
+
+
+@pytest.mark.slow
+def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
+    model, rows, _ = linear
+    exact = newton(model, rows, np.zeros(3))
+    draws = exact.centre + np.random.default_rng(0).standard_normal((COUNT, 3)) @ np.linalg.inv(
+        np.linalg.cholesky(exact.precision)
+    )
+    population = Population(jax.random.key(1), jnp.asarray(draws, jnp.float32), np.zeros(COUNT))
+    half = Window(rows.arrays, 0, SIZE // 2, weight=2.0)  # its posterior is elsewhere
+    moved = ahead._moved(METHOD.path, model, rows, half, population, np.random.default_rng(2)).positions
+    white = (moved - exact.centre) @ np.linalg.cholesky(exact.precision)
+    assert np.mean(np.any(moved != np.float32(draws), axis=1)) > 0.5
+    assert np.max(np.abs(white.mean(0))) < 4 / np.sqrt(COUNT)
+    assert np.max(np.abs(white.var(0) - 1)) < 4 * np.sqrt(2 / COUNT)
+
+
+@pytest.mark.slow
+def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_rows):
+    model, rows, exact = linear
+    found = ahead.redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
+    assert found is not None and len(found.proposal.components) == 1
+    error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
+    assert abs(found.draws.log_evidence - exact) < 4.5 * error < 0.1
+
+
+@pytest.mark.slow
+def test_no_redraw_where_no_mode_is_found(linear, monkeypatch):
+    model, rows, _ = linear
+    monkeypatch.setattr(ahead, "newton", lambda *arguments: None)
+    population = from_prior(model, jax.random.key(0), COUNT)
+    assert ahead.redraw_ahead(METHOD.path, model, rows, population) is None
+
+
+def peak_on_a_foot():
+    """A parameter whose posterior has a narrow peak on a wide foot of a third; exact: zero.
+
+    The likelihoods of all rows multiply to the posterior density, divided by the prior density.
+    """
+
+    def log_likelihood(params, row):
+        theta = params["theta"]
+        parts = jnp.stack(
+            [
+                jnp.log(2 / 3) + dist.Normal(0.0, 0.001).log_prob(theta),
+                jnp.log(1 / 3) + dist.Normal(0.0, 0.01).log_prob(theta),
+            ]
+        )
+        return row["x"] * (jax.nn.logsumexp(parts) - dist.Normal(0.0, 1.0).log_prob(theta)) / SIZE
+
+    return ev.Model({"theta": dist.Normal(0.0, 1.0)}, log_likelihood)
+
+
+@pytest.mark.slow
+def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
+    generator = np.random.default_rng(0)
+    x = generator.uniform(0.8, 1.2, SIZE)
+    data = {"x": np.asarray(x / x.mean(), np.float32)}
+    model = peak_on_a_foot().bind(data)
+    rows = Window(on_device(data), 0, SIZE)
+    start = Population(
+        jax.random.key(0), jnp.asarray(generator.normal(0, 0.03, (COUNT, 1)), jnp.float32), np.zeros(COUNT)
+    )
+    found = ahead.redraw_ahead(METHOD.path, model, rows, start)
+    assert found is not None and found.proposal.is_learnt
+    error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
+    assert abs(found.draws.log_evidence) < 4.5 * error < 0.2  # -0.4 about the mode alone
+
+
+@pytest.mark.slow
+def test_a_failed_redraw_looks_ahead_once(monkeypatch):
+    monkeypatch.setattr("evidentia.evidence.population.leaps.SLOW", 1000)
+    model = ev.models.linear_regression(num_features=2)
+    data, _ = model.simulate(SIZE, 0)
+    looked = []
+
+    class Irregular(ev.SGAIS):
+        """A method whose redraws fail below 2,000 rows."""
+
+        def redraw(self, model, state, rows):
+            return None if rows.num_observations < 2000 else super().redraw(model, state, rows)
+
+        def only_mode(self, model, state, rows):
+            return None
+
+        def redraw_ahead(self, model, state, rows):
+            looked.append((state.num_observations, rows.num_observations))
+            return super().redraw_ahead(model, state, rows) if self.num_particles == COUNT else None
+
+    found = ev.estimate(model, data, method=Irregular(num_particles=COUNT), seed=0)
+    assert looked == [(100, SIZE)] and found.trajectory.num_observations.tolist() == [100, SIZE]
+    assert abs(found.log_evidence - model.exact_log_evidence(data)) < 4.5 * found.standard_error < 0.1
+    looked.clear()
+    found = ev.estimate(model, data, method=Irregular(num_particles=256), seed=0)
+    assert looked == [(100, SIZE)] and len(found.trajectory.num_observations) > 2  # the path went on
+
+
+@pytest.mark.slow
+def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
+    """Otherwise the path would go on to all rows after the last leap."""
+    monkeypatch.setattr("evidentia.evidence.population.leaps.SLOW", 1000)
+    model, looked = ev.models.linear_regression(num_features=2), []
+    data, _ = model.simulate(SIZE, 0)
+
+    class OneMode(ev.SGAIS):
+        """A method that follows one mode in vain."""
+
+        def redraw(self, model, state, rows):
+            return None
+
+        def redraw_ahead(self, model, state, rows):
+            looked.append(state.num_observations)
+            return super().redraw_ahead(model, state, rows)
+
+    found = ev.estimate(model, data, method=OneMode(num_particles=COUNT), seed=0)
+    assert looked == [100] and found.trajectory.num_observations.tolist() == [100, SIZE]
+
+
+def test_a_method_without_exact_moves_does_not_look_ahead(linear):
+    model, rows, _ = linear
+    state = PathState(from_prior(model, jax.random.key(0), COUNT), 100)
+    assert ev.SGAIS(exact_kernel=None).redraw_ahead(model, state, rows) is None
