@@ -2,10 +2,13 @@
 
 import inspect
 import warnings
+from pathlib import Path
 
+import jaxtyping
 import pytest
 
 import evidentia as ev
+from evidentia import errors
 from evidentia.cli import main
 
 MODEL = ev.models.linear_regression(3)
@@ -13,6 +16,13 @@ MODEL = ev.models.linear_regression(3)
 
 def data(num_rows):
     return MODEL.simulate(num_rows, seed=0)[0]
+
+
+@pytest.fixture(autouse=True)
+def frames_of_checks_are_ours(monkeypatch):
+    """Tests check annotations (conftest.py): calls within evidentia go through jaxtyping there, and only there."""
+    ours = (errors._PACKAGE, str(Path(jaxtyping.__file__).parent))
+    monkeypatch.setattr(errors, "_PACKAGE", ours)
 
 
 def said_here(call):
