@@ -153,7 +153,7 @@ def cluster_of_two():
     """The client of a cluster with two processes, started again however often they die."""
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client

@@ -86,7 +86,7 @@ def test_partitions_that_cannot_be_used(parts, message):
 @pytest.mark.cluster
 def test_a_dask_data_frame():
     frames, distributed = pytest.importorskip("dask.dataframe"), pytest.importorskip("distributed")
-    with distributed.Client(processes=False, n_workers=1, dashboard_address=None):
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=":0"):  # a free port
         far = frames.from_pandas(TABLE, npartitions=3)
         for regression in ev.Regression("y ~ x + g"), ev.Regression("k ~ x", "poisson"):
             found = ev.estimate(regression, far)
