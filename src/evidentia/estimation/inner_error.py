@@ -58,9 +58,9 @@ def inner_error(
     positions: Float[Array, "particles parameters"],
     log_weights: Float[np.ndarray, " particles"],
 ) -> InnerError | None:
-    """The inner error of a log evidence; None if no local variables were integrated out."""
+    """The inner error of a log evidence; None if no integrals over local variables have one."""
     function = model.densities.pointwise
-    if not isinstance(function, Integrated):
+    if not isinstance(function, Integrated) or function.is_quadratic:
         return None
     shares = np.exp(log_weights - np.max(log_weights))
     some = rows.sample(min(MOST_ROWS, rows.size))

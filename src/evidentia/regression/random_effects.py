@@ -40,11 +40,13 @@ class RandomEffects(NamedTuple):
     Attributes:
         inner: the factor with most levels, whose effects are integrated out.
         outer: others, whose effects are parameters.
+        is_gaussian: whether responses are.
         is_exact: whether those of others are integrated out, too (`crossed.py`).
     """
 
     inner: Grouped
     outer: tuple[Grouped, ...]
+    is_gaussian: bool = False
     is_exact: bool = False
 
     @property
@@ -115,7 +117,8 @@ class RandomEffects(NamedTuple):
             factor = self.inner.at_zero @ self.inner.factor(params)
             return lambda u: dict(zip(self.inner.names, (u @ factor.T).T, strict=True))
 
-        return Integrated(in_packs(conditional, packs.groups), effects, self.inner.size, packs.groups)
+        of_packs = in_packs(conditional, packs.groups)
+        return Integrated(of_packs, effects, self.inner.size, packs.groups, is_quadratic=self.is_gaussian)
 
     def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
         """Deviations, correlations, and the effects that are parameters, for the table's units.
@@ -155,11 +158,12 @@ def random_effects_of(
     found.sort(key=lambda one: -len(one.levels))
     inner, outer = found[0], tuple(found[1:])
     if is_gaussian and crossed.is_feasible(inner, outer):
-        return RandomEffects(inner, outer, is_exact=True)
+        return RandomEffects(inner, outer, is_gaussian, is_exact=True)
     if sum(one.count for one in outer) > MOST_PARAMETERS:
         listed = ", ".join(f"{one.name} has {len(one.levels):,} levels" for one in outer)
         raise DataError(
             f"the effects of {inner.name} are integrated out, those of other factors are parameters, at most "
             f"{MOST_PARAMETERS} in all; {listed}. Leave one out, or make it coarser."
         )
-    return RandomEffects(inner, tuple(one._replace(is_centred=is_centred) for one in outer))
+    outer = tuple(one._replace(is_centred=is_centred) for one in outer)
+    return RandomEffects(inner, outer, is_gaussian)

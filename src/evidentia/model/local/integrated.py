@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.errors import ModelError
+from evidentia.model.local import quadratic
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.local.packs import PRESENT
 from evidentia.model.local.quadrature import (
@@ -36,6 +37,8 @@ class Integrated:
         groups: None if each row of the data has local variables of its own; otherwise the rows are
             packs, with at most so many groups (`packs.py`).
         level: of the rule of quadrature.
+        is_quadratic: whether all f are of second degree and all g linear, as with normal rows; no
+            quadrature is needed then.
 
     Raises:
         ModelError: more local variables than can be integrated out.
@@ -48,6 +51,7 @@ class Integrated:
     size: int
     groups: int | None = None
     level: int = 0
+    is_quadratic: bool = False
 
     def __post_init__(self):
         if self.size > MOST_DIMENSIONS:
@@ -72,12 +76,17 @@ class Integrated:
     def moments(self, params: Params, rows: Observations) -> Moments:
         """Mean and variance of each group's effects given parameters and rows."""
         count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
-        return moments(self.conditional(params, rows), self.effects(params, rows), count, self._rule)
+        conditional, effects = self.conditional(params, rows), self.effects(params, rows)
+        if self.is_quadratic:
+            return quadratic.moments(conditional, effects, count, self.size)
+        return moments(conditional, effects, count, self._rule)
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
         """The log-likelihood of each row."""
-        count = jax.tree.leaves(rows)[0].shape[0]
-        frozen = self.conditional(jax.lax.stop_gradient(params), rows)
-        groups = self.groups or 1
-        values = log_integral(frozen, self.conditional(params, rows), count * groups, self._rule)
+        count, groups = jax.tree.leaves(rows)[0].shape[0], self.groups or 1
+        both = self.conditional(jax.lax.stop_gradient(params), rows), self.conditional(params, rows)
+        if self.is_quadratic:
+            values = quadratic.log_integral(*both, count * groups, self.size)
+        else:
+            values = log_integral(*both, count * groups, self._rule)
         return jnp.sum(values.reshape(count, groups), axis=1)

@@ -38,6 +38,20 @@ class Mode(NamedTuple):
     height: Values
 
 
+def expansion(log_density: LogDensity, u: Locals) -> tuple[Values, Locals, Matrices]:
+    """`log_density(u) + log N(u; 0, 1)` of each group, its slope, and minus its second derivatives."""
+
+    def target(u):
+        return log_density(u) - 0.5 * jnp.sum(u**2, axis=1)
+
+    def gradient(u):
+        return jax.grad(lambda u: jnp.sum(target(u)))(u)
+
+    slope, along = jax.linearize(gradient, u)
+    columns = jax.vmap(lambda basis: along(jnp.broadcast_to(basis, u.shape)))(jnp.eye(u.shape[1]))
+    return target(u), slope, -jnp.moveaxis(columns, 0, 2)
+
+
 def climb(log_density: LogDensity, start: Locals, num_steps: int) -> Mode:
     """The mode of `log_density(u) + log N(u; 0, 1)` of each group.
 
@@ -46,20 +60,9 @@ def climb(log_density: LogDensity, start: Locals, num_steps: int) -> Mode:
     """
     groups, size = start.shape
 
-    def target(u):
-        return log_density(u) - 0.5 * jnp.sum(u**2, axis=1)
-
-    def gradient(u):
-        return jax.grad(lambda u: jnp.sum(target(u)))(u)
-
-    def expand(u):
-        slope, along = jax.linearize(gradient, u)
-        columns = jax.vmap(lambda basis: along(jnp.broadcast_to(basis, u.shape)))(jnp.eye(size))
-        return target(u), slope, -jnp.moveaxis(columns, 0, 2)
-
     def step(carry):
         count, here, old, there, damping, _ = carry
-        new = expand(there)
+        new = expansion(log_density, there)
         is_up = (new[0] >= old[0] - FALLS) & _is_finite(new)
         here, old = jax.tree.map(
             lambda new, old: jnp.where(is_up.reshape(-1, *[1] * (new.ndim - 1)), new, old),
@@ -79,7 +82,7 @@ def climb(log_density: LogDensity, start: Locals, num_steps: int) -> Mode:
 
     identity, zeros = jnp.eye(size), jnp.zeros(groups)
     nowhere = zeros - jnp.inf, jnp.zeros_like(start), jnp.broadcast_to(identity, (groups, size, size))
-    # The start is one more step, so that `expand` is compiled once.
+    # The start is one more step, so that `expansion` is compiled once.
     begin = 0, start, nowhere, start, zeros, jnp.zeros(groups, bool)
     _, place, (height, _, curvature), _, _, is_close = jax.lax.while_loop(goes_on, step, begin)
     return Mode(place, cholesky(curvature), jnp.where(is_close, height, -jnp.inf))
