@@ -20,7 +20,7 @@ def data(num_rows):
 
 @pytest.fixture(autouse=True)
 def frames_of_checks_are_ours(monkeypatch):
-    """Tests check annotations (conftest.py): calls within evidentia go through jaxtyping there, and only there."""
+    """Calls within evidentia go through jaxtyping here, as tests check annotations."""
     ours = (errors._PACKAGE, str(Path(jaxtyping.__file__).parent))
     monkeypatch.setattr(errors, "_PACKAGE", ours)
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,16 @@ from evidentia.system.compilation import in_float64
 
 Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
 
-_SYMMETRIES: dict[str, Symmetry] = {}  # of models that compute the same, by the rows tried
+
+class _Traced(NamedTuple):
+    """What further traces of a log-likelihood told; the same for all models that compute the same."""
+
+    used: frozenset[str]
+    runs_in_float64: bool
+
+
+_TRACED: dict[str, _Traced] = {}
+_SYMMETRIES: dict[str, Symmetry] = {}  # by the rows tried, too
 
 
 def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
@@ -48,10 +57,10 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     checks.check_result(densities, more)
     batches = checks.probing_batches(checks.some_rows(batch, 2 if kind == "whole" else 64))
     computed, evaluate = attempt("the model", lambda: probe(densities, batches))
-    check_traces(densities, few)
-    program = traced(densities, few)  # kept until `runs_in_float64` has been asked
-    used = parameters_used(densities, program)
-    densities = densities._replace(runs_in_float64=runs_in_float64(densities, few))
+    if computed not in _TRACED:
+        _TRACED[computed] = _traced(densities, few)
+    used, runs_in_float64 = _TRACED[computed]
+    densities = densities._replace(runs_in_float64=runs_in_float64)
     if not model.starts:
         positions = probing_positions(densities.size)
         exact = partial(_in_float64, densities, jax.tree.map(lambda leaf: leaf[0], batches))
@@ -85,7 +94,13 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     return found
 
 
-def runs_in_float64(densities: Densities, rows: Observations) -> bool:
+def _traced(densities: Densities, rows: Observations) -> _Traced:
+    check_traces(densities, rows)
+    program = traced(densities, rows)  # kept until `_runs_in_float64` has been asked
+    return _Traced(parameters_used(densities, program), _runs_in_float64(densities, rows))
+
+
+def _runs_in_float64(densities: Densities, rows: Observations) -> bool:
     """Whether a model can be traced in 64 bits, with its gradient.
 
     A solver with a loop may want one precision, in which the model holds an array. And JAX keeps

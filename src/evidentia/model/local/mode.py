@@ -39,7 +39,7 @@ class Mode(NamedTuple):
 
 
 def expansion(log_density: LogDensity, u: Locals) -> tuple[Values, Locals, Matrices]:
-    """`log_density(u) + log N(u; 0, 1)` of each group, its slope, and minus its second derivatives."""
+    """`log_density(u) + log N(u; 0, 1)` of each group, its slope, and its curvature."""
 
     def target(u):
         return log_density(u) - 0.5 * jnp.sum(u**2, axis=1)
