@@ -29,7 +29,7 @@ Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
 
 
 class _Traced(NamedTuple):
-    """What further traces of a log-likelihood told; the same for all models that compute the same."""
+    """What further traces of a log-likelihood told; models that compute the same share it."""
 
     used: frozenset[str]
     runs_in_float64: bool

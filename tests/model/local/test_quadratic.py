@@ -13,13 +13,18 @@ RNG = np.random.default_rng(0)
 Y = 3 + RNG.normal(size=(GROUPS, ROWS))
 
 
+def rows():
+    """A new array, as JAX keeps one copy of an array in a closure, in the precision of its first use."""
+    return jnp.asarray(Y.copy())
+
+
 def conditional(columns, params):
     """f(u), with rows y = μ + Z (Λ u) + ε of each group; params are μ, log Λ, log σ."""
     mu, log_sd, log_sigma = params
 
     def f(u):
         means = mu + jnp.einsum("grk,gk->gr", columns, jnp.exp(log_sd) * u)
-        steps = (Y - means) / jnp.exp(log_sigma)
+        steps = (rows() - means) / jnp.exp(log_sigma)
         return jnp.sum(-0.5 * steps**2 - log_sigma - 0.5 * jnp.log(2 * jnp.pi), axis=1)
 
     return f
@@ -29,7 +34,9 @@ def marginal(columns, params):
     mu, log_sd, log_sigma = params
     scaled = columns * jnp.exp(log_sd)
     covariance = jnp.einsum("gik,gjk->gij", scaled, scaled) + jnp.exp(2 * log_sigma) * jnp.eye(ROWS)
-    return jax.vmap(jax.scipy.stats.multivariate_normal.logpdf)(Y, jnp.full((GROUPS, ROWS), mu), covariance)
+    return jax.vmap(jax.scipy.stats.multivariate_normal.logpdf)(
+        rows(), jnp.full((GROUPS, ROWS), mu), covariance
+    )
 
 
 def ours(columns, params):
