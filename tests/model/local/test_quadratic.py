@@ -14,7 +14,7 @@ Y = 3 + RNG.normal(size=(GROUPS, ROWS))
 
 
 def rows():
-    """A new array, as JAX keeps one copy of an array in a closure, in the precision of its first use."""
+    """A new array: JAX keeps one copy of an array in a closure, in its first precision."""
     return jnp.asarray(Y.copy())
 
 
