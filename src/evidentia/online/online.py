@@ -30,6 +30,7 @@ from evidentia.online.mixture import log_mixture
 from evidentia.online.packed import RECORDS, check_storable, checked
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.results.made import make_evidence
+from evidentia.results.predicted import of_model
 from evidentia.results.result import Evidence
 from evidentia.results.weighted import Weighted
 from evidentia.system.sharing import OneAtATime, check_not_forked
@@ -161,7 +162,7 @@ class Online:
             completed=True,
             fingerprints={},
         )
-        return replace(found, _predictor=self.model.predict)
+        return replace(found, _predictor=of_model(self.model.predict))
 
     @property
     def num_observations(self) -> int:

@@ -173,6 +173,18 @@ class Crossed:
             first += one.count
         return found
 
+    def drawn(self, params: Params, data: Params, noise: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Draws of u given the rows, (levels, effects) by factor, from standard normal noise."""
+        _, solved = self.solved(params, data)
+        given = jnp.concatenate([noise[one.name].ravel() for one in self.outer])
+        others = solve_triangular(solved.rest, solved.rest_sums + given, lower=True, trans=1)
+        own = solved.own_sums - jnp.einsum("giq,q->gi", solved.across, others) + noise[self.inner.name]
+        found, first = {self.inner.name: solve_transposed(solved.own, own)}, 0
+        for one in self.outer:
+            found[one.name] = others[first : first + one.count].reshape(-1, one.size)
+            first += one.count
+        return found
+
     def _scaled(self, params: Params, columns: jax.Array) -> jax.Array:
         """Columns of other effects, on the last axis, times Λ / σ."""
         parts, first = [], 0

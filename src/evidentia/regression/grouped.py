@@ -14,11 +14,23 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from evidentia.errors import DataError
-from evidentia.regression.design import learn
+from evidentia.regression.design import Design, learn
 from evidentia.regression.formula import INTERCEPT, Formula, Varying
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+class Part(NamedTuple):
+    """One term: whether its intercept varies, and the design of its slopes, if it has some."""
+
+    has_intercept: bool
+    design: Design | None
+
+    def columns(self, table: DataFrame) -> Float[ndarray, "rows effects"]:
+        """The columns of any rows, as they are in the table."""
+        ones = np.ones((len(table), int(self.has_intercept)))
+        return ones if self.design is None else np.column_stack([ones, self.design.columns(table)])
 
 
 class Grouped(NamedTuple):
@@ -34,6 +46,8 @@ class Grouped(NamedTuple):
         columns: standardised.
         blocks: the places of the effects of each term, which are correlated; those of different
             terms, as in (1 | g) + (0 + x | g), are not.
+        parts: what makes the columns of other rows, of each term.
+        by: the columns of the table whose values make a group.
         is_centred: whether effects that are parameters are so themselves; otherwise, as multiples
             of their deviations.
     """
@@ -46,6 +60,8 @@ class Grouped(NamedTuple):
     deviations: Float[ndarray, " effects"]
     columns: Float[ndarray, "rows effects"]
     blocks: tuple[slice, ...]
+    parts: tuple[Part, ...]
+    by: tuple[str, ...]
     is_centred: bool = False
 
     @property
@@ -94,6 +110,10 @@ class Grouped(NamedTuple):
         )
         return sds[:, None] * block_diag(*parts)
 
+    def columns_of(self, table: DataFrame) -> Float[ndarray, "rows effects"]:
+        """The columns of other rows, which are not standardised."""
+        return np.concatenate([part.columns(table) for part in self.parts], axis=1)
+
     @property
     def effects_prior(self) -> Any:
         """The prior of effects that are parameters."""
@@ -138,6 +158,8 @@ def grouped_of(terms: Sequence[Varying], formula: Formula, table: DataFrame) -> 
         np.concatenate([one.deviations for one in parts]),
         np.concatenate([one.columns for one in parts], axis=1),
         tuple(slice(end - len(one.names), end) for one, end in zip(parts, ends, strict=True)),
+        tuple(one.part for one in parts),
+        tuple(by),
     )
 
 
@@ -148,12 +170,14 @@ class _Columns(NamedTuple):
     means: Float[ndarray, " effects"]
     deviations: Float[ndarray, " effects"]
     columns: Float[ndarray, "rows effects"]
+    part: Part
 
 
 def _columns_of(term: Varying, formula: Formula, table: DataFrame) -> _Columns:
     names = (INTERCEPT,) if term.has_intercept else ()
     count = len(names)
-    found = _Columns(names, np.zeros(count), np.ones(count), np.ones((len(table), count)))
+    part = Part(term.has_intercept, None)
+    found = _Columns(names, np.zeros(count), np.ones(count), part.columns(table), part)
     if not term.terms:
         return found
     design = learn(term.formula(formula), term.terms, table)
@@ -167,4 +191,5 @@ def _columns_of(term: Varying, formula: Formula, table: DataFrame) -> _Columns:
         np.append(found.means, means),
         np.append(found.deviations, widths),
         np.column_stack([found.columns, (slopes - means) / widths]),
+        part._replace(design=design),
     )

@@ -14,6 +14,8 @@ from evidentia.regression.families import IN_BRMS, Family
 from evidentia.regression.formula import INTERCEPT
 from evidentia.regression.frame import Frame
 from evidentia.regression.table import as_table
+from evidentia.regression.varying_effects import VaryingEffects
+from evidentia.results.predicted import Chosen
 
 Extra = Mapping[str, ndarray]  # parameters besides the coefficients, (draws, 1)
 Simulate = Callable[[np.random.Generator, ndarray, ndarray, Extra], ndarray]  # of predictors and means
@@ -28,14 +30,16 @@ class FormulaPredictor:
         family: its name.
         law: of the response given its predictor.
         levels: the categories of the response, if it has some.
+        varying: the effects that vary by group, if there are some.
     """
 
     frame: Frame
     family: str
     law: Family
     levels: tuple[Any, ...] = ()
+    varying: VaryingEffects | None = None
 
-    def __call__(self, draws: Mapping[str, ndarray], table: Any, seed: int) -> dict[str, ndarray]:
+    def __call__(self, chosen: Chosen, table: Any, seed: int) -> dict[str, ndarray]:
         """Responses (draws, rows) by the name of the response.
 
         Of a binary response 1 is the second category; of others the draws are categories. A
@@ -44,13 +48,15 @@ class FormulaPredictor:
         Raises:
             DataError: missing columns or values, or categories that the first table did not have.
         """
-        formula, generator = self.frame.formula, np.random.default_rng(seed)
+        formula, generator, draws = self.frame.formula, np.random.default_rng(seed), chosen.draws
         form = formula.left.form
         left_out = {*formula.response_variables} - (
             {*self._second_variables()} if form in ("trials", "error") else set()
         )
         given = as_table(table, [name for name in formula.variables if name not in left_out], "error")
         predictor = self._predictor(draws, given)
+        if self.varying is not None:
+            predictor = predictor + self.varying.of_rows(chosen.own, given, seed)
         extra = {
             name: draws[name][:, None] for name in self.law.extra if name in draws and draws[name].ndim == 1
         }

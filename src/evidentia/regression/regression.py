@@ -29,6 +29,7 @@ from evidentia.regression.sampled_coefficients import coefficients_of
 from evidentia.regression.scaled_columns import with_scaled_columns
 from evidentia.regression.streamed import Streamed, rows_of
 from evidentia.regression.units import in_table_units
+from evidentia.regression.varying_effects import VaryingEffects
 from evidentia.results.result import Evidence
 from evidentia.results.weighted import Weighted
 
@@ -231,11 +232,11 @@ class Regression:
         evidence = replace(evidence, standard_error=float(np.hypot(evidence.standard_error, rounding)))
         found = in_table_units(evidence, frame, asked.response, asked.law, _observed(frame, table))
         levels = asked.response.levels[1:] if asked.law.kind == "category" else ()
+        rule = int(evidence.diagnostics.get("inner_rule", 0))
+        varying = None if asked.varying is None else VaryingEffects(asked, rule)
         found = replace(
             found,
-            _predictor=None
-            if asked.varying is not None
-            else FormulaPredictor(frame, self.family, self.law, asked.response.levels),
+            _predictor=FormulaPredictor(frame, self.family, self.law, asked.response.levels, varying),
             _coefficients=coefficients_of(asked.model, asked.arrays, evidence, found, frame.names, levels),
         )
         if asked.varying is not None:

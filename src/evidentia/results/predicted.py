@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+class Chosen(NamedTuple):
+    """Posterior draws of equal weights, from which new observations are drawn.
+
+    Attributes:
+        draws: parameters by the names of results, in their units.
+        own: those of the model, in its own units; empty if they are not at hand.
+    """
+
+    draws: Mapping[str, ndarray]
+    own: Mapping[str, ndarray]
+
+
+Predictor = Callable[[Chosen, Any, int], Mapping[str, ndarray]]  # of draws, new data and a seed
+
+
+def of_model(predict: Callable[..., Mapping[str, ndarray]] | None) -> Predictor | None:
+    """The predictor of a model whose own parameters results have."""
+    if predict is None:
+        return None
+    return lambda chosen, new_data, seed: predict(chosen.draws, new_data, seed)
 
 
 class Predicted(Mapping[str, ndarray]):

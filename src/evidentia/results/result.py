@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -21,7 +21,7 @@ from evidentia.posterior.summary import summarise
 from evidentia.results import pictures
 from evidentia.results.arviz_groups import attributes_of, groups_of, scalars_of
 from evidentia.results.configurations import configuration, configuration_name, jsonable
-from evidentia.results.predicted import Predicted
+from evidentia.results.predicted import Predicted, Predictor
 from evidentia.results.verdict import Verdict, verdict_of
 from evidentia.results.weighted import Weighted
 from evidentia.trajectory import Trajectory
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 IN_SESSION = "widths", "_coefficients", "_predictor"  # fields that neither files nor pickles hold
-
-
-Predictor = Callable[[Mapping[str, ndarray], Any, int], Mapping[str, ndarray]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,12 +142,13 @@ class Evidence:
         """
         if self._predictor is None:
             raise ConfigurationError(
-                f"{self.model_name!r} cannot predict: results of this session can, of a Regression without effects that vary by "
-                "group, of a NumPyro or PyMC model without groups=, of a built-in model, and of a Model with predict=. A loaded "
+                f"{self.model_name!r} cannot predict: results of this session can, of a Regression, of a NumPyro or PyMC model without groups=, of a built-in model, and of a Model with predict=. A loaded "
                 "result knows no model: estimate it again."
             )
-        draws = self.posterior if n is None else self.draws(n, seed)
-        return Predicted(self._predictor(draws, new_data, self.seed if seed is None else int(seed)))
+        check_seed(self.seed if seed is None else seed)
+        given = self.seed if seed is None else int(seed)
+        chosen = self.weighted.equal(self.seed) if n is None else self.weighted.equal(given, n)
+        return Predicted(self._predictor(chosen, new_data, given))
 
     @property
     def logz(self) -> float:

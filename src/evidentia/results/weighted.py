@@ -14,6 +14,7 @@ from numpy import ndarray
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count
 from evidentia.results.known_model import KnownModel
+from evidentia.results.predicted import Chosen
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,10 +128,14 @@ class Weighted(Mapping[str, ndarray]):
 
     def draws(self, seed: int, count: int | None = None) -> dict[str, ndarray]:
         """The parameters of particles that are `chosen`."""
+        return dict(self.equal(seed, count).draws)
+
+    def equal(self, seed: int, count: int | None = None) -> Chosen:
+        """As `draws`, with the parameters of the model itself."""
         if count is not None:
             check_count("n", count, 1)
-        chosen = self.chosen(seed, count)
-        return {name: values[chosen] for name, values in self.parameters.items()}
+        chosen, own = self.chosen(seed, count), {} if self.model is None else self.model.draws
+        return Chosen(*({name: values[chosen] for name, values in one.items()} for one in (self, own)))
 
 
 def evenly_weighted(parameters: dict[str, ndarray], count: int) -> Weighted:

@@ -10,13 +10,14 @@ from jaxtyping import Array, Float
 
 from evidentia.errors import ModelError
 from evidentia.model.local import quadratic
-from evidentia.model.local.mode import LogDensity
+from evidentia.model.local.mode import Locals, LogDensity, Matrices
 from evidentia.model.local.packs import PRESENT
 from evidentia.model.local.quadrature import (
     MOST_DIMENSIONS,
     Effects,
     Moments,
     Rule,
+    local_moments,
     log_integral,
     moments,
     rule_of,
@@ -80,6 +81,13 @@ class Integrated:
         if self.is_quadratic:
             return quadratic.moments(conditional, effects, count, self.size)
         return moments(conditional, effects, count, self._rule)
+
+    def local_moments(self, params: Params, rows: Observations) -> tuple[Locals, Matrices]:
+        """Mean and covariance of each group's local variables given parameters and rows."""
+        count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
+        if self.is_quadratic:
+            return quadratic.local_moments(self.conditional(params, rows), count, self.size)
+        return local_moments(self.conditional(params, rows), count, self._rule)
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
         """The log-likelihood of each row."""

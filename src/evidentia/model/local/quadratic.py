@@ -11,10 +11,12 @@ the mode, r is 0 but for rounding, and no large numbers cancel.
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from evidentia.model.local.mode import (
     Locals,
     LogDensity,
+    Matrices,
     Values,
     cholesky,
     expansion,
@@ -36,13 +38,27 @@ def log_integral(frozen: LogDensity, log_density: LogDensity, groups: int, size:
 
 def moments(log_density: LogDensity, effects: Effects, groups: int, size: int) -> Moments:
     """Means and variances of linear functions of u in each group, under exp f(u) N(u; 0, 1)."""
-    mode = _mode(log_density, groups, size)
-    factor = cholesky(expansion(log_density, mode)[2])
+    mode, roots = _normal(log_density, groups, size)
     mean, along = jax.linearize(effects, mode)
-    units = jnp.broadcast_to(jnp.eye(size)[:, None], (size, *mode.shape))
-    deviations = jax.vmap(lambda unit: along(solve_transposed(factor, unit)))(units)
+    deviations = jax.vmap(along)(roots)
     variance = jax.tree.map(lambda steps: jnp.sum(steps**2, axis=0), deviations)
     return {name: (mean[name], variance[name]) for name in mean}
+
+
+def local_moments(log_density: LogDensity, groups: int, size: int) -> tuple[Locals, Matrices]:
+    """Mean and covariance of u in each group, under exp f(u) N(u; 0, 1)."""
+    mode, roots = _normal(log_density, groups, size)
+    return mode, jnp.einsum("kga,kgb->gab", roots, roots)
+
+
+def _normal(
+    log_density: LogDensity, groups: int, size: int
+) -> tuple[Locals, Float[Array, "size groups size"]]:
+    """The mean of u, and columns of a root of its covariance, L⁻ᵀ."""
+    mode = _mode(log_density, groups, size)
+    factor = cholesky(expansion(log_density, mode)[2])
+    units = jnp.broadcast_to(jnp.eye(size)[:, None], (size, *mode.shape))
+    return mode, jax.vmap(lambda unit: solve_transposed(factor, unit))(units)
 
 
 def _mode(log_density: LogDensity, groups: int, size: int) -> Locals:

@@ -151,6 +151,14 @@ def moments(log_density: LogDensity, effects: Effects, groups: int, rule: Rule) 
     return {name: of(at_nodes) for name, at_nodes in jax.vmap(effects)(u).items()}
 
 
+def local_moments(log_density: LogDensity, groups: int, rule: Rule) -> tuple[Locals, Matrices]:
+    """Mean and covariance of u in each group, under exp f(u) N(u; 0, 1)."""
+    values, u = _terms(log_density, log_density, groups, rule)
+    shares = jax.nn.softmax(values, axis=0)
+    mean = jnp.einsum("ng,nga->ga", shares, u)
+    return mean, jnp.einsum("ng,nga,ngb->gab", shares, u - mean, u - mean)
+
+
 def _terms(
     frozen: LogDensity, log_density: LogDensity, groups: int, rule: Rule
 ) -> tuple[Float[Array, "nodes groups"], Float[Array, "nodes groups size"]]:
