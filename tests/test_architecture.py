@@ -26,7 +26,7 @@ LAYERS = (
     {"regression"},
     {"bf"},
     {"estimation"},
-    {"monitor", "latent", "report"},
+    {"monitor", "latent", "report", "bilby_sampler"},
     {"fleet"},
     {"streams"},
     {"__init__"},
