@@ -137,6 +137,6 @@ def test_workers_settings_and_going_on(run, tmp_path):
     assert other.sampler_kwargs["method"].startswith("PriorSampling(")
 
 
-def test_nothing_to_sample(run):
+def test_nothing_to_sample(tmp_path):
     with pytest.raises(ev.ModelError, match="at least one parameter free"):
         run({"a": 0.3})
