@@ -137,6 +137,9 @@ def test_workers_settings_and_going_on(run, tmp_path):
     assert other.sampler_kwargs["method"].startswith("PriorSampling(")
 
 
-def test_nothing_to_sample(tmp_path):
+def test_nothing_to_sample():
+    from evidentia.bilby_sampler import Evidentia
+
+    sampler = Evidentia(Normal({"a": A}), {"a": 0.3}, soft_init=True)
     with pytest.raises(ev.ModelError, match="at least one parameter free"):
-        run({"a": 0.3})
+        sampler.run_sampler()
