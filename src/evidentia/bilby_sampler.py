@@ -56,7 +56,7 @@ class Evidentia(NestedSampler):
         EvidentiaError: as `estimate`.
 
     Example:
-        >>> bilby.run_sampler(likelihood, priors, sampler="evidentia", label="run")  # doctest: +SKIP
+        >>> bilby.run_sampler(likelihood, priors, sampler="evidentia")  # doctest: +SKIP
 
     Source: Ashton et al. 2019, "BILBY", ApJS 241:27.
     """

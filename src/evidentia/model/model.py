@@ -247,9 +247,11 @@ class Model:
     ) -> "Model":
         """A model from a PyMC or Bambi model, with its data: `estimate(model)`.
 
-        A Bambi model is built if it is not yet, and named after its formula. Its free variables are the parameters, on their own scale, its observed variables and
-        Potential terms the likelihood. Free variables must be continuous, with proper priors;
-        ordered ones get the density of ordered values, k! times that of k single ones.
+        A Bambi model is built if it is not yet, and named after its formula.
+
+        Free variables are the parameters, on their own scale, observed variables and Potential
+        terms the likelihood. Free variables must be continuous, with proper priors; ordered ones
+        get the density of ordered values, k! times that of k single ones.
 
         The data are the model's `pm.Data` containers with one value per row, by their names,
         observed arrays by the names of their variables, and other arrays with one value per row
