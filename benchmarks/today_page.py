@@ -48,7 +48,7 @@ def _row(sampler: str, records: list[dict], truth: float) -> str:
 
 
 def _error(record: dict, truth: float) -> str:
-    """The error, in bold if it is more than four stated errors and 0.1 nats, with a warning's mark."""
+    """The error, in bold beyond four stated errors and 0.1 nats, with the mark of a warning."""
     error, stated = record["log_evidence"] - truth, record["standard_error"]
     is_wrong = abs(error) > max(0.1, 4 * (stated or 0.0)) and stated is not None
     mark = "" if record["word"] in ("", "trusted") else " (warned)"

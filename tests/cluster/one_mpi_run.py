@@ -1,4 +1,6 @@
-"""A program for `mpiexec -n 3 python -m mpi4py.futures`: a likelihood evaluated by the other two."""
+"""For `mpiexec -n 3 python -m mpi4py.futures`: a likelihood evaluated by the other two."""
+
+import sys
 
 from mpi4py.futures import MPIPoolExecutor
 
@@ -8,4 +10,4 @@ from tests.outside_peaks import peak
 if __name__ == "__main__":
     with MPIPoolExecutor() as executor:
         found = ev.estimate(peak(executor=executor))
-        print(found.log_evidence, found.standard_error, flush=True)
+        sys.stdout.write(f"{found.log_evidence} {found.standard_error}\n")

@@ -347,7 +347,7 @@ class Evidence:
                 fewer than sixteen particles.
 
         Example:
-            >>> training, inference = harmonic.utils.split_data(evidence.to_harmonic())  # doctest: +SKIP
+            >>> harmonic.utils.split_data(evidence.to_harmonic())  # doctest: +SKIP
         """
         return conversions.to_harmonic(self)
 
