@@ -95,3 +95,19 @@ def test_a_pymc_model_predicts():
         ev.ModelError, match=r"must name pm.Data containers of the model \(predictor\); got z"
     ):
         evidence.predict({"z": x})
+
+
+@pytest.mark.slow
+def test_predictions_of_pymc_use_the_posterior_of_parameters_with_dimensions():
+    """PyMC draws parameters from their prior if it does not know their coordinates and data."""
+    pymc = pytest.importorskip("pymc")
+    group = np.repeat([0, 1], 100)
+    with pymc.Model(coords={"group": ["low", "high"]}) as written:
+        of_row = pymc.Data("of_row", group)
+        width = pymc.Data("width", 10.0)
+        means = pymc.Normal("means", 0, width, dims="group")
+        pymc.Normal("y", means[of_row], 0.5, observed=5.0 * group, shape=of_row.shape[0])
+    evidence = ev.estimate(ev.Model.from_pymc(written), method=ev.Laplace())
+    for found in (evidence.predict()["y"][:, 100:], evidence.predict({"of_row": np.ones(50, int)})["y"]):
+        assert found.mean() == pytest.approx(evidence.posterior["means"][:, 1].mean(), abs=0.05)
+        assert found.std() == pytest.approx(np.hypot(0.5, 0.05), abs=0.05)

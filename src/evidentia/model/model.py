@@ -18,7 +18,7 @@ from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.outside import outside_likelihood
 from evidentia.model.predictive import of_numpyro, of_pymc
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
-from evidentia.model.pymc import PyMCProgram, translated
+from evidentia.model.pymc import PyMCProgram, of_bambi, translated
 
 Predict = Callable[[Mapping[str, np.ndarray], Any, int], Mapping[str, np.ndarray]]
 
@@ -245,11 +245,13 @@ class Model:
         pointwise: bool | None = None,
         groups: str | None = None,
     ) -> "Model":
-        """A model from a PyMC model, with its data: `estimate(model)`.
+        """A model from a PyMC or Bambi model, with its data: `estimate(model)`.
 
-        Its free variables are the parameters, on their own scale, its observed variables and
-        Potential terms the likelihood. Free variables must be continuous, with proper priors;
-        ordered ones get the density of ordered values, k! times that of k single ones.
+        A Bambi model is built if it is not yet, and named after its formula.
+
+        Free variables are the parameters, on their own scale, observed variables and Potential
+        terms the likelihood. Free variables must be continuous, with proper priors; ordered ones
+        get the density of ordered values, k! times that of k single ones.
 
         The data are the model's `pm.Data` containers with one value per row, by their names,
         observed arrays by the names of their variables, and other arrays with one value per row
@@ -269,7 +271,8 @@ class Model:
             >>> Model.from_pymc(coin, name="coin")
             Model('coin')
         """
-        found = translated(pm_model, name)
+        pm_model, formula = of_bambi(pm_model)
+        found = translated(pm_model, name or formula)
         made = cls.from_numpyro(
             found.program,
             name=found.program.name,

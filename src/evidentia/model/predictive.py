@@ -12,7 +12,6 @@ from numpy import ndarray
 from numpyro import handlers
 from numpyro.infer import Predictive
 
-from evidentia.arviz_bridge import inference_data
 from evidentia.errors import ModelError, attempt
 from evidentia.model.program import Program
 
@@ -70,12 +69,15 @@ def of_pymc(pm_model: Any, params: Mapping[str, ndarray], data: Any, seed: int) 
             old = value.get_value()
             given[value.name] = np.zeros((*counts, *old.shape[1:]), old.dtype)
     old = {name: containers[name].get_value() for name in given}
-    posterior = inference_data({"posterior": {name: values[None] for name, values in params.items()}}, {})
 
     def run():
         pymc.set_data(given, model=pm_model)
         return pymc.sample_posterior_predictive(
-            posterior, model=pm_model, random_seed=seed, progressbar=False, extend_inferencedata=False
+            _trace(pm_model, params),
+            model=pm_model,
+            random_seed=seed,
+            progressbar=False,
+            extend_inferencedata=False,
         )
 
     try:
@@ -83,3 +85,22 @@ def of_pymc(pm_model: Any, params: Mapping[str, ndarray], data: Any, seed: int) 
     finally:
         pymc.set_data(old, model=pm_model)
     return {name: values.values[0] for name, values in found.posterior_predictive.data_vars.items()}
+
+
+def _trace(pm_model: Any, params: Mapping[str, ndarray]) -> Any:
+    """The draws as PyMC takes them, with all containers and coordinates of the model.
+
+    Without those PyMC takes them for changed, and draws the parameters whose priors depend on them
+    anew, from the prior.
+    """
+    from arviz import InferenceData  # pyright: ignore
+    from xarray import Dataset
+
+    def variable(name: str, values: ndarray, *leading: str) -> tuple[list[str], ndarray]:
+        return [*leading, *(f"{name}_{axis}" for axis in range(values.ndim - len(leading)))], values
+
+    draws = {name: variable(name, values[None], "chain", "draw") for name, values in params.items()}
+    held = {one.name: variable(one.name, one.get_value()) for one in pm_model.data_vars}
+    coords = {name: np.arange(int(size.eval())) for name, size in pm_model.dim_lengths.items()}
+    coords |= {name: np.asarray(each) for name, each in pm_model.coords.items() if each is not None}
+    return InferenceData(posterior=Dataset(draws, coords), constant_data=Dataset(held))

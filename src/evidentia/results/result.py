@@ -18,7 +18,7 @@ from evidentia.display.summary_table import ENDS, Coefficients, Row, Summary, su
 from evidentia.errors import ConfigurationError, check_seed
 from evidentia.model.width import Widths
 from evidentia.posterior.summary import summarise
-from evidentia.results import pictures
+from evidentia.results import conversions, pictures
 from evidentia.results.arviz_groups import attributes_of, groups_of, scalars_of
 from evidentia.results.configurations import configuration, configuration_name, jsonable
 from evidentia.results.predicted import Predicted, Predictor
@@ -322,6 +322,34 @@ class Evidence:
             >>> arviz.loo(evidence.to_arviz(log_likelihood=True))  # doctest: +SKIP
         """
         return inference_data(groups_of(self.weighted, self.seed, log_likelihood), attributes_of(self))
+
+    def to_anesthetic(self) -> Any:
+        """The weighted draws for anesthetic, with the log-likelihood of each as `logL`.
+
+        Of a completed `NestedSampling` they are `NestedSamples`, whose `logZ` is anesthetic's own
+        estimate from the points; of other methods `Samples`.
+
+        Raises:
+            ConfigurationError: anesthetic is not installed, or the log-likelihoods are not known.
+
+        Example:
+            >>> evidence.to_anesthetic().plot_2d(["mean", "scale"])  # doctest: +SKIP
+        """
+        return conversions.to_anesthetic(self)
+
+    def to_harmonic(self) -> Any:
+        """Equally weighted draws and their log joint density, as the `Chains` of harmonic.
+
+        The draws are independent up to the repeats of resampling, and cut into sixteen chains.
+
+        Raises:
+            ConfigurationError: harmonic is not installed, densities are not known, or there are
+                fewer than sixteen particles.
+
+        Example:
+            >>> harmonic.utils.split_data(evidence.to_harmonic())  # doctest: +SKIP
+        """
+        return conversions.to_harmonic(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the result into a folder, from which `load` makes an equal one, bit for bit.

@@ -302,7 +302,7 @@ def test_operations_without_jax_are_refused_by_name():
 
 
 def test_other_versions_and_other_models_are_refused(monkeypatch):
-    with pytest.raises(ModelError, match="pm_model must be a pymc.Model; got function"):
+    with pytest.raises(ModelError, match="pm_model must be a pymc.Model or a bambi.Model; got function"):
         ev.Model.from_pymc(same_in_numpyro)
     with pytest.raises(ModelError, match="the PyMC model has neither an observed variable"):
         ev.Model.from_pymc(pm.Model())

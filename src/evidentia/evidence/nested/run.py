@@ -67,6 +67,11 @@ class NestedSettings(NamedTuple):
     remaining: float
     ending: Ending = "live_points"
 
+    @property
+    def num_removed(self) -> int:
+        """How many points are replaced at once."""
+        return max(1, self.num_particles // AT_ONCE)
+
     def check(self) -> None:
         """Raise ConfigurationError if a field is invalid."""
         check_count("num_particles", self.num_particles, 2)
@@ -145,7 +150,7 @@ def shrink(
     live points.
     """
     count = len(positions)
-    num_removed = max(1, count // AT_ONCE)
+    num_removed = settings.num_removed
     num_iterations = min(MAX_ITERATIONS, max(1, count // 2))
     steps = np.tile(log_shrinkages(count, num_removed, settings.shrinkage), num_iterations)
     variance = variance_of_log_mass(count, num_removed)

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.errors import ModelError
+from evidentia.errors import ModelError, attempt
 from evidentia.model.pymc.variables import OWN, Variable
 
 OLDEST, TOO_NEW = (5, 28), (6,)
@@ -34,6 +34,21 @@ def imported() -> Any:
     import pymc
 
     return pymc
+
+
+def of_bambi(model: Any) -> tuple[Any, str | None]:
+    """The PyMC model of a Bambi model, which is built if it is not, and its formula.
+
+    Anything else is returned as it is, without a formula.
+
+    Raises:
+        ModelError: Bambi cannot build it.
+    """
+    if type(model).__module__.partition(".")[0] != "bambi" or not hasattr(model, "build"):
+        return model, None
+    if not model.built:  # as also after set_priors
+        attempt("Bambi's build", model.build)
+    return model.backend.model, str(model.formula.main)
 
 
 def check_model(model: Any) -> None:

@@ -43,7 +43,7 @@ def translated(model: Any, name: str | None) -> Translation:
     """
     pymc = imported()
     if not isinstance(model, pymc.Model):
-        raise ModelError(f"pm_model must be a pymc.Model; got {type(model).__name__}.")
+        raise ModelError(f"pm_model must be a pymc.Model or a bambi.Model; got {type(model).__name__}.")
     prepare_jax()
     check_model(model)
     values = _values(model)
