@@ -7,8 +7,8 @@
           `ChangeDetector`, river's detectors at their defaults (a change is the row of its alarm;
           for ADWIN, the first row of the window that it keeps), and the published scores.
   shifts  Streams of normal rows whose mean or scale changes after 500. The threshold of each
-          detector is set so that 5% of as many other streams without a change raise an alarm in 500
-          rows; then the delays are compared. Beside this, the false alarms at the defaults.
+          detector is set so that 5% of as many other streams without a change raise an alarm in
+          500 rows; then the delays are compared. Beside this, the false alarms at the defaults.
 
 RunLengths has the prior of the experiment, fixed before its scores were first computed, and the
 hazard of the published BOCPD's default, 1/100. river is not a dependency: `pip install river`.

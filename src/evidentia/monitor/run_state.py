@@ -16,6 +16,10 @@ from evidentia.monitor.run_changes import RunChange, change_of, probability_betw
 from evidentia.monitor.run_weights import RunWeights
 from evidentia.monitor.segmentation import BestPaths
 
+# Later runs that may dominate one that is left out. With one, runs of neighbouring rows have no
+# finite bound under an unknown variance.
+NUM_LATER = 2
+
 
 class RunLengthState(NamedTuple):
     """What the next row needs.
@@ -77,10 +81,11 @@ def step(
 
 def _pruned(state: RunLengthState, model: Conjugate, hazards: Hazards) -> RunLengthState:
     parameters = state.parameters
-    prior = np.broadcast_to(model.prior, parameters.shape)
-    to_next = np.append(model.log_ratio_bound(parameters[:-1], parameters[1:]), np.inf)
-    to_new = model.log_ratio_bound(parameters, prior)
-    weights, out = run_weights.pruned(state.weights, hazards, to_next, to_new)
+    log_ratios = np.full((1 + NUM_LATER, len(parameters)), np.inf)
+    log_ratios[0] = model.log_ratio_bound(parameters, np.broadcast_to(model.prior, parameters.shape))
+    for k in range(1, 1 + NUM_LATER):
+        log_ratios[k, :-k] = model.log_ratio_bound(parameters[:-k], parameters[k:])
+    weights, out = run_weights.pruned(state.weights, hazards, log_ratios)
     best = state.best._replace(log_weights=np.delete(state.best.log_weights, out, 0))
     return state._replace(parameters=np.delete(parameters, out, 0), weights=weights, best=best)
 

@@ -16,11 +16,11 @@ Pruning. The run s is left out for a run r that dominates it: with parameters θ
 
     p(future | run s) = ∫ p(future | θ) π_s(θ) dθ ≤ R p(future | run r),   R = sup_θ π_s(θ)/π_r(θ).
 
-r is the next later run, whose rows are among those of s, or a new one that begins with the next
-row, whose π is the prior. R is closed-form in conjugate models. So each run has three weights:
-below, in which runs left out add nothing; above, in which r takes R times their weight; and the
-estimate, in which it takes their weight. The exact weight of all rows is between the first two for
-every future, and so is the estimate, as R ≥ 1. (The bounds by domination are ours.)
+r is one of the next later runs, whose rows are among those of s, or a new one that begins with the
+next row, whose π is the prior. R is closed-form in conjugate models. So each run has three
+weights: below, in which runs left out add nothing; above, in which r takes R times their weight;
+and the estimate, in which it takes their weight. The exact weight of all rows is between the first
+two for every future, and so is the estimate, as R ≥ 1. (The bounds by domination are ours.)
 """
 
 from __future__ import annotations
@@ -100,28 +100,25 @@ def step(
 
 
 def pruned(
-    weights: RunWeights,
-    hazards: Hazards,
-    log_ratios_next: Float[ndarray, " runs"],
-    log_ratios_new: Float[ndarray, " runs"],
+    weights: RunWeights, hazards: Hazards, log_ratios: Float[ndarray, "dominating runs"]
 ) -> tuple[RunWeights, int]:
     """Leave out the run that adds least to the weight above; also returns its index.
 
     Args:
         weights: at least two runs.
         hazards: as in `step`.
-        log_ratios_next: log R of each run over the next later one, in nats; infinite for the last.
-        log_ratios_new: log R of each run over the prior.
+        log_ratios: log R in nats: first of each run over the prior, then of each over the next
+            later run, over that after it, and so on; infinite where there is none.
 
-    If every bound is infinite, the least probable run is left out.
+    If every bound is infinite, the least probable run is left out, for a new one.
     """
     mass = log_sum(weights.log_weights[ESTIMATE], axis=1)
-    least = np.minimum(log_ratios_next, log_ratios_new)
+    later, least = log_ratios.argmin(0), log_ratios.min(0)
     out = int(np.lexsort((mass, mass + least))[0])
     given = np.array([-math.inf, 0.0, least[out]])[:, None] + weights.log_weights[:, out]
     kept, new = weights.log_weights.copy(), weights.log_new
-    if out + 1 < len(mass) and log_ratios_next[out] <= log_ratios_new[out]:
-        kept[:, out + 1] = np.logaddexp(kept[:, out + 1], given)
+    if later[out]:
+        kept[:, out + later[out]] = np.logaddexp(kept[:, out + later[out]], given)
     else:
         new = np.logaddexp(new, given + hazards.log_survival)
     kept = np.delete(kept, out, axis=1)
