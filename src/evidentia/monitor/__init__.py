@@ -14,6 +14,7 @@ from evidentia.monitor.conjugate import (
 from evidentia.monitor.density_histogram import DensityHistogram
 from evidentia.monitor.e_detector import EDetector
 from evidentia.monitor.hazards import BetaHazard
+from evidentia.monitor.online_run_lengths import OnlineRunLengths, OnlineRunLengthUpdate
 from evidentia.monitor.prediction import Prediction
 from evidentia.monitor.run_changes import HazardPosterior, RunChange, RunLength
 from evidentia.monitor.run_lengths import RunLengths, RunLengthUpdate
@@ -35,6 +36,8 @@ __all__ = [
     "NormalInverseGamma",
     "NormalInverseWishart",
     "NormalMean",
+    "OnlineRunLengthUpdate",
+    "OnlineRunLengths",
     "Prediction",
     "RunChange",
     "RunLength",
