@@ -144,12 +144,13 @@ def first_alarm(rows, detector):
 
 
 def delays(name, shift, settings, number):
-    """Delay of each stream that had no earlier alarm; infinite if there is none."""
+    """Delays of streams without an earlier alarm; None if half of them have none later."""
     firsts = np.array([alarm_of(name, rows, settings) for rows in streams(number, *SHIFTS[shift], 1)])
     late = firsts[firsts >= CHANGE]
+    median = float(np.median(np.where(late < LENGTH, late - CHANGE + 1, np.inf)))
     return {
         "early_share": float(np.mean(firsts < CHANGE)),
-        "median_delay": float(np.median(np.where(late < LENGTH, late - CHANGE + 1, np.inf))),
+        "median_delay": median if np.isfinite(median) else None,
         "missed_share": float(np.mean(late == LENGTH)),
     }
 
