@@ -18,6 +18,7 @@ Results go to benchmarks/results/detection.json and into docs/benchmarks-online.
 import argparse
 import datetime
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,9 @@ GRIDS = {  # from few to many alarms
 def run_lengths(rows, model, hazard):
     """Change points by the most likely segmentation and by the alarms."""
     first = 0
-    if model == "Autoregression":  # from the second row on, each with a one and the previous one
+    if isinstance(model, ConjugateRegression):  # from the second row on, each with a one and the previous one
         rows, first = np.stack([np.ones(len(rows) - 1), rows[:-1], rows[1:]], 1), 1
-    runs = RunLengths(MODELS[model], hazard, history=0)
+    runs = RunLengths(model, hazard, history=0)
     alarms = [alarm.row + first for alarm in runs.update(rows).alarms]
     return {"segmentation": (runs.most_likely_changes() + first).tolist(), "alarms": sorted({*alarms})}
 
@@ -90,7 +91,7 @@ def score_tcpd(folder):
     methods = {}
     for model in MODELS:
         for label, hazard in HAZARDS.items():
-            found = {name: run_lengths(rows, model, hazard) for name, rows in series.items()}
+            found = {name: run_lengths(rows, MODELS[model], hazard) for name, rows in series.items()}
             for kind in ("segmentation", "alarms"):
                 one = {name: points[kind] for name, points in found.items()}
                 methods[f"RunLengths, {model}, {label}, {kind}"] = scored(series, annotations, one)
@@ -183,6 +184,29 @@ def calibrated(name, number):
     return best, best_share
 
 
+def sensitivity(folder):
+    """Mean scores of the autoregression's segmentation with other priors and hazards."""
+    series, annotations = tcpd.read(folder)
+    series = {name: series[name] for name in json.loads(tcpd.PUBLISHED.read_text())["covering"]}
+    default, found = MODELS["Autoregression"], []
+    for change in (
+        {"scale": 0.01},
+        {"scale": 1.0},
+        {"spread": 1.0},
+        {"spread": 10.0},
+        {"hazard": 1 / 50},
+        {"hazard": 1 / 250},
+    ):
+        prior = {name: value for name, value in change.items() if name != "hazard"}
+        hazard = change.get("hazard", 1 / 100)
+        points = {
+            name: run_lengths(rows, replace(default, **prior), hazard)["segmentation"]
+            for name, rows in series.items()
+        }
+        found.append({**change, **tcpd.means(scored(series, annotations, points))})
+    return found
+
+
 def compare_shifts(number):
     """Thresholds, false alarms and delays of every detector."""
     found = {}
@@ -213,6 +237,7 @@ def main() -> None:
     results |= {"machine": describe_machine(), "date": str(datetime.date.today()), "river": river_version}
     if "tcpd" in arguments.parts:
         results["tcpd"] = score_tcpd(arguments.data_dir)
+        results["sensitivity"] = sensitivity(arguments.data_dir)
         for name, entry in results["tcpd"].items():
             print(f"{name:60} {entry['mean']['covering']:.3f} {entry['mean']['f1']:.3f}", flush=True)
     if "shifts" in arguments.parts:

@@ -24,6 +24,7 @@ def _tcpd(results: dict) -> str:
         f"{_wins(methods, name, 'covering')} | {_wins(methods, name, 'f1')} |\n"
         for name, entry in order
     )
+    f1 = [one["f1"] for one in results["sensitivity"]]
     return f"""
 Measured on {results["date"]} with river {results["river"]}; `python benchmarks/detection.py` repeats it.
 
@@ -36,6 +37,9 @@ Segmentations and the published PELT, binary segmentation, AMOC and BOCPD use th
 | method | covering | F1 | best in covering | best in F1 |
 |---|--:|--:|--:|--:|
 {rows}
+With the autoregression, F1 of the segmentation is {min(f1):.3f} to {max(f1):.3f} if the prior's scale is ten times smaller or
+larger, its spread 1 or 10, or the hazard 1/50 or 1/250.
+
 """
 
 
