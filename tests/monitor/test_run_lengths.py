@@ -110,6 +110,11 @@ def test_the_nile():
     assert runs.change_probability(26, 30) == pytest.approx(0.886, abs=5e-4)
     assert (alarm.row, alarm.num_observations, alarm.interval) == (28, 32, (26, 29))
     assert alarm.probability == pytest.approx(runs.change_probability(1), abs=1e-12)
+    of_change = {
+        (i, j): runs.change_probability(i, j) / alarm.probability for i in range(1, 32) for j in range(i, 32)
+    }
+    assert of_change[alarm.interval] >= 0.95
+    assert all(share < 0.95 for (i, j), share in of_change.items() if j - i < 3), "no shorter one"
     update = runs.update(NILE[32:])
     assert update.log_evidence == pytest.approx(-179.52695197, abs=1e-8) and update.alarms == ()
     lengths, probabilities = runs.run_length
