@@ -29,6 +29,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from detection_page import with_detection
 from generate_rows import generate_rows
 from machine import describe_machine
 from online_page import online_page
@@ -38,6 +39,7 @@ import evidentia as ev
 
 FOLDER = Path(__file__).resolve().parent
 KEPT = FOLDER / "results" / "online.json"
+DETECTION = KEPT.with_name("detection.json")
 MODELS = {
     "linear": ev.models.linear_regression(num_features=5),
     "softmax": ev.models.softmax_regression(num_features=10, num_classes=4),
@@ -170,7 +172,10 @@ def write(results: dict, path: Path) -> None:
     """Write the results, and their page in the docs if they are those of the repository."""
     path.write_text(json.dumps(results, indent=1, default=float) + "\n")
     if path == KEPT:
-        (FOLDER.parent / "docs" / "benchmarks-online.md").write_text(online_page(results))
+        page = online_page(results)
+        if DETECTION.exists():
+            page = with_detection(page, json.loads(DETECTION.read_text()))
+        (FOLDER.parent / "docs" / "benchmarks-online.md").write_text(page)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from evidentia.evidence.method import Estimate, Snapshot
 
 # The programs in benchmarks/ import each other as scripts do.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import detection_page  # isort: skip
 import gpu  # isort: skip
 import slow_cases  # isort: skip
 import slow_work  # isort: skip
@@ -160,3 +161,31 @@ def test_a_model_built_again():
     first, second = slow_cases.rebuilt(num_rounds=2)
     assert second["seconds"] < first["seconds"]
     assert (first["verdict"], second["verdict"]) == ("trusted", "trusted")
+
+
+def test_the_page_has_one_section_of_change_detection():
+    """It replaces an earlier one, and counts the series on which a method is best."""
+    scores = {"covering": 0.5, "f1": 0.5}
+    entry = {"mean": scores, "series": {"nile": scores, "ozone": {"covering": 0.7, "f1": 0.2}}}
+    better = {"mean": scores, "series": {"nile": {"covering": 0.6, "f1": 0.5}, "ozone": scores}}
+    delays = {"early_share": 0.0, "median_delay": None, "missed_share": 0.6}
+    results = {
+        "date": "2026-01-01",
+        "river": "0.1",
+        "tcpd": {"a": entry, "b": better},
+        "sensitivity": [{"f1": 0.4}, {"f1": 0.6}],
+        "streams": 100,
+        "shifts": {
+            "KSWIN": {
+                "settings": {"alpha": 0.001},
+                "calibrated_share": 0.04,
+                "false_alarms_of_defaults": 0.4,
+                "shifts": {"mean": delays},
+            }
+        },
+    }
+    page = detection_page.with_detection("# Streams\n\ntext\n", results)
+    assert detection_page.with_detection(page, results) == page
+    assert page.startswith("# Streams\n\ntext\n\n## Change detection\n")
+    assert "| a | 0.500 | 0.500 | 1 | 1 |" in page and "| b | 0.500 | 0.500 | 1 | 2 |" in page
+    assert "| KSWIN | alpha 0.001 | 0.04 | – (60%) | 0.40 |" in page and "0.400 to 0.600" in page

@@ -1,18 +1,46 @@
-"""Monitoring of a stream: change detection, model averaging and prediction."""
+"""Monitoring of a stream: change detection, run lengths, model averaging and prediction."""
 
 from evidentia.monitor.average import AverageUpdate, ModelAverage
 from evidentia.monitor.change import Change, ChangeDetector, ChangeReport
+from evidentia.monitor.conjugate import (
+    BetaBernoulli,
+    Conjugate,
+    ConjugateRegression,
+    GammaPoisson,
+    NormalInverseGamma,
+    NormalInverseWishart,
+    NormalMean,
+)
 from evidentia.monitor.density_histogram import DensityHistogram
 from evidentia.monitor.e_detector import EDetector
+from evidentia.monitor.hazards import BetaHazard
+from evidentia.monitor.online_run_lengths import OnlineRunLengths, OnlineRunLengthUpdate
 from evidentia.monitor.prediction import Prediction
+from evidentia.monitor.run_changes import HazardPosterior, RunChange, RunLength
+from evidentia.monitor.run_lengths import RunLengths, RunLengthUpdate
 
 __all__ = [
     "AverageUpdate",
+    "BetaBernoulli",
+    "BetaHazard",
     "Change",
     "ChangeDetector",
     "ChangeReport",
+    "Conjugate",
+    "ConjugateRegression",
     "DensityHistogram",
     "EDetector",
+    "GammaPoisson",
+    "HazardPosterior",
     "ModelAverage",
+    "NormalInverseGamma",
+    "NormalInverseWishart",
+    "NormalMean",
+    "OnlineRunLengthUpdate",
+    "OnlineRunLengths",
     "Prediction",
+    "RunChange",
+    "RunLength",
+    "RunLengthUpdate",
+    "RunLengths",
 ]
