@@ -61,6 +61,7 @@ lint: $(VENV)/installed-test ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright --project pyright-strict.toml
 
 format: $(VENV)/installed-test ## Sort imports and format the code
 	$(BIN)/ruff check --fix .

@@ -123,7 +123,10 @@ class SMC(ChunkedMethod):
         """Particles from the prior, with equal weights and a log evidence of zero."""
         return PathState(from_prior(model, key, self.num_particles * self.chain_length), 0)
 
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+    # Temperatures need all rows at once, which chunks do not.
+    def run(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, model: BoundModel, rows: Window, key: Array
+    ) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk, or after each temperature if there are no chunks."""
         if self.chunk_size is not None:
             yield from over_chunks(self, model, rows, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -85,7 +86,7 @@ class DensityHistogram:
             ConfigurationError: too few rows for the number of bins.
         """
         check_count("num_bins", num_bins, 2)
-        learning, placing = (jax.tree.map(lambda leaf: leaf[start::2], batch) for start in (0, 1))  # noqa: B023
+        learning, placing = (jax.tree.map(itemgetter(slice(start, None, 2)), batch) for start in (0, 1))
         scorer = online.restarted(seed)
         scorer.update(learning)
         histogram = cls(scorer, np.empty(0), seed=seed)

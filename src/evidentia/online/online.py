@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -218,7 +218,7 @@ class Online:
             raise CheckpointError(
                 f"folder must be one that Online.save wrote; {folder} holds something else."
             )
-        return cls.unpacked(content, model)
+        return cls.unpacked(cast("dict[str, Any]", content), model)
 
     @property
     def state(self) -> OnlineState | None:

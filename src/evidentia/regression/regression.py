@@ -100,7 +100,7 @@ class Regression:
     link: str | None = None
     prior: str | None = None
     prior_scale: float | None = None
-    priors: Mapping[str, dist.Distribution] = field(default_factory=dict)
+    priors: Mapping[str, dist.Distribution] = field(default_factory=dict[str, dist.Distribution])
     missing: str = "drop"
     weights: str | None = None
     g: str = SHARED
