@@ -44,7 +44,7 @@ class Trajectory:
     num_annealing_steps: Int[ndarray, " updates"]
     seconds: Float[ndarray, " updates"]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in self.columns:
             dtype = np.int64 if name.startswith("num_") else np.float64
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype))

@@ -80,7 +80,7 @@ class BridgeSampling:
     draws: Any = None
     num_particles: int = 4000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, LEAST_PARTICLES)
         if self.draws is not None:
             object.__setattr__(self, "draws", given_draws(self.draws))

@@ -68,7 +68,7 @@ class NestedSampling:
     remaining: float = 0.01
     ending: Ending = "live_points"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.settings.check()
 
     @property

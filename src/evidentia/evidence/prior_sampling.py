@@ -53,7 +53,7 @@ class PriorSampling:
 
     num_particles: int = 10_000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:

@@ -81,7 +81,7 @@ class Sequential(ChunkedMethod):
     initial_draws: bool = True
     bias_correction: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         check_count("num_moves", self.num_moves, 1)
         check_count("initial_rows", self.initial_rows, 2)

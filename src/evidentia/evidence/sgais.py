@@ -93,7 +93,7 @@ class SGAIS(RedrawingMethod):
     gradient: Any = field(default_factory=ControlVariate)
     exact_kernel: Any = field(default_factory=HMC)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         check_count("chunk_size", self.chunk_size, 1)
         check_not_negative("chunk_growth", self.chunk_growth)

@@ -80,7 +80,7 @@ class SMC(ChunkedMethod):
     tempering: bool = True
     bias_correction: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         if self.chunk_size is not None:
             check_count("chunk_size", self.chunk_size, 1)

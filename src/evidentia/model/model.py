@@ -341,7 +341,7 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.name!r})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as it was written, without what tracing found."""
         if self.is_program:
             return _from_numpyro, (

@@ -130,9 +130,10 @@ class ChangeDetector:
             raise ConfigurationError(
                 f"online must be an evidentia.Online (with update and restarted); got {kind_of(online)}."
             )
-        self.alone = OneAtATime()
-        self.on_change, self.seed = on_change, seed
-        self.detector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering)
+        self.alone: OneAtATime = OneAtATime()
+        self.on_change: Literal["restart", "forget"] | None = on_change
+        self.seed: int = seed
+        self.detector: EDetector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering)
         self.online: OnlineLike = online
         self.segment: OnlineLike = online
         self.candidates: tuple[OnlineLike, ...] = ()

@@ -127,7 +127,7 @@ class EDetector:
     restart_every: int = 1
     tempering: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < as_number(self.false_alarm_rate) < 1:
             raise ConfigurationError(
                 f"false_alarm_rate is a number of alarms per batch between 0 and 1; got {self.false_alarm_rate}."

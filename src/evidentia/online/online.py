@@ -87,8 +87,11 @@ class Online:
             )
         check_seed(seed)
         check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
-        self.model, self.method, self.seed, self.reservoir_size = model, method, int(seed), reservoir_size
-        self.alone = OneAtATime()
+        self.model: Model = model
+        self.method: SGAIS = method
+        self.seed: int = int(seed)
+        self.reservoir_size: int = reservoir_size
+        self.alone: OneAtATime = OneAtATime()
         self._bound: BoundModel | None = None
         self._state: OnlineState | None = None
         self._digits = Digits()

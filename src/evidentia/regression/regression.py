@@ -105,7 +105,7 @@ class Regression:
     weights: str | None = None
     g: str = SHARED
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parsed, _ = parse(self.formula), family(self.family, self.link)
         check_weights(self.weights)
         if self.prior not in (None, *PRIORS):

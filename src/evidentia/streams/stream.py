@@ -37,8 +37,9 @@ class Stream:
     """
 
     def __init__(self, common: Shared, seed: int, alone: OneAtATime):
-        self._common, self.alone = common, alone
-        self.state = StreamState(seed)
+        self._common = common
+        self.alone: OneAtATime = alone
+        self.state: StreamState = StreamState(seed)
 
     @property
     def num_observations(self) -> int:
