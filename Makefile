@@ -12,6 +12,8 @@ WORKERS ?= auto
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 
 EXAMPLES ?= $(wildcard gallery/*.py)
+# What the pages of the gallery link to: each script, and a notebook of it that was not run.
+DOWNLOADS := $(patsubst gallery/%.py,docs/gallery/downloads/%.ipynb,$(wildcard gallery/*.py))
 
 .PHONY: help demo test test-slow test-reference test-experiments test-cluster test-gallery test-in-turn test-package test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
@@ -61,6 +63,7 @@ lint: $(VENV)/installed-test ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright --project pyright-strict.toml
 
 format: $(VENV)/installed-test ## Sort imports and format the code
 	$(BIN)/ruff check --fix .
@@ -69,11 +72,16 @@ format: $(VENV)/installed-test ## Sort imports and format the code
 benchmark: $(VENV)/installed-benchmark ## Measure speed and accuracy beside peers (minutes)
 	$(BIN)/python benchmarks/run.py
 
-docs: $(VENV)/installed-docs ## Build the site into site/
+docs: $(VENV)/installed-docs $(DOWNLOADS) ## Build the site into site/
 	$(BIN)/zensical build --clean --strict
 
-docs-serve: $(VENV)/installed-docs ## Build the site and show it at localhost:8000
+docs-serve: $(VENV)/installed-docs $(DOWNLOADS) ## Build the site and show it at localhost:8000
 	$(BIN)/zensical serve
+
+docs/gallery/downloads/%.ipynb: gallery/%.py $(VENV)/installed-docs
+	@mkdir -p $(@D)
+	$(BIN)/jupytext --quiet --to notebook --output $@ $<
+	cp $< $(@D)
 
 gallery: $(VENV)/installed-docs ## Run the gallery's scripts anew and write their pages; EXAMPLES=gallery/noise_model.py for one of them
 	@mkdir -p .cache/gallery
@@ -97,7 +105,7 @@ lock: $(VENV)/bin/python ## Write constraints.txt anew from what the registry ha
 	rm -rf $(VENV)/lock
 
 clean: ## Remove caches and built files; keep .venv and results
-	rm -rf dist build site .pytest_cache .ruff_cache .hypothesis .cache .jax_cache
+	rm -rf dist build site docs/gallery/downloads .pytest_cache .ruff_cache .hypothesis .cache .jax_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv too

@@ -164,7 +164,7 @@ def test_links_lead_somewhere():
     for page in [*PAGES, "CONTRIBUTING.md"]:
         text = re.sub(r"<!--.*?-->", "", text_of(page), flags=re.DOTALL)
         for path, place in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text):
-            if "://" in path:
+            if "://" in path or path.startswith("downloads/"):  # which `make docs` writes: test_gallery.py
                 continue
             target = (REPOSITORY / page).parent / path if path else REPOSITORY / page
             assert target.exists(), f"{page} links to {path}"

@@ -55,6 +55,8 @@ def test_page_holds_the_script_as_it_stands(script):
     """Prose and code match exactly; only output, pictures and footer come from the run."""
     page, _, footer = page_of(script).rpartition("\n---\n")
     assert f"`gallery/{script.name}`" in footer
+    links = re.findall(r"\]\((.*?)\)", footer)  # `make docs` writes these files
+    assert links == [f"downloads/{script.stem}.ipynb", f"downloads/{script.name}"]
     page = re.sub(r"^```text\n.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^!\[.*\]\(images/.*\)$", "", page, flags=re.MULTILINE)
     parts = [text if kind == "[markdown]" else f"```python\n{text}\n```" for kind, text in cells(script)]

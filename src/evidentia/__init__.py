@@ -16,52 +16,53 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
     from evidentia import bf as bf
     from evidentia import kernels as kernels
     from evidentia import latent as latent
-    from evidentia.data.sources import read_csv, read_parquet
-    from evidentia.errors import (
-        CheckpointError,
-        ConfigurationError,
-        DataError,
-        DiagnosticWarning,
-        EstimationError,
-        EvidenceWarning,
-        EvidentiaError,
-        ModelError,
-    )
-    from evidentia.estimation.bounds import sandwich
-    from evidentia.estimation.effects import group_effects, plot_effects
-    from evidentia.estimation.estimate import estimate
-    from evidentia.estimation.log_density import bridge_sampling_of
-    from evidentia.evidence import (
-        AIS,
-        AMIS,
-        SGAIS,
-        SMC,
-        BridgeSampling,
-        HarmonicMean,
-        Jarzynski,
-        Laplace,
-        NestedSampling,
-        OnlineNestedSampling,
-        PriorSampling,
-        Sequential,
-    )
-    from evidentia.fleet import FleetEvidence, estimate_many
-    from evidentia.model import Model
-    from evidentia.model import built_in as models
-    from evidentia.monitor.average import ModelAverage
-    from evidentia.monitor.change import ChangeDetector
-    from evidentia.online.online import Online
-    from evidentia.posterior import gradients
-    from evidentia.regression import Regression, select_terms
-    from evidentia.results.comparing import compare
-    from evidentia.results.comparison import Comparison
-    from evidentia.results.comparison_plot import plot_comparison
-    from evidentia.results.loading import load
-    from evidentia.results.result import Evidence
-    from evidentia.results.sensitivity import prior_sensitivity
-    from evidentia.streams import ChangeDetectorFleet, OnlineFleet
-    from evidentia.system.compilation import use_compilation_cache
-    from evidentia.trajectory import Trajectory
+    from evidentia.data.sources import read_csv as read_csv
+    from evidentia.data.sources import read_parquet as read_parquet
+    from evidentia.errors import CheckpointError as CheckpointError
+    from evidentia.errors import ConfigurationError as ConfigurationError
+    from evidentia.errors import DataError as DataError
+    from evidentia.errors import DiagnosticWarning as DiagnosticWarning
+    from evidentia.errors import EstimationError as EstimationError
+    from evidentia.errors import EvidenceWarning as EvidenceWarning
+    from evidentia.errors import EvidentiaError as EvidentiaError
+    from evidentia.errors import ModelError as ModelError
+    from evidentia.estimation.bounds import sandwich as sandwich
+    from evidentia.estimation.effects import group_effects as group_effects
+    from evidentia.estimation.effects import plot_effects as plot_effects
+    from evidentia.estimation.estimate import estimate as estimate
+    from evidentia.estimation.log_density import bridge_sampling_of as bridge_sampling_of
+    from evidentia.evidence import AIS as AIS
+    from evidentia.evidence import AMIS as AMIS
+    from evidentia.evidence import SGAIS as SGAIS
+    from evidentia.evidence import SMC as SMC
+    from evidentia.evidence import BridgeSampling as BridgeSampling
+    from evidentia.evidence import HarmonicMean as HarmonicMean
+    from evidentia.evidence import Jarzynski as Jarzynski
+    from evidentia.evidence import Laplace as Laplace
+    from evidentia.evidence import NestedSampling as NestedSampling
+    from evidentia.evidence import OnlineNestedSampling as OnlineNestedSampling
+    from evidentia.evidence import PriorSampling as PriorSampling
+    from evidentia.evidence import Sequential as Sequential
+    from evidentia.fleet import FleetEvidence as FleetEvidence
+    from evidentia.fleet import estimate_many as estimate_many
+    from evidentia.model import Model as Model
+    from evidentia.model import built_in as models  # pyright: ignore[reportUnusedImport]
+    from evidentia.monitor.average import ModelAverage as ModelAverage
+    from evidentia.monitor.change import ChangeDetector as ChangeDetector
+    from evidentia.online.online import Online as Online
+    from evidentia.posterior import gradients as gradients
+    from evidentia.regression import Regression as Regression
+    from evidentia.regression import select_terms as select_terms
+    from evidentia.results.comparing import compare as compare
+    from evidentia.results.comparison import Comparison as Comparison
+    from evidentia.results.comparison_plot import plot_comparison as plot_comparison
+    from evidentia.results.loading import load as load
+    from evidentia.results.result import Evidence as Evidence
+    from evidentia.results.sensitivity import prior_sensitivity as prior_sensitivity
+    from evidentia.streams import ChangeDetectorFleet as ChangeDetectorFleet
+    from evidentia.streams import OnlineFleet as OnlineFleet
+    from evidentia.system.compilation import use_compilation_cache as use_compilation_cache
+    from evidentia.trajectory import Trajectory as Trajectory
 
     __version__: str
 

@@ -4,16 +4,16 @@ Every message names the argument, what was given and what is needed. This module
 else from evidentia.
 """
 
+import inspect
 import math
 import os
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 _PACKAGE = str(Path(__file__).parent)
 Unsaid = list[tuple[str, type[Warning]]]  # messages and categories
@@ -87,15 +87,15 @@ def warn(messages: Iterable[str], category: type[Warning] = EvidenceWarning) -> 
     if (unsaid := _unsaid.get()) is not None:
         unsaid.extend((message, category) for message in messages)
         return
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     for message in messages:
         warnings.warn(message, category, stacklevel=level)
 
 
 @contextmanager
-def quietly() -> Iterator[Unsaid]:
+def quietly() -> Generator[Unsaid, None, None]:
     """Within it, `warn` issues nothing in this thread; what it would is in the list.
 
     Python's own filters are global: changed by two threads at once, they would stay changed.
@@ -110,7 +110,7 @@ def quietly() -> Iterator[Unsaid]:
 
 def kind_of(value: Any) -> str:
     """What was given, for messages: its type; of a class, that an instance is needed."""
-    if isinstance(value, type):
+    if inspect.isclass(value):
         return f"the class {value.__name__} itself, not one made as {value.__name__}(…)"
     return type(value).__name__
 
@@ -130,13 +130,14 @@ def check_path(name: Any, what: str = "a file or folder") -> None:
     """Raise ConfigurationError unless `name` is a path with characters that names can have."""
     if not isinstance(name, str | os.PathLike):
         raise ConfigurationError(f"{what} must be given by its path; got {name!r}.")
+    path = cast("str | os.PathLike[str]", name)
     try:
-        is_possible = b"\0" not in os.fsencode(name)
+        is_possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         is_possible = False
     if not is_possible:
         raise ConfigurationError(
-            f"{what} cannot be named {str(name)!r}: it has a character that no name may have."
+            f"{what} cannot be named {str(path)!r}: it has a character that no name may have."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -44,7 +44,7 @@ class Trajectory:
     num_annealing_steps: Int[ndarray, " updates"]
     seconds: Float[ndarray, " updates"]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in self.columns:
             dtype = np.int64 if name.startswith("num_") else np.float64
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype))
@@ -87,15 +87,15 @@ class Trajectory:
             )
         return {name: self[name][index].item() for name in self.columns}
 
-    def to_arrow(self) -> pyarrow.Table:
+    def to_arrow(self) -> pyarrow.Table:  # pyright: ignore[reportUnknownParameterType] PyArrow has no types
         """The trajectory as an Arrow table."""
         import pyarrow
 
-        return pyarrow.table({name: self[name] for name in self.columns})
+        return cast(Any, pyarrow.table({name: self[name] for name in self.columns}))
 
     def to_pandas(self) -> pandas.DataFrame:
         """The trajectory as a pandas data frame."""
-        return self.to_arrow().to_pandas()
+        return cast("pandas.DataFrame", self.to_arrow().to_pandas())
 
 
 def trajectory_of(entries: Sequence[Any]) -> Trajectory:

@@ -53,18 +53,19 @@ def test_bar_is_silent_where_there_is_no_terminal():
 def test_plain_lines_come_now_and_then_and_at_the_end():
     (line,) = shown(plain_lines, False).splitlines()
     assert line == "five noise features: 1,000,000 rows, -1.2500 nats/row, 300 steps, 100k rows/s, 10.0 s"
-    first, second, *_ = lines = shown(every_line, False).splitlines()
+    first, second, third, *_ = lines = shown(every_line, False).splitlines()
     assert len(lines) == 10
     assert first == "five noise features: 100,000 rows, -1.2500 nats/row, 30 steps"
-    assert "200,000 rows, -1.2500 nats/row, 60 steps, 100k rows/s, 0:00:08 left" in second
+    assert second == "five noise features: 200,000 rows, -1.2500 nats/row, 60 steps, 100k rows/s"
+    assert "300,000 rows, -1.2500 nats/row, 90 steps, 100k rows/s, 0:00:07 left" in third
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left"), [(3e4, "6:40:00 left"), (300.0, "0:04:00 left"), (1.0, "0:00:01 left")]
+    ("seconds", "left"), [(3e4, "5:00:00 left"), (300.0, "0:03:00 left"), (1.0, "0:00:01 left")]
 )
 def test_time_left(seconds, left):
-    second = shown(every_line, False, given=lambda: updates(seconds=seconds)).splitlines()[1]
-    assert second.endswith(left)
+    fourth = shown(every_line, False, given=lambda: updates(seconds=seconds)).splitlines()[3]
+    assert fourth.endswith(left)
 
 
 def test_time_left_is_not_guessed_from_the_first_rows():
@@ -78,38 +79,68 @@ def test_time_left_is_not_guessed_from_the_first_rows():
     assert not any("left" in line for line in lines[:2])
 
 
+def times_left(points, share_done=False):
+    """The times left after updates with these shares of 10⁶ rows, or of the work, and seconds."""
+    time_left = TimeLeft()
+    rows = [(0, share) if share_done else (round(1e6 * share), None) for share, _ in points]
+    return [
+        time_left.after(Update(count, 10**6, -1.0, 0.1, 1, seconds, share))
+        for (count, share), (_, seconds) in zip(rows, points, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(
     ("points", "end"),
     [
-        ([(1e-4, 40.0), (1e-3, 70.0), (0.01, 100.0), (0.1, 130.0)], 160.0),  # 30 s for ten times the rows
+        ([(0.01, 1.0), (0.04, 2.0), (0.09, 3.0), (0.16, 4.0), (0.25, 5.0)], 10.0),  # as the root of the rows
         ([(0.001, 20.0), (0.101, 30.0), (0.201, 40.0)], 120.0),  # in proportion
-        ([(5e-4, 420.0), (0.001, 474.0), (0.2, 480.0), (0.6, 510.0)], 540.0),  # the second one compiles
     ],
 )
 def test_time_left_is_right_within_a_factor_of_two(points, end):
-    time_left = TimeLeft()
-    first, *_, found = [
-        time_left.after(Update(round(1e6 * share), 10**6, -1.0, 0.1, 1, seconds)) for share, seconds in points
-    ]
+    first, *_, found = times_left(points)
     assert first is None
     assert found is not None
     assert 0.5 < found / (end - points[-1][1]) < 2.0
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(5e-4, 42.0), (0.001, 47.4), (0.2, 48.0), (0.6, 51.0)],  # the second compiles; so may the end
+        [
+            (0.0, 1.0),
+            (0.01, 8.0),
+            (0.02, 15.0),
+            (0.05, 22.0),
+            (0.15, 29.0),
+        ],  # the share does not measure work
+    ],
+)
+def test_there_is_no_time_left_before_it_has_proved_right(points):
+    assert times_left(points, share_done=True) == [None] * len(points)
+
+
 def test_time_left_is_in_proportion_to_the_work_that_a_method_reports():
-    time_left = TimeLeft()
-    assert time_left.after(Update(0, 100, -1.0, 0.1, 1, 10.0, 0.0)) is None
-    assert time_left.after(Update(0, 100, -1.0, 0.1, 2, 20.0, 0.25)) == pytest.approx(30.0)
-    assert time_left.after(Update(0, 100, -1.0, 0.1, 3, 40.0, 0.75)) == pytest.approx(10.0)
+    first, second, third = times_left([(0.0, 10.0), (0.25, 20.0), (0.5, 30.0)], share_done=True)
+    assert first is None
+    assert second is None
+    assert third == pytest.approx(20.0)
+
+
+def test_time_left_ends_when_programs_for_the_end_may_take_as_long():
+    *_, before, after = times_left([(0.0, 10.0), (0.25, 20.0), (0.7, 38.0), (0.8, 42.0)], share_done=True)
+    assert before == pytest.approx(12.0)
+    assert after is None
 
 
 def test_a_method_that_takes_all_rows_shows_its_share_and_no_absurd_time():
     def given():
         yield Update(0, 1000, float("nan"), float("nan"), 1, 2.0, 1e-300)
+        yield Update(1000, 1000, -1230.0, 0.1, 125, 3.5, 0.25)
         yield Update(1000, 1000, -1234.567, 0.1, 250, 5.0, 0.5)
         yield Update(1000, 1000, -1250.0, 0.1, 500, 10.0, 1.0)
 
-    first, second, last = shown(every_line, False, given=given).splitlines()
+    first, _, second, last = shown(every_line, False, given=given).splitlines()
     assert first == "five noise features: 0%, 1 steps"
     assert second == "five noise features: 50%, -1,234.57 nats, 250 steps, 0:00:03 left"
     assert last == "five noise features: 100%, -1,250.00 nats, 500 steps, 10.0 s"

@@ -85,8 +85,8 @@ class LogOdds:
     """
 
     name = "log odds ratio"
-    null = 0.0
-    bounds = (-np.inf, np.inf)
+    null: float = 0.0
+    bounds: tuple[float, float] = (-np.inf, np.inf)
     tells_ratio = False  # H₀ conditions on another coordinate (Gunel and Dickey 1974)
 
     def __init__(self, counts: ndarray, concentration: float) -> None:

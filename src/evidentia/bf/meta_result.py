@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy import special
 
 from evidentia.bf import curves
 from evidentia.bf.result import BayesFactor, save_json
@@ -119,7 +119,7 @@ class MetaAnalysis:
 
     def __repr__(self) -> str:
         values = np.array(list(self.log_evidence.values()))
-        shares = np.exp(values - logsumexp(values))
+        shares = np.exp(values - special.logsumexp(values))
         rows = [
             (name, words.number(value), f"{share:.3f}")
             for (name, value), share in zip(self.log_evidence.items(), shares, strict=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from evidentia.bf.asked import Question, answer
+from evidentia.bf.effect import Effect
 from evidentia.bf.hypotheses import interval_of
-from evidentia.bf.prior import law_of, of_law, scale_of
+from evidentia.bf.prior import Prior, law_of, of_law, scale_of
 from evidentia.bf.result import BayesFactor
 from evidentia.bf.t_tests import EVERYWHERE, SCALES, cauchy, effect_of, published
 from evidentia.errors import ConfigurationError
@@ -51,7 +52,7 @@ def meta_t_test(
     interval = interval_of(null, "the effect size", EVERYWHERE)
     if interval is None and null != 0:
         raise ConfigurationError(f"null must be 0 or an interval of the effect size; got {null!r}.")
-    if t is None or n is None:
+    if t is None or n is None:  # pyright: ignore[reportUnnecessaryComparison] both may be left out by mistake
         raise ConfigurationError(
             "meta_t_test needs t and n, with one number for each study; n_other has the rows of second samples. Effects with "
             "standard errors are for meta_analysis."
@@ -65,6 +66,10 @@ def meta_t_test(
             f"t, n and n_other must have one number for each study; their lengths are {shapes}."
         )
     statistics = [published(*study)[1] for study in zip(*columns, strict=True)]
+
+    def first(count: int) -> Callable[[Prior], Effect]:
+        return partial(effect_of, statistics[:count])
+
     question = Question(
         test=f"meta-analysis of {len(statistics)} t tests",
         effect_of=partial(effect_of, statistics),
@@ -72,9 +77,9 @@ def meta_t_test(
         scale=scale_of(scale, SCALES),
         scales=SCALES,
         law=cauchy,
-        num_observations=sum(one.count for one in statistics),
+        num_observations=sum(one.num_rows for one in statistics),
         statistics={"studies": len(statistics)},
-        first=lambda count: partial(effect_of, statistics[:count]),
+        first=first,
         num_steps=len(statistics),
         least=1,
     )

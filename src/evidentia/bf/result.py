@@ -86,7 +86,7 @@ class BayesFactor:
     null_claim: str
     prior: str
     num_observations: int
-    statistics: Mapping[str, float] = field(default_factory=dict)
+    statistics: Mapping[str, float] = field(default_factory=dict[str, float])
     posterior: EffectPosterior | LogOdds | None = None
     again: Again = NOT_AGAIN
     notes: tuple[str, ...] = ()
@@ -200,10 +200,13 @@ class BayesFactor:
         from pandas import DataFrame
 
         shown = self.to_dict()
-        effect, statistics = shown.pop("effect") or {}, shown.pop("statistics")
+        effect: Mapping[str, Any] = shown.pop("effect") or {}
+        statistics: Mapping[str, float] = shown.pop("statistics")
         shown.pop("notes")
-        low, high = effect.get("interval_95", (math.nan, math.nan))
-        more = {"median": effect.get("median", math.nan), "low_95": low, "high_95": high} if effect else {}
+        more: dict[str, float] = {}
+        if effect:
+            low, high = effect.get("interval_95", (math.nan, math.nan))
+            more = {"median": effect.get("median", math.nan), "low_95": low, "high_95": high}
         return DataFrame([{**shown, **statistics, **more}])
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -31,13 +31,13 @@ class Statistic(NamedTuple):
         t: its value.
         freedom: degrees of freedom.
         size: rows of one sample, or n m / (n + m) of two.
-        count: rows in all.
+        num_rows: rows in all.
     """
 
     t: float
     freedom: float
     size: float
-    count: int
+    num_rows: int
 
 
 def t_test(
@@ -103,6 +103,7 @@ def t_test(
             raise ConfigurationError("t_test takes data, or t and n in place of them; got both.")
         title, statistic, notes, of_first = _of_data(x, y, paired, mean)
     own = None if prior is None else of_law(*law_of(prior))
+    first = None if of_first is None else partial(_of_first, of_first)
     width = scale_of(scale, SCALES)
     question = Question(
         test=title,
@@ -111,13 +112,17 @@ def t_test(
         scale=width,
         scales=SCALES,
         law=cauchy,
-        num_observations=statistic.count,
+        num_observations=statistic.num_rows,
         statistics={"t": statistic.t, "degrees of freedom": statistic.freedom},
-        first=None if of_first is None else lambda count: partial(effect_of, [of_first(count)]),
+        first=first,
         least=2 if y is None or paired else 3,
         notes=notes,
     )
     return answer(question, alternative, interval)
+
+
+def _of_first(of_first: Callable[[int], Statistic], count: int) -> Callable[[Prior], Effect]:
+    return partial(effect_of, [of_first(count)])
 
 
 @lru_cache(maxsize=256)
@@ -155,7 +160,9 @@ def published(t: Any, n: Any, n_other: Any = None) -> tuple[str, Statistic]:
     )
 
 
-def _of_data(x: Any, y: Any, paired: bool, mean: float) -> tuple[str, Statistic, tuple[str, ...], Callable]:
+def _of_data(
+    x: Any, y: Any, paired: bool, mean: float
+) -> tuple[str, Statistic, tuple[str, ...], Callable[[int], Statistic]]:
     first = numbers_of("x", x)
     if y is None:
         if paired:

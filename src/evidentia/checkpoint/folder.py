@@ -57,7 +57,7 @@ class CheckpointFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path = folder_of("folder", path)
+        self.path: Path = folder_of("folder", path)
         self._lock = FolderLock(self.path, "the checkpoint folder")
 
     def __enter__(self) -> "CheckpointFolder":

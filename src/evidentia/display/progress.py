@@ -18,6 +18,7 @@ from evidentia.errors import ConfigurationError, kind_of
 
 LEAST_SHARE = 0.02  # share of the work done before the time left is estimated
 BACK = 0.35  # share of the rows now at which the rise of the time with them is measured
+AGREEMENT = 2.0  # factor between the times left, now and at half time, that is taken for agreement
 MOST_SECONDS = 1e6  # averaging window of the speed; longer times left are not shown
 
 
@@ -56,18 +57,36 @@ Listener = Callable[[Update], None]
 
 
 class TimeLeft:
-    """The time left, from the updates of a run so far.
+    """The time left, from the updates of a run so far; none until it has proved right.
 
     The first update sets the start, as what comes before it is mostly compilation. From then on
     the time rises with the share of the work that a method reports. With rows it rises as a power
     of their number, of at most one: chunks grow, and a leap over many rows takes one step.
+
+    An estimate is given if that after half the time since the first update agrees with it, which
+    shows whether the share measures the work; and if it is longer than the time to the first
+    update, since programs for the end of a run may take as long to compile as those for its start.
     """
 
     def __init__(self) -> None:
         self._points: list[tuple[float, float]] = []  # shares, and seconds since the start
+        self._estimates: list[tuple[float, float]] = []  # seconds since the first update, and those left
 
     def after(self, update: Update) -> float | None:
-        """Seconds left after the next update; None while they cannot be estimated."""
+        """Seconds left after the next update; None while they are unknown."""
+        left = self._extrapolated(update)
+        if left is None:
+            return None
+        start = self._points[0][1]
+        passed = update.seconds - start
+        earlier = [(at, found) for at, found in self._estimates if at <= 0.5 * passed]
+        self._estimates.append((passed, left))
+        if not earlier or left < start:
+            return None
+        at, found = earlier[-1]
+        return left if 1 / AGREEMENT <= found / (passed - at + left) <= AGREEMENT else None
+
+    def _extrapolated(self, update: Update) -> float | None:
         share, points = update.share, self._points
         points.append((share, update.seconds))
         first, start = points[0]
@@ -75,11 +94,12 @@ class TimeLeft:
         if not (first < share and seconds > 0.0):
             return None
         before = [(one, at - start) for one, at in points[1:-1] if 0.0 < one < share and at > start]
+        in_proportion = seconds * (1.0 - share) / (share - first)
         if update.share_done is not None or not before:
-            return seconds * (1.0 - share) / (share - first) if share >= LEAST_SHARE else None
+            return in_proportion if share >= LEAST_SHARE else None
         earlier, taken = next((point for point in reversed(before) if point[0] <= BACK * share), before[0])
         power = math.log(seconds / taken) / math.log(share / earlier)
-        return seconds * (share ** -min(power, 1.0) - 1.0)
+        return seconds * (share**-power - 1.0) if power < 1.0 else in_proportion
 
 
 @contextmanager

@@ -202,7 +202,7 @@ def _both_ways(
 ) -> Iterator[tuple[str, float, Estimate | None]]:
     """Yield the side, the share of both runs done and the estimate of the side at each step."""
     key_forward, key_start = jax.random.split(key)
-    last, marks = None, []
+    last, marks = None, list[int]()
     for last in method.run(bound, rows, key_forward):
         if last.num_observations:  # zero along temperatures
             marks.append(last.num_observations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -80,10 +80,14 @@ def group_effects(
 
 
 def _columns(block: Block) -> dict[str, np.ndarray]:
-    columns = {}
+    columns: dict[str, np.ndarray] = {}
     for name, (mean, deviation) in block.effects.items():
         columns[name], columns[f"{name} (sd)"] = mean, deviation
     return columns
+
+
+def _named(level: Any) -> Any:
+    return ":".join(map(str, cast("tuple[Any, ...]", level))) if isinstance(level, tuple) else level
 
 
 def _write(groups: Groups, path: str | PathLike[str]) -> None:
@@ -95,9 +99,8 @@ def _write(groups: Groups, path: str | PathLike[str]) -> None:
     try:
         with replacing(target) as file:
             for block in groups.blocks:
-                names = [groups.levels[level] for level in block.levels]
-                names = [":".join(map(str, name)) if isinstance(name, tuple) else name for name in names]
-                table = pa.table({groups.name: pa.array(names), **_columns(block)})
+                names = [_named(groups.levels[level]) for level in block.levels]
+                table = cast(Any, pa.table({groups.name: pa.array(names), **_columns(block)}))
                 writer = writer or pq.ParquetWriter(file, table.schema)
                 writer.write_table(table)
             if writer is not None:

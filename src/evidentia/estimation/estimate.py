@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -139,7 +139,11 @@ def estimate(
     check_not_forked()
     _check_model(model)
     check_seed(seed)
-    options = {"target_standard_error": target_standard_error, "in_order": in_order, "progress": progress}
+    options: dict[str, Any] = {
+        "target_standard_error": target_standard_error,
+        "in_order": in_order,
+        "progress": progress,
+    }
     with limited(max_seconds):
         if isinstance(model, Question):
             if sharding is not None or executor is not None:
@@ -274,7 +278,7 @@ def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], E
 
 
 @contextmanager
-def _numbered(note: str) -> Iterator[None]:
+def _numbered(note: str) -> Generator[None, None, None]:
     """Say in an error how rows are numbered, unless as in the data."""
     try:
         yield

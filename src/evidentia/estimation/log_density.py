@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,7 +99,7 @@ def bridge_sampling_of(
         )
     chains = _chains(draws)
     method = BridgeSampling({"unconstrained": chains}, num_particles)
-    target = Target(lambda positions: _checked(log_density, positions))
+    target = Target(partial(_checked, log_density))
     _check_at_draws(target, chains, lp)
     generator = host_generator(jax.random.key(int(seed)))
     halves = list(bridge_halves(target, chains, generator, num_particles))

@@ -113,7 +113,7 @@ class AIS:
     kernel: Any = field(default_factory=HMC)
     bias_correction: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         check_target_ess(self.target_ess)
         check_kernel("kernel", self.kernel, "log_density", "gradient")

@@ -81,7 +81,7 @@ class AMIS:
 
     num_particles: int = 512
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
@@ -176,7 +176,7 @@ def _rounds(model: BoundModel, rows: Rows, key: Array, generator: np.random.Gene
     positions = rounds.drawn.positions.astype(np.float64)
     wide = _about_all(positions)
     rounds = rounds.with_part(wide.log_density(positions))
-    parts, shares, best, efficiencies = [wide], np.zeros(2), wide, []
+    parts, shares, best, efficiencies = [wide], np.zeros(2), wide, list[float]()
     log_weights, last = np.zeros(2 * count), rounds.drawn
     temperature, first, kept, in_vain = 0.0, 0.0, KEPT_ESS, 0
     for number in range(1, MOST_ROUNDS + 1):

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from evidentia.errors import ConfigurationError, check_count
 from evidentia.evidence.bridge.diagnosis import diagnose
 from evidentia.evidence.bridge.given import given_draws, merged, unconstrained
-from evidentia.evidence.bridge.halves import bridge_halves, check_enough, combined
+from evidentia.evidence.bridge.halves import Half, bridge_halves, check_enough, combined
 from evidentia.evidence.bridge.warp import Chains, Target
 from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
 from evidentia.evidence.draws.exact import exact_draws
@@ -80,7 +80,7 @@ class BridgeSampling:
     draws: Any = None
     num_particles: int = 4000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, LEAST_PARTICLES)
         if self.draws is not None:
             object.__setattr__(self, "draws", given_draws(self.draws))
@@ -105,7 +105,7 @@ class BridgeSampling:
         chains = chains.astype(np.float32).astype(np.float64)
         if self.draws is not None:
             _check_possible(target, chains, model.name)
-        positions, halves = merged(chains).astype(np.float32), []
+        positions, halves = merged(chains).astype(np.float32), list[Half]()
         for half in bridge_halves(target, chains, host_generator(key_bridge), self.num_particles):
             halves.append(half)
             log_evidence, variance = combined(halves)
@@ -136,7 +136,7 @@ class BridgeSampling:
 def target_of(model: BoundModel, rows: Window) -> Target:
     """The posterior of rows, times their evidence, at float32 positions as everywhere else."""
 
-    def log_density(positions):
+    def log_density(positions: np.ndarray) -> np.ndarray:
         found, size = np.empty(len(positions)), batch_size(len(positions), rows)
         for start in range(0, len(positions), size):
             check()

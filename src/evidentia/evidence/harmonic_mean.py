@@ -58,7 +58,7 @@ class HarmonicMean:
 
     num_particles: int = 4000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:

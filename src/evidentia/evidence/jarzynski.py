@@ -81,7 +81,7 @@ class Jarzynski:
     target_ess: float = 0.7
     ess_threshold: float = 0.5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         check_count("num_steps", self.num_steps, 1)
         check_target_ess(self.target_ess)

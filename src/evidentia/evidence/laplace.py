@@ -68,7 +68,7 @@ class Laplace:
     num_particles: int = 1024
     importance_sampling: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:

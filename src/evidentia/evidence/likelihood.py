@@ -32,7 +32,7 @@ class Likelihood:
 
     num_particles: int = 512
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 1)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:

@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage
+from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.nested.run import Ending, Iteration, NestedSettings, Stage, diagnose, shrink
 from evidentia.kernels import ReflectingSGHMC
 from evidentia.model.bound import BoundModel
@@ -68,7 +68,7 @@ class NestedSampling:
     remaining: float = 0.01
     ending: Ending = "live_points"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.settings.check()
 
     @property
@@ -94,7 +94,7 @@ class NestedSampling:
         key_prior, key_shrink = jax.random.split(key)
         drawn = draws_inside(model, key_prior, self.num_particles)
         prior = Prepared(FullBatch(), None, posterior(rows.part(0, 0)))
-        removed, iterations = [], []
+        removed, iterations = list[WeightedPoints](), list[Iteration]()
         for stage in shrink(self.settings, model, prior, rows, drawn.positions, key_shrink):
             removed.append(stage.removed)
             iterations.extend(stage.iterations)

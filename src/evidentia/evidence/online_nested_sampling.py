@@ -81,7 +81,7 @@ class OnlineNestedSampling(ChunkedMethod):
     shrinkage: Shrinkage = "geometric"
     remaining: float = 0.01
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.settings.check()
         check_count("num_particles", self.num_particles, FEW)  # enough to estimate the posterior's spread
         check_count("chunk_size", self.chunk_size, 1)

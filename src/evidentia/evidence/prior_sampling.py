@@ -53,7 +53,7 @@ class PriorSampling:
 
     num_particles: int = 10_000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
@@ -63,7 +63,7 @@ class PriorSampling:
         draws.
         """
 
-        def weigh(key, size):
+        def weigh(key: Array, size: int) -> tuple[Array, np.ndarray]:
             positions = model.sample_prior(key, size)
             deviations, offset = rows.log_likelihoods(model, positions)
             return positions, deviations + offset
@@ -103,7 +103,7 @@ def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
 
 def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     ess, shape = weights.ess(log_weights), weights.pareto_shape(log_weights)
-    name = None
+    name, problem = None, ""
     if ess < MIN_ESS:
         name = "prior far from posterior"
         problem = f"the estimate rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"

@@ -81,7 +81,7 @@ class Sequential(ChunkedMethod):
     initial_draws: bool = True
     bias_correction: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         check_count("num_moves", self.num_moves, 1)
         check_count("initial_rows", self.initial_rows, 2)
@@ -150,7 +150,7 @@ class Sequential(ChunkedMethod):
         target = 0.5 * len(deviations)
         # Weights concentrated on a few particles do not determine the scale: temper them.
         share = weights.next_temperature(np.zeros_like(deviations), deviations, 0.0, target)
-        log_weights, infos = share * deviations, []
+        log_weights, infos = share * deviations, list[StepInfo]()
         # Particles carry no weights, so they are not resampled.
         settings = PathSettings(0.5, self.kernel, self.gradient, self.exact_kernel, resampling=None)
         for _ in range(self.num_moves):
@@ -176,7 +176,7 @@ class Sequential(ChunkedMethod):
         measured = warning_signs.measure([step for info in infos for step in info.steps], spread)
         signs = warning_signs.signs_of_path(measured, "an initial method", MIN_DRAWS / self.num_particles)
         for info in infos:
-            of_start = info.diagnosis.signs if isinstance(info, StartInfo) else {}
+            of_start = info.diagnosis.signs if isinstance(info, StartInfo) else dict[str, str]()
             signs |= {f"first rows: {name}": f"the first rows: {sign}" for name, sign in of_start.items()}
         return Diagnosis(measured, signs)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from jaxtyping import Array
 
@@ -93,7 +93,7 @@ class SGAIS(RedrawingMethod):
     gradient: Any = field(default_factory=ControlVariate)
     exact_kernel: Any = field(default_factory=HMC)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         check_count("chunk_size", self.chunk_size, 1)
         check_not_negative("chunk_growth", self.chunk_growth)
@@ -180,7 +180,7 @@ class SGAIS(RedrawingMethod):
             return self._redrawn(population, found.shortcut, num_observations, steps)
         if past.size == 0 and repeats.is_needed(steps):
 
-            def run(key):
+            def run(key: Array) -> Population:
                 return anneal(
                     settings, model, from_prior(model, key, self.num_particles), past, chunk
                 ).population
@@ -219,7 +219,7 @@ class SGAIS(RedrawingMethod):
     ) -> tuple[PathState, ChunkInfo]:
         """The state with particles drawn anew, after some steps of a path."""
         draws, proposal = found
-        key, _ = split_key(population.key)
+        key, _ = cast("tuple[Array, Array]", split_key(population.key))  # whose types jax.jit drops
         has_tail = len(draws.log_weights) > self.num_particles and not draws.is_completed
         shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
         draws = draws._replace(variance=draws.variance + proposal.unseen**2)

@@ -80,7 +80,7 @@ class SMC(ChunkedMethod):
     tempering: bool = True
     bias_correction: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
         if self.chunk_size is not None:
             check_count("chunk_size", self.chunk_size, 1)
@@ -123,7 +123,10 @@ class SMC(ChunkedMethod):
         """Particles from the prior, with equal weights and a log evidence of zero."""
         return PathState(from_prior(model, key, self.num_particles * self.chain_length), 0)
 
-    def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
+    # Temperatures need all rows at once, which chunks do not.
+    def run(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, model: BoundModel, rows: Window, key: Array
+    ) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk, or after each temperature if there are no chunks."""
         if self.chunk_size is not None:
             yield from over_chunks(self, model, rows, key)

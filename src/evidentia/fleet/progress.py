@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ def reporter(progress: bool | Listener) -> AbstractContextManager[Listener]:
 
 
 @contextmanager
-def _bar() -> Iterator[Listener]:
+def _bar() -> Generator[Listener, None, None]:
     """A bar on standard error; nothing if that is not a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:

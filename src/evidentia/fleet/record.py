@@ -58,8 +58,8 @@ class FleetEvidence:
     mean: Mapping[str, ndarray]
     deviation: Mapping[str, ndarray]
     posterior: Mapping[str, ndarray]
-    diagnostics: Mapping[str, float | int | str] = field(default_factory=dict)
-    signs: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: Mapping[str, float | int | str] = field(default_factory=dict[str, float | int | str])
+    signs: Mapping[str, str] = field(default_factory=dict[str, str])
     response: str | None = None
     constant: str | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evidentia.cluster.over_executor import check_executor
 from evidentia.errors import ConfigurationError, DataError, ModelError, check_seed, kind_of
@@ -101,7 +101,8 @@ def _checked_models(models: Any) -> Models:
         raise ModelError(
             f"models must be an evidentia.Model or a Regression, or map names to them; got {kind_of(models)}."
         )
-    named = models if isinstance(models, Mapping) else {getattr(models, "name", "model"): models}
+    is_mapping = isinstance(models, Mapping)
+    named = cast("Mapping[Any, Any]", models if is_mapping else {getattr(models, "name", "model"): models})
     if not named:
         raise ModelError("models must be a model, or map at least one name to a model; got an empty mapping.")
     for name, model in named.items():
@@ -117,15 +118,17 @@ def _checked_models(models: Any) -> Models:
 def _items(datasets: Any) -> tuple[Iterator[tuple[str | int, Any]], int | None]:
     """Names or positions with data, lazily, and their number if known."""
     if isinstance(datasets, Mapping):
-        if unnamed := [name for name in datasets if not isinstance(name, str)]:
+        named = cast("Mapping[Any, Any]", datasets)
+        if unnamed := [name for name in named if not isinstance(name, str)]:
             raise DataError(f"the names in datasets must be strings; got {unnamed[0]!r}.")
-        return ((name, datasets[name]) for name in datasets), len(datasets)
+        return ((name, named[name]) for name in named), len(named)
     if isinstance(datasets, str) or hasattr(datasets, "columns") or not hasattr(datasets, "__iter__"):
         raise DataError(
             "datasets must be a mapping of names to data, or an iterable of data sets; got "
             f"{type(datasets).__name__}."
         )
-    return enumerate(datasets), len(datasets) if hasattr(datasets, "__len__") else None
+    unnamed = cast("Iterable[Any]", datasets)
+    return enumerate(unnamed), len(datasets) if hasattr(datasets, "__len__") else None
 
 
 def _shipped(models: Models, executor: Any) -> Models | bytes:

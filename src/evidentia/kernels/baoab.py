@@ -47,7 +47,7 @@ class BAOAB(GradientKernel):
     friction: float = 1.0
     num_steps: int = 8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < as_number(self.step_size) < 2:
             raise ConfigurationError(f"step_size must lie in (0, 2), the stable range; got {self.step_size}.")
         check_positive("friction", self.friction)

@@ -41,7 +41,7 @@ class ConstrainedWalk(ConstrainedKernel):
     needs_density: ClassVar[bool] = True
     is_adaptive: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_steps", self.num_steps, 1)
 
     def move(
@@ -79,7 +79,7 @@ class ConstrainedDifferentialEvolution(ConstrainedKernel):
     needs_density: ClassVar[bool] = True
     is_adaptive: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_steps", self.num_steps, 1)
 
     def move(

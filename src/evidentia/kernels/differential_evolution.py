@@ -33,7 +33,7 @@ class DifferentialEvolution(Kernel):
     step_size: float = 2.0
     num_steps: int = 50
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
         check_count("num_steps", self.num_steps, 1)
 

@@ -36,7 +36,7 @@ class HMC(Kernel):
     smallest_step: float = 0.08
     largest_step: float = 0.8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_trajectories", self.num_trajectories, 1)
         check_count("num_steps", self.num_steps, 1)
         if not 0 < as_number(self.smallest_step) <= as_number(self.largest_step) < math.inf:

@@ -78,7 +78,7 @@ class ULA(Kernel):
 
     is_reweighting: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
         check_count("num_steps", self.num_steps, 1)
 

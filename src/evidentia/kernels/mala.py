@@ -31,7 +31,7 @@ class MALA(Kernel):
     step_size: float = 1.0
     num_steps: int = 20
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
         check_count("num_steps", self.num_steps, 1)
 

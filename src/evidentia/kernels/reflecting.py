@@ -51,7 +51,7 @@ class ReflectingSGHMC(ConstrainedKernel):
     largest_step: ClassVar[float] = 0.7
     needs_density: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_steps", self.num_steps, 1)
         if not 0 < as_number(self.friction) <= 1:
             raise ConfigurationError(f"friction must lie in (0, 1]; got {self.friction}.")

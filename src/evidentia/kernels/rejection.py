@@ -35,7 +35,7 @@ class Rejection(ConstrainedKernel):
     needs_density: ClassVar[bool] = False
     is_adaptive: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("max_draws", self.max_draws, 1)
 
     def move(

@@ -40,7 +40,7 @@ class SGHMC(GradientKernel):
 
     is_scaled: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         check_count("num_steps", self.num_steps, 1)
         if not 0 < as_number(self.friction) <= 1:

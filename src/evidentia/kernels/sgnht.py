@@ -50,7 +50,7 @@ class SGNHT(GradientKernel):
 
     is_scaled: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         check_count("num_steps", self.num_steps, 1)
         # At 1/2 the noise alone has the target variance of the velocities: no friction suffices.

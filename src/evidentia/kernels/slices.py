@@ -37,7 +37,7 @@ class Slice(Kernel):
     width: float = 2.0
     num_steps: int = 10
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("width", self.width)
         check_count("num_steps", self.num_steps, 1)
 
@@ -74,7 +74,7 @@ class ConstrainedSlice(ConstrainedKernel):
     needs_density: ClassVar[bool] = True
     is_adaptive: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("width", self.width)
         check_count("num_steps", self.num_steps, 1)
 

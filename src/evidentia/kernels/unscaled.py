@@ -33,7 +33,7 @@ class Unscaled(Kernel):
 
     is_scaled: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kernel("kernel", self.kernel, "log_density")
         if self.kernel.is_reweighting:
             raise ConfigurationError(

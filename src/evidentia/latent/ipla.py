@@ -28,7 +28,7 @@ class IPLA(PGD):
 
     theta_step_size: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.optimizer is not None:
             raise ConfigurationError(
                 "optimizer must be None: IPLA adds its noise to plain gradient steps; give theta_step_size."

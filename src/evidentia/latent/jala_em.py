@@ -66,7 +66,7 @@ class JALAEM(ParticleMethod):
 
     has_weights = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= as_number(self.ess_threshold) <= 1:
             raise ConfigurationError(

@@ -65,7 +65,7 @@ class ParticleMethod:
     has_weights = False
     batch_size = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 1)
         check_positive("step_size", self.step_size)
         if not (hasattr(self.transformation, "init") and hasattr(self.transformation, "update")):

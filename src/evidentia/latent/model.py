@@ -54,7 +54,7 @@ class LatentModel:
     unconstrain: Callable[[Any, Any, Any], tuple[Any, Any]] = _as_it_is
     name: str = "latent-variable model"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("log_joint", "log_prior", "sample_prior", "constrain", "unconstrain"):
             value = getattr(self, name)
             if not callable(value) and not (value is None and name in ("log_prior", "sample_prior")):

@@ -55,7 +55,7 @@ class MomentumPGD(ParticleMethod):
     friction: float = 1.0
     batch_size: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("friction", self.friction)
         if as_number(self.step_size) > LARGEST:
             raise ConfigurationError(f"step_size must be at most {LARGEST:g}; got {self.step_size!r}.")

@@ -36,7 +36,7 @@ class SFLA(PGD):
     time_scale: float = 0.1
     inverse_temperature: float = 1000.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.optimizer is not None:
             raise ConfigurationError(
                 "optimizer must be None: SFLA adds its noise to plain gradient steps; give time_scale."

@@ -127,7 +127,7 @@ class BoundModel:
         return found
 
     @jitted(static_argnames="self")
-    def _log_priors(self, positions):
+    def _log_priors(self, positions: Float[Array, "particles parameters"]) -> Float[Array, " particles"]:
         return jax.vmap(self.log_prior)(positions)
 
     @jitted(static_argnames="self")
@@ -138,7 +138,11 @@ class BoundModel:
     @jitted(static_argnames="self")
     def constrain(self, positions: Float[Array, "particles parameters"]) -> Params:
         """Constrained parameters by name, each with particles on its leading axis."""
-        return jax.vmap(lambda position: self.place(position)[0])(positions)
+
+        def params(position: Position) -> Params:
+            return self.place(position)[0]
+
+        return jax.vmap(params)(positions)
 
     @jitted(static_argnames="self")
     def unconstrain(self, params: Params) -> Position:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -95,9 +95,9 @@ class Model:
     shown: Shown | None = None
     groups: str | None = None
     starts: tuple[Mapping[str, Any], ...] = ()
-    _bound: dict[Any, BoundModel] = field(default_factory=dict, init=False)
+    _bound: dict[Any, BoundModel] = field(default_factory=dict[Any, BoundModel], init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not callable(self.log_likelihood) or isinstance(self.log_likelihood, type):
             raise ModelError(
                 f"log_likelihood must be a function (params, batch) -> (batch,); got {self.log_likelihood!r}."
@@ -150,9 +150,10 @@ class Model:
             raise ModelError(f"function must be a function with numpyro.sample statements; got {function!r}.")
         if groups is not None and pointwise is not None:
             raise ModelError(f"groups={groups!r} needs pointwise to be left out: groups are independent.")
-        named = function.func if isinstance(function, partial) else function
+        named = _without_arguments(function)
         default = getattr(named, "__name__", type(named).__name__)
-        data, own = None, function
+        data: dict[str, Any] | None = None
+        own: Callable[..., Any] = function
         if likelihoods.takes_no_data(function):
             _check_no_groups(groups)
             function, pointwise, data = (
@@ -343,7 +344,7 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.name!r})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as it was written, without what tracing found."""
         if self.is_program:
             return _from_numpyro, (
@@ -363,11 +364,15 @@ class Model:
         return callable(self.prior) and not is_distribution
 
     def _cached(self, batch: Observations, kind: Kind, counts: tuple[int, ...] = ()) -> BoundModel:
-        leaves, structure = jax.tree.flatten(batch)
+        leaves, structure = cast("tuple[list[Any], Any]", jax.tree.flatten(batch))
         key = kind, counts, structure, tuple((leaf.shape[1:], str(leaf.dtype)) for leaf in leaves)
         if key not in self._bound:
             self._bound[key] = bound(self, batch, kind)
         return self._bound[key]
+
+
+def _without_arguments(function: Any) -> Any:
+    return function.func if isinstance(function, partial) else function
 
 
 def _check_no_groups(groups: str | None) -> None:

@@ -115,12 +115,13 @@ class ModelAverage:
                 )
         if not 0 < as_number(forgetting) <= 1:
             raise ConfigurationError(f"forgetting must be above 0 and at most 1; got {forgetting}.")
-        self.alone = OneAtATime()
-        self.onlines = dict(onlines)
+        self.alone: OneAtATime = OneAtATime()
+        self.onlines: dict[str, OnlineLike] = dict(onlines)
         probabilities = prior_of(list(onlines), prior_probabilities, "prior_probabilities")
-        self.prior_probabilities = dict(zip(onlines, probabilities.tolist(), strict=True))
+        by_name = zip(onlines, probabilities.tolist(), strict=True)
+        self.prior_probabilities: dict[str, float] = dict(by_name)
         self.forgetting = forgetting
-        self.log_evidence = 0.0
+        self.log_evidence: float = 0.0
         self._check_same_rows()
         self._log_weights = np.array([online.log_evidence for online in onlines.values()], np.float64)
         self._variances = np.array([online.standard_error for online in onlines.values()], np.float64) ** 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
@@ -130,11 +130,12 @@ class ChangeDetector:
             raise ConfigurationError(
                 f"online must be an evidentia.Online (with update and restarted); got {kind_of(online)}."
             )
-        self.alone = OneAtATime()
-        self.on_change, self.seed = on_change, seed
-        self.detector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering)
-        self.online = online
-        self.segment = online
+        self.alone: OneAtATime = OneAtATime()
+        self.on_change: Literal["restart", "forget"] | None = on_change
+        self.seed: int = seed
+        self.detector: EDetector = EDetector(false_alarm_rate, max_candidates, restart_every, tempering)
+        self.online: OnlineLike = online
+        self.segment: OnlineLike = online
         self.candidates: tuple[OnlineLike, ...] = ()
         self._state = self.detector.init(online.num_observations)
         self._steps = np.empty(0, np.int64)
@@ -192,7 +193,7 @@ class ChangeDetector:
             return self._report(batch)
 
     @contextmanager
-    def all_or_none(self) -> Iterator[None]:
+    def all_or_none(self) -> Generator[None, None, None]:
         """Restore the detector and its models if an error or Ctrl-C ends the `with` block."""
         with self.alone:
             before = self.state, self.online, self.segment, self.candidates

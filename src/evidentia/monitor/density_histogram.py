@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -60,12 +61,16 @@ class DensityHistogram:
         num_fitted: int = 0,
         seed: int = 0,
     ):
-        self.alone = OneAtATime()
-        self.scorer, self.edges = scorer, np.asarray(edges, np.float64)
-        self.num_fitted, self.seed = num_fitted, seed
-        self.prior = np.full(len(edges) + 1, 0.5) if prior is None else np.asarray(prior, np.float64)
+        self.alone: OneAtATime = OneAtATime()
+        self.scorer: OnlineLike = scorer
+        self.edges: Float[ndarray, " edges"] = np.asarray(edges, np.float64)
+        self.num_fitted: int = num_fitted
+        self.seed: int = seed
+        even = np.full(len(edges) + 1, 0.5)
+        self.prior: Float[ndarray, " bins"] = even if prior is None else np.asarray(prior, np.float64)
         self.counts: Int[ndarray, " bins"] = np.zeros(len(edges) + 1, np.int64)
-        self.log_evidence, self.standard_error = 0.0, 0.0
+        self.log_evidence: float = 0.0
+        self.standard_error: float = 0.0
         # The last batch's content and counts, shared by all copies; the counts last added here.
         self._shared: list[Any] = [None, None]
         self._taken: Int[ndarray, " bins"] | None = None
@@ -85,7 +90,7 @@ class DensityHistogram:
             ConfigurationError: too few rows for the number of bins.
         """
         check_count("num_bins", num_bins, 2)
-        learning, placing = (jax.tree.map(lambda leaf: leaf[start::2], batch) for start in (0, 1))  # noqa: B023
+        learning, placing = (jax.tree.map(itemgetter(slice(start, None, 2)), batch) for start in (0, 1))
         scorer = online.restarted(seed)
         scorer.update(learning)
         histogram = cls(scorer, np.empty(0), seed=seed)

@@ -127,7 +127,7 @@ class EDetector:
     restart_every: int = 1
     tempering: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < as_number(self.false_alarm_rate) < 1:
             raise ConfigurationError(
                 f"false_alarm_rate is a number of alarms per batch between 0 and 1; got {self.false_alarm_rate}."
@@ -209,7 +209,14 @@ class EDetector:
         columns = {name: getattr(state, name)[list(kept)] for name in EDetectorState._fields[3:]}
         return state._replace(**columns), EDetectorInfo(log_e_value, None, None, kept)
 
-    def _gains(self, state, opens, num_rows, continued, restarted) -> Float[ndarray, " candidates"]:
+    def _gains(
+        self,
+        state: EDetectorState,
+        opens: bool,
+        num_rows: int,
+        continued: float,
+        restarted: Sequence[float],
+    ) -> Float[ndarray, " candidates"]:
         check_count("num_rows", num_rows, 1)
         needed = len(state.starts) + opens
         if len(restarted) != needed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -53,7 +53,7 @@ def predict(
     generator = np.random.default_rng(seed)
     chosen = np.sort(generator.choice(len(shares), num_draws, p=shares))
     keys = jax.random.split(jax.random.key(seed), num_draws)
-    draws, means = {}, []
+    draws, means = dict[str, ndarray](), list[ndarray]()
     for k, (name, online) in enumerate(onlines.items()):
         places = np.flatnonzero(chosen == k)
         weighted = online.weighted
@@ -73,25 +73,28 @@ def predict(
     joined = np.concatenate(list(draws.values()))
     mean = joined.mean(0) if draws_itself else np.tensordot(shares, np.stack(means), 1)
     order, names = generator.permutation(num_draws), list(onlines)
-    return Prediction(mean, joined[order], tuple(names[k] for k in chosen[order]))
+    return Prediction(mean, joined[order], tuple(names[int(k)] for k in chosen[order]))
 
 
 def _checked(functions: Any, names: list[str]) -> tuple[Mapping[str, Function], bool]:
     """One function per model, and whether the functions take a key."""
-    if callable(functions):
-        functions = dict.fromkeys(names, functions)
-    if not isinstance(functions, Mapping) or set(functions) != set(names):
-        given = ", ".join(sorted(functions)) if isinstance(functions, Mapping) else type(functions).__name__
+    by_name = _mapping(dict.fromkeys(names, functions) if callable(functions) else functions)
+    if by_name is None or set(by_name) != set(names):
+        given = type(functions).__name__ if by_name is None else ", ".join(sorted(by_name))
         raise ConfigurationError(
             f"functions must be one function, or one for each of {', '.join(sorted(names))}; got {given}."
         )
-    counts = {name: _num_required(function) for name, function in functions.items()}
+    counts = {name: _num_required(function) for name, function in by_name.items()}
     if len(set(counts.values())) > 1 or not set(counts.values()) <= {1, 2}:
         listed = ", ".join(f"{count} for {name!r}" for name, count in counts.items())
         raise ConfigurationError(
             f"functions must all take (params), or all (key, params); got numbers of arguments: {listed}."
         )
-    return functions, 2 in counts.values()
+    return by_name, 2 in counts.values()
+
+
+def _mapping(given: Any) -> Mapping[str, Function] | None:
+    return cast("Mapping[str, Function]", given) if isinstance(given, Mapping) else None
 
 
 def _num_required(function: Function) -> int:

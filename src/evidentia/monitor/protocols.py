@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -101,20 +101,20 @@ def is_online(value: Any) -> bool:
 
 
 @contextmanager
-def all_or_none(models: Iterable[OnlineLike]) -> Iterator[None]:
+def all_or_none(models: Iterable[OnlineLike]) -> Generator[None, None, None]:
     """Restore all models if a batch fails or is interrupted in one of them.
 
     Models without `state` and `restore`, unlike `Online`, are left as they are.
     """
-    models = list(models)
-    guards = {id(model.alone): model.alone for model in models if hasattr(model, "alone")}  # type: ignore[attr-defined]
+    given: list[Any] = list(models)
+    guards: dict[int, Any] = {id(model.alone): model.alone for model in given if hasattr(model, "alone")}
     with ExitStack() as stack:
         for _, guard in sorted(guards.items(), key=lambda item: item[0]):  # in one order for all threads
             stack.enter_context(guard)
-        before = [(model, model.state) for model in models if hasattr(model, "restore")]  # type: ignore[attr-defined]
+        before = [(model, model.state) for model in given if hasattr(model, "restore")]
         try:
             yield
         except BaseException:
             for model, state in before:
-                model.restore(state)  # type: ignore[attr-defined]
+                model.restore(state)
             raise

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -87,8 +87,11 @@ class Online:
             )
         check_seed(seed)
         check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
-        self.model, self.method, self.seed, self.reservoir_size = model, method, int(seed), reservoir_size
-        self.alone = OneAtATime()
+        self.model: Model = model
+        self.method: SGAIS = method
+        self.seed: int = int(seed)
+        self.reservoir_size: int = reservoir_size
+        self.alone: OneAtATime = OneAtATime()
         self._bound: BoundModel | None = None
         self._state: OnlineState | None = None
         self._digits = Digits()
@@ -218,7 +221,7 @@ class Online:
             raise CheckpointError(
                 f"folder must be one that Online.save wrote; {folder} holds something else."
             )
-        return cls.unpacked(content, model)
+        return cls.unpacked(cast("dict[str, Any]", content), model)
 
     @property
     def state(self) -> OnlineState | None:

@@ -105,7 +105,7 @@ class MiniBatch(_WithoutMemory):
 
     is_exact: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("batch_size", self.batch_size, 1)
 
     def function(self, model: BoundModel, target: Target, expansion: Expansion | None) -> Gradient:
@@ -183,7 +183,7 @@ class ControlVariate:
     is_exact: ClassVar[bool] = False
     needs_centre: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("batch_size", self.batch_size, 1)
         check_count("exact_rows", self.exact_rows, 0)
 

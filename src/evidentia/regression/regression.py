@@ -100,12 +100,12 @@ class Regression:
     link: str | None = None
     prior: str | None = None
     prior_scale: float | None = None
-    priors: Mapping[str, dist.Distribution] = field(default_factory=dict)
+    priors: Mapping[str, dist.Distribution] = field(default_factory=dict[str, dist.Distribution])
     missing: str = "drop"
     weights: str | None = None
     g: str = SHARED
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parsed, _ = parse(self.formula), family(self.family, self.link)
         check_weights(self.weights)
         if self.prior not in (None, *PRIORS):

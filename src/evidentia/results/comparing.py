@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
@@ -74,7 +74,8 @@ def compare(
     if isinstance(evidences, HasEvidences):
         evidences = evidences.evidences()
     columns = _columns(evidences)
-    prior = prior_of(list(evidences), prior_probabilities, "prior_probabilities")
+    names = list(evidences)
+    prior = prior_of(names, prior_probabilities, "prior_probabilities")
     order = np.argsort(-columns["log_evidence"], kind="stable")
     log_evidence, errors, seconds = (
         columns[name][order] for name in ("log_evidence", "standard_error", "seconds")
@@ -84,7 +85,7 @@ def compare(
     to_best[0] = 0.0
     probability, probability_error = model_probabilities(log_evidence, errors, prior[order])
     return Comparison(
-        names=tuple(list(evidences)[i] for i in order),
+        names=tuple(names[int(i)] for i in order),
         num_observations=int(columns["num_observations"][0]),
         log_evidence=log_evidence,
         standard_error=errors,
@@ -94,7 +95,7 @@ def compare(
         probability=probability,
         probability_error=probability_error,
         seconds=seconds,
-        verdicts=tuple(_verdict(list(evidences.values())[i]) for i in order),
+        verdicts=tuple(_verdict(evidences[names[int(i)]]) for i in order),
     )
 
 
@@ -131,14 +132,17 @@ def _verdict(evidence: Evidence | Mapping[str, Any]) -> Verdict | None:
     return evidence.verdict if isinstance(evidence, Evidence) else read_verdict(evidence.get("verdict"))
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and math.isnan(cast(float, value))
+
+
 def _number(name: str, evidence: Evidence | Mapping[str, Any], column: str) -> float:
     """The number in a column; NaN for an unknown standard error, which is None in JSON."""
     is_mapping = isinstance(evidence, Mapping)
-    value = evidence.get(column) if is_mapping else getattr(evidence, column, None)
-    if column == "standard_error":
-        is_nan = isinstance(value, float | np.floating) and math.isnan(value)
-        if is_nan or (value is None and is_mapping and column in evidence):
-            return math.nan
+    value: Any = evidence.get(column) if is_mapping else getattr(evidence, column, None)
+    is_none = value is None and is_mapping and column in evidence
+    if column == "standard_error" and (is_none or _is_nan(value)):
+        return math.nan
     needed, low, high = COLUMNS[column]
     found = as_number(value)
     is_whole = column != "num_observations" or found % 1 == 0

@@ -80,12 +80,12 @@ class Evidence:
     seed: int
     seconds: float
     completed: bool = True
-    diagnostics: Mapping[str, float | int | str] = field(default_factory=dict)
-    signs: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: Mapping[str, float | int | str] = field(default_factory=dict[str, float | int | str])
+    signs: Mapping[str, str] = field(default_factory=dict[str, str])
     response: str | None = None
     constant: str | None = None
     widths: Widths | None = None
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
     _coefficients: Coefficients | None = None  # of a formula, for `summary`; None as for `widths`
     _predictor: Predictor | None = None  # of draws, new data and a seed; None as for `widths`
 
@@ -226,7 +226,7 @@ class Evidence:
             *([("prior", str(self.diagnostics["prior"]))] if "prior" in self.diagnostics else []),
         ]
         table = text.html_table(("Evidence", self.model_name), rows)
-        return table if self._coefficients is None else table + self.summary()._repr_html_()
+        return table if self._coefficients is None else table + self.summary()._repr_html_()  # pyright: ignore[reportPrivateUsage] of IPython's protocol
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot log evidence per observation, with two standard errors, against the number of rows.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from evidentia.checkpoint.packing import as_damaged
 from evidentia.errors import EvidentiaError
@@ -13,9 +13,10 @@ from evidentia.fleet.jobs import kept, seed_of
 from evidentia.model.model import Model
 from evidentia.monitor.change import ChangeDetector, check_on_change
 from evidentia.monitor.e_detector import EDetector
+from evidentia.monitor.protocols import OnlineLike
 from evidentia.streams import intake
 from evidentia.streams.intake import DetectorState, FleetStep, Intake, Name
-from evidentia.streams.stream import outcomes_of
+from evidentia.streams.stream import Stream, outcomes_of
 
 
 class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
@@ -90,19 +91,20 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
     def _updated(self, batches: Mapping[Name, Any]) -> FleetStep:
         arrays, errors = self._intake.read(batches)
         detectors = {name: self._detectors.get(name) or self._begun(name) for name in arrays}
-        results = {}
+        results: dict[Name, Any] = {}
         with ExitStack() as stack:
             for detector in detectors.values():
                 stack.enter_context(detector.all_or_none())  # for Ctrl-C
             models = {name: detector.models_of_batch() for name, detector in detectors.items()}
-            streams = [stream for each in models.values() for stream in each]
+            streams = [stream for each in models.values() for stream in _streams(each)]
             rows = [arrays[name] for name, each in models.items() for _ in each]
-            outcomes = iter(outcomes_of(streams, rows))  # type: ignore[arg-type]
+            outcomes = iter(outcomes_of(streams, rows))
             for name, detector in detectors.items():
                 own = [next(outcomes) for _ in models[name]]
                 try:
                     with detector.all_or_none():
-                        updates = [stream.accept(one) for stream, one in zip(models[name], own, strict=True)]  # type: ignore[attr-defined]
+                        of_batch = zip(_streams(models[name]), own, strict=True)
+                        updates = [stream.accept(one) for stream, one in of_batch]
                         results[name] = detector.concluded(models[name], updates)
                 except EvidentiaError as error:
                     errors[name] = kept(error)
@@ -158,20 +160,23 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
     def _resumed(self, name: Name, state: DetectorState) -> ChangeDetector:
         detector = self._begun(name)
         restored = [detector.online.restarted(one.seed) for one in (state.segment, *state.candidates)]
-        for stream, one in zip(restored, (state.segment, *state.candidates), strict=True):
-            stream.restore(one)  # type: ignore[attr-defined]
+        for stream, one in zip(_streams(restored), (state.segment, *state.candidates), strict=True):
+            stream.restore(one)
         segment, *candidates = restored
         if state.online is None:
             detector.online = segment
             return detector.resume(state.change, None, candidates)
-        detector.online.restore(state.online)  # type: ignore[attr-defined]
+        _streams([detector.online])[0].restore(state.online)
         return detector.resume(state.change, segment, candidates)
 
 
+def _streams(models: Sequence[OnlineLike]) -> Sequence[Stream]:
+    """The models of a detector of this fleet, which are its streams."""
+    return cast("Sequence[Stream]", models)
+
+
 def _state_of(detector: ChangeDetector) -> DetectorState:
-    online, segment, *candidates = (
-        model.state  # type: ignore[attr-defined]
-        for model in (detector.online, detector.segment, *detector.candidates)
-    )
+    models = detector.online, detector.segment, *detector.candidates
+    online, segment, *candidates = [stream.state for stream in _streams(models)]
     is_one = detector.segment is detector.online
     return DetectorState(detector.state, None if is_one else online, segment, tuple(candidates))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -66,7 +67,7 @@ class Intake:
             raise DataError(f"batches must map names of streams to batches; got {type(batches).__name__}.")
         arrays: dict[Name, Any] = {}
         errors: dict[Name, Exception] = {}
-        for name, batch in batches.items():
+        for name, batch in cast("Mapping[Any, Any]", batches).items():
             if not isinstance(name, str | int):
                 raise DataError(f"the names in batches must be strings or integers; got {name!r}.")
             try:
@@ -82,10 +83,11 @@ class Intake:
         return Stream(self.common, seed_of(self.seed, name), self.alone)
 
     def _checked(self, batch: Any, argument: str, digits: Digits) -> Any:
-        example = None if self.common is None else self.common.example
-        arrays = checked_batch(batch, argument, self.model.check_data, example, digits)
+        known = None if self.common is None else self.common.example
+        arrays = checked_batch(batch, argument, self.model.check_data, known, digits)
         if self.common is None:
-            example = jax.tree.map(lambda leaf: np.array(leaf[:NUM_BINDING_ROWS]), arrays)
+            first_rows = jax.tree.map(itemgetter(slice(NUM_BINDING_ROWS)), arrays)
+            example: Any = jax.tree.map(np.array, first_rows)
             self.common = shared(self.model, self.model.bind(arrays), example, self.seed)
         return arrays
 

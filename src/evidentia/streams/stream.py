@@ -37,8 +37,9 @@ class Stream:
     """
 
     def __init__(self, common: Shared, seed: int, alone: OneAtATime):
-        self._common, self.alone = common, alone
-        self.state = StreamState(seed)
+        self._common = common
+        self.alone: OneAtATime = alone
+        self.state: StreamState = StreamState(seed)
 
     @property
     def num_observations(self) -> int:
@@ -82,7 +83,7 @@ class Stream:
         Raises ConfigurationError before the first batch.
         """
         _, log_weights = self._weighted()
-        state, model, signs = self.state, self._common.model, {}
+        state, model, signs = self.state, self._common.model, dict[str, str]()
         diagnostics: dict[str, Any] = {"way": "batched", "ess": weights.ess(log_weights)}
         if state.own is not None:
             measured, signs = online.diagnose(model, state.own)
@@ -155,4 +156,5 @@ def outcomes_of(streams: Sequence[Stream], batches: Sequence[Any]) -> list[Outco
     """What a batch of checked arrays each does to streams of one model; see `Stream.accept`."""
     if not streams:
         return []
-    return take_in_batches(streams[0]._common, [stream.state for stream in streams], batches)
+    common = streams[0]._common  # pyright: ignore[reportPrivateUsage] of this module
+    return take_in_batches(common, [stream.state for stream in streams], batches)

@@ -15,12 +15,12 @@ import sys
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 
@@ -48,14 +48,15 @@ class Call(NamedTuple):
 
     def structure(self) -> Any:
         """The structure of the result, which takes no compilation."""
-        return jax.tree.structure(self.program.eval_shape(*self.args, **self.kwargs))
+        shapes: Any = self.program.eval_shape(*self.args, **self.kwargs)
+        return cast(Any, jax.tree.structure(shapes))
 
 
 _calls_go_through: ContextVar[Callable[[Call], Any] | None] = ContextVar("calls", default=None)
 
 
 @contextmanager
-def calls_through(function: Callable[[Call], Any]) -> Iterator[None]:
+def calls_through(function: Callable[[Call], Any]) -> Generator[None, None, None]:
     """Within it, this function calls programs with static arguments, and returns the result.
 
     That holds for programs called while another is traced, too.
@@ -94,7 +95,7 @@ def jitted(*, static_argnames: str | tuple[str, ...] = (), **options: Any) -> Ca
             return _programs.get((function, *static), make)
 
         @functools.wraps(function)
-        def called(*args, **kwargs):
+        def called(*args: Any, **kwargs: Any) -> Any:
             program, through = program_for(args, kwargs), _calls_go_through.get()
             if through is None:
                 return program(*args, **kwargs)
@@ -112,7 +113,7 @@ def _separate(function: Callable[..., Any], **options: Any) -> Any:
     """A jitted copy of a function: JAX keeps the programs of a function as long as it exists."""
 
     @functools.wraps(function)
-    def copy(*args, **kwargs):
+    def copy(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     return jax.jit(copy, **options)

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from typing import Any
 
 from evidentia.errors import ConfigurationError
 
@@ -25,7 +26,7 @@ class OneAtATime:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return OneAtATime, ()
 
 

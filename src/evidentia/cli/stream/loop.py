@@ -103,7 +103,7 @@ class Checkpoints:
     _has_ended: bool = False
     _failure: CheckpointError | None = None  # of the save that ended
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._position = self.session.position
 
     def save_if_due(self) -> None:

@@ -58,7 +58,8 @@ class _Remembering:
     """A binary stream that remembers the last bytes read from it."""
 
     def __init__(self, stream: IO[bytes]):
-        self._stream, self.last = stream, b""
+        self._stream = stream
+        self.last: bytes = b""
 
     @property
     def closed(self) -> bool:

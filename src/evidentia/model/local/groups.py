@@ -35,7 +35,9 @@ class WithCopies:
     """
 
     def __init__(self, program: Program, column: str, count: int):
-        self.program, self.column, self.count = program, column, count
+        self.program: Program = program
+        self.column: str = column
+        self.count: int = count
 
     def __call__(self, **rows: Any) -> Any:
         """Run the program; `rows` may have `LEADS`."""

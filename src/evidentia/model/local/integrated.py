@@ -54,7 +54,7 @@ class Integrated:
     level: int = 0
     is_quadratic: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.size > MOST_DIMENSIONS:
             raise ModelError(
                 f"there are {self.size} latent values in each row or group; at most {MOST_DIMENSIONS} are integrated out. "

@@ -71,7 +71,8 @@ class LocalSites:
     """
 
     def __init__(self, program: Program, sizes: Mapping[str, int]):
-        self.program, self.sizes = program, dict(sizes)
+        self.program: Program = program
+        self.sizes: dict[str, int] = dict(sizes)
 
     @property
     def size(self) -> int:

@@ -36,9 +36,9 @@ class Evaluations:
 
     def __init__(self, function: Function, names: tuple[str, ...], executor: Executor | None):
         self.function = function
-        self.num_evaluations = 0
+        self.num_evaluations: int = 0
         self.failure: BaseException | None = None
-        self.difference = 0.0
+        self.difference: float = 0.0
         self.names = names
         self._runs = OneAtATime()
         self._running_in: int | None = None  # the thread of the run

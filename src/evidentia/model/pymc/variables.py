@@ -155,5 +155,5 @@ class Draw:
             self._compiled["generators"] = generators
         return self._compiled["function"], self._compiled["generators"]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Draw, (self.inputs, self.output)
