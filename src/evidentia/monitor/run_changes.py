@@ -74,13 +74,13 @@ def change_of(weights: RunWeights, since: int, num_observations: int) -> RunChan
     """The change among the runs that began with row `since` or later; there is at least one."""
     inside = int(np.searchsorted(weights.starts, since))
     starts, shares = weights.starts[inside:], weights.probabilities[inside:]
-    cumulative = np.concatenate([[0.0], np.cumsum(shares)])
-    needed = cumulative[:-1] + CREDIBILITY * cumulative[-1]
-    lasts = np.searchsorted(cumulative, needed * (1 - 1e-12))  # one past the last start of each interval
+    cumulative: ndarray = np.append(0.0, np.cumsum(shares))
+    needed: ndarray = cumulative[:-1] + CREDIBILITY * cumulative[-1]
+    # One past the last start of each interval.
+    lasts = np.searchsorted(cumulative, needed * (1 - 1e-12))
     possible = np.flatnonzero(lasts < len(cumulative))
-    edges = (
-        np.maximum(np.concatenate([[since - 1], starts]), since - 1) + 1
-    )  # a start stands for those from the last one
+    # A start stands for those from the last one.
+    edges = np.maximum(np.concatenate([[since - 1], starts]), since - 1) + 1
     widths = starts[lasts[possible] - 1] - edges[possible]
     best = possible[np.argmin(widths)]
     return RunChange(

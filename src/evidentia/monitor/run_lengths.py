@@ -135,7 +135,9 @@ class RunLengths:
         """
         with self.alone:
             rows = self.model.rows(batch)
-            before, state, alarms, past = self._state, self._state, [], deque(maxlen=self.history)
+            before = state = self._state
+            alarms: list[RunChange] = []
+            past: deque[Seen] = deque(maxlen=self.history)
             for row in rows:
                 state = run_state.step(state, self.model, self._hazards, self.max_runs, row)
                 state, alarm = run_state.watched(state, self.threshold)
@@ -218,8 +220,13 @@ class RunLengths:
 
     def restarted(self, seed: int = 0) -> RunLengths:
         """The same model and settings, without rows; nothing depends on the seed."""
-        settings = {"max_runs": self.max_runs, "threshold": self.threshold, "history": self.history}
-        return RunLengths(self.model, self.hazard, **settings)
+        return RunLengths(
+            self.model,
+            self.hazard,
+            max_runs=self.max_runs,
+            threshold=self.threshold,
+            history=self.history,
+        )
 
     @property
     def state(self) -> tuple[RunLengthState, tuple[Seen, ...]]:

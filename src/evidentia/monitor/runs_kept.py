@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,11 +52,12 @@ def load_state(
 
     Raises CheckpointError if there is none, it is damaged, or of another model.
     """
-    content, _ = read(folder, RECORDS)
-    if not isinstance(content, dict) or "run_lengths" not in content:
+    found, _ = read(folder, RECORDS)
+    if not isinstance(found, dict) or "run_lengths" not in found:
         raise CheckpointError(
             f"folder must be one that RunLengths.save wrote; {folder} holds something else."
         )
+    content = cast(dict[str, Any], found)
     with as_damaged():
         same = content["model"] == type(model).__name__ and np.array_equal(content["prior"], model.prior)
         if not same:

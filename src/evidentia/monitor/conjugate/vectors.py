@@ -127,7 +127,7 @@ class NormalInverseWishart:
             highest = 0.5 * k * (d * np.log(k) - np.log(values).sum(1) - d)
         return np.where(finite, _log_normaliser(other, d) - _log_normaliser(one, d) + highest, np.inf)
 
-    def _named(self, parameters) -> _Wishart:
+    def _named(self, parameters: ndarray) -> _Wishart:
         d = self.dimensions
         scatter = parameters[:, d + 2 :].reshape(len(parameters), d, d)
         return _Wishart(parameters[:, :d], parameters[:, d], parameters[:, d + 1], scatter)
@@ -229,13 +229,13 @@ class ConjugateRegression:
         )
         return np.where(finite & (within > 0), constants + highest, np.inf)
 
-    def _named(self, parameters) -> _Linear:
+    def _named(self, parameters: ndarray) -> _Linear:
         p = self.num_features
         covariance = parameters[:, p:-2].reshape(len(parameters), p, p)
         return _Linear(parameters[:, :p], covariance, parameters[:, -2], parameters[:, -1])
 
 
-def _gain(found: _Linear, row) -> tuple[ndarray, ndarray, ndarray]:
+def _gain(found: _Linear, row: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """V x, 1 + xᵀVx and y - xᵀm of each run."""
     x, y = row[:-1], row[-1]
     towards = found.covariance @ x
