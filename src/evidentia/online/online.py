@@ -272,4 +272,4 @@ class Online:
     def _checked(self, batch: Any) -> Any:
         check_not_forked()
         first = None if self._state is None else self._state.past.reservoir.arrays
-        return checked_batch(batch, "batch", self.model.check_data, first, self._digits)
+        return checked_batch(batch, "batch", self.model.check_data, first, self._digits, self.model.missing)
