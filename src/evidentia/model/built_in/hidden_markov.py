@@ -131,7 +131,7 @@ def _step(log_prob, params, probabilities, row):
     Sums are scaled by their largest term, so that nothing underflows; NaN has the likelihood 1.
     """
     y, is_missing = row["y"], jnp.isnan(row["y"])
-    likelihoods = jnp.where(is_missing, 0.0, log_prob(params, jnp.where(is_missing, 0.0, y)))
+    likelihoods: Array = jnp.where(is_missing, 0.0, log_prob(params, jnp.where(is_missing, 0.0, y)))
     terms = jnp.log(probabilities) + likelihoods
     largest = jax.lax.stop_gradient(terms.max())
     joint = jnp.exp(terms - largest)

@@ -16,20 +16,29 @@ LENGTH = 100  # of each sequence, where many are simulated
 def check_values(many_sequences: bool, check: Callable[[np.ndarray], None], data: Any) -> None:
     """Raise DataError unless `data` is `{"y": (T,)}`, or `(sequences, T)`, with usable values.
 
-    NaN is a missing value, which `check` does not get; one sequence must have a value at least.
+    NaN is a missing value, which `check` does not get; there must be an observation at least.
     """
-    check_names(data, {"y"})
-    y, needed = data["y"], "(sequences, T)" if many_sequences else "(T,)"
+    check_series(many_sequences, data)
+    check(data["y"][~np.isnan(data["y"])])
+
+
+def check_series(many_sequences: bool, data: Any, *, num_features: int = 0) -> None:
+    """Raise DataError unless `data` has series `y`, and `x` with as many rows if it has features."""
+    check_names(data, {"x", "y"} if num_features else {"y"})
+    y, leading = data["y"], "sequences, T" if many_sequences else "T"
     if y.ndim != (2 if many_sequences else 1):
+        needed = f"({leading})" if many_sequences else "(T,)"
         raise DataError(
             f"data['y'] must have shape {needed}, as many_sequences={many_sequences}; got {y.shape}."
         )
+    if num_features and data["x"].shape != (*y.shape, num_features):
+        raise DataError(
+            f"data['x'] must have shape ({leading}, {num_features}), with the rows of y, of shape {y.shape}; got {data['x'].shape}."
+        )
     if not y.shape[-1]:
         raise DataError(f"each sequence must have at least one row; got data['y'] of shape {y.shape}.")
-    known = y[~np.isnan(y)]
-    if not known.size:
+    if np.isnan(y).all():
         raise DataError("data['y'] must have an observation; all values are NaN, which is a missing value.")
-    check(known)
 
 
 def check_names(data: Any, needed: set[str]) -> None:
