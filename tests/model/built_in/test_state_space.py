@@ -1,4 +1,4 @@
-"""Structural time series: their densities as multivariate normals, evidence by quadrature, data."""
+"""Structural time series: multivariate normal densities, evidence by quadrature, data."""
 
 import numpy as np
 import pytest

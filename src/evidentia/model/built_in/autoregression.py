@@ -84,7 +84,7 @@ def _check_data(order, many_sequences, data):
 
 
 def _simulate(prior, order, many_sequences, num_observations, seed):
-    """Series with parameters from the prior whose coefficients are shrunk until they are stationary."""
+    """Series with parameters from the prior, whose coefficients are halved until it has a mean."""
     params, generator = drawn_from(prior, seed), np.random.default_rng(seed)
     while np.abs(params["coefficients"]).sum() >= 1:  # sufficient for stationary series
         params["coefficients"] = params["coefficients"] / 2

@@ -23,7 +23,7 @@ def check_values(many_sequences: bool, check: Callable[[np.ndarray], None], data
 
 
 def check_series(many_sequences: bool, data: Any, *, num_features: int = 0) -> None:
-    """Raise DataError unless `data` has series `y`, and `x` with as many rows if it has features."""
+    """Raise DataError unless `data` has series `y`, and `x` of as many rows if it has features."""
     check_names(data, {"x", "y"} if num_features else {"y"})
     y, leading = data["y"], "sequences, T" if many_sequences else "T"
     if y.ndim != (2 if many_sequences else 1):

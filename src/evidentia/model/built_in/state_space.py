@@ -17,6 +17,10 @@ from evidentia.model.model import Model
 from evidentia.system.sharing import check_not_forked
 
 
+Matrix = Float[Array, "m m"] | Float[np.ndarray, "m m"]
+Vector = Float[Array, " m"] | Float[np.ndarray, " m"]
+
+
 class Parts(NamedTuple):
     """What a series is made of; see `state_space`."""
 
@@ -39,11 +43,11 @@ class System(NamedTuple):
     y_t = (observed, x_t)ᵀ s_t + N(0, variance)
     """
 
-    transition: Float[Array, "m m"]
-    noise: Float[Array, " m"]
-    start: Float[np.ndarray, " m"]
-    observed: Float[np.ndarray, " of_series"]
-    variance: Float[Array, ""]
+    transition: Matrix
+    noise: Vector
+    start: Vector
+    observed: Vector
+    variance: Any
 
 
 def state_space(
@@ -200,8 +204,8 @@ def _step(system: Callable[[Any], System], params, state, row):
     along = covariance @ z
     total = z @ along + of.variance
     error = jnp.where(is_missing, 0.0, row["y"]) - z @ mean
-    gain = jnp.where(is_missing, 0.0, along / total)
-    left = covariance - gain[:, None] * along
+    gain: Array = jnp.where(is_missing, 0.0, along / total)
+    left: Array = covariance - gain[:, None] * along
     filtered = left - (left @ z)[:, None] * gain + of.variance * gain[:, None] * gain
     log_predictive = -0.5 * (error**2 / total + jnp.log(2 * jnp.pi * total))
     after = of.transition @ filtered @ of.transition.T + jnp.diag(of.noise)
