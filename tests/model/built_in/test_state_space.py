@@ -6,16 +6,15 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
-from evidentia.model.built_in.state_space import Parts, system_of
+from evidentia.model.built_in.state_space import Parts, moved, system_of
 
 NONE = Parts(level=True, trend=False, seasonal=0, autoregression=0, num_features=0)
 
 
 def covariance(parts, params, x):
     """Cov(y) = Z Cov(states) Zᵀ + variance I, with Cov(s_u, s_t) = transition^{u-t} Cov(s_t)."""
-    transition, noise, start, observed, variance = (
-        np.asarray(each, float) for each in system_of(parts, params)
-    )
+    noise, start, observed, variance = (np.asarray(each, float) for each in system_of(parts, params))
+    transition = np.asarray(moved(parts, params, np.eye(len(start), dtype=np.float32)), float)
     rows = np.concatenate([np.tile(observed, (len(x), 1)), x], axis=1)
     of_states = np.zeros((len(x), len(start), len(x), len(start)))
     now = np.diag(start)

@@ -1,6 +1,6 @@
 """Structural time series: linear Gaussian states, integrated out by the Kalman filter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from evidentia.model.model import Model
 from evidentia.system.sharing import check_not_forked
 
 
-Matrix = Float[Array, "m m"] | Float[np.ndarray, "m m"]
 Vector = Float[Array, " m"] | Float[np.ndarray, " m"]
 
 
@@ -43,7 +42,6 @@ class System(NamedTuple):
     y_t = (observed, x_t)ᵀ s_t + N(0, variance)
     """
 
-    transition: Matrix
     noise: Vector
     start: Vector
     observed: Vector
@@ -134,8 +132,8 @@ def _model(parts: Parts, many_sequences: bool) -> Model:
     words = ["local level" if parts.level else "no level", *(name.replace("num_", "") for name in named)]
     model = Model.from_recursion(
         prior,
-        partial(_first, partial(system_of, parts)),
-        partial(_step, partial(system_of, parts)),
+        partial(_first, parts),
+        partial(_step, parts),
         many_sequences=many_sequences,
         missing=("y",),
         name=", ".join(words),
@@ -149,46 +147,50 @@ def _model(parts: Parts, many_sequences: bool) -> Model:
 
 def system_of(parts: Parts, params: Mapping[str, Any]) -> System:
     """The system of some parts at some parameters; the coefficients of features are states."""
-    size, at = parts.size, 0
-    transition, noise = np.zeros((size, size), np.float32), [jnp.zeros(size)]
-    start, observed = np.ones(size, np.float32), np.zeros(size, np.float32)
+    seasons = max(0, parts.seasonal - 1)
+    of_series = {  # by part: the values of the state, and the scale of the first of them
+        "level_scale": (int(parts.level), 2.0, 1.0),
+        "slope_scale": (int(parts.trend), 1.0, 0.0),
+        "season_scale": (seasons, 1.0, 1.0),
+        "cycle_scale": (parts.autoregression, 1.0, 1.0),
+    }
+    start, observed, noise = [], [], []
+    for name, (size, deviation, weight) in of_series.items():
+        if size:
+            start += [deviation**2] * size
+            observed += [weight] + [0.0] * (size - 1)
+            noise += [params[name] ** 2] + [0.0] * (size - 1)
+    rest = parts.num_features
+    return System(
+        jnp.stack([jnp.asarray(one) for one in [*noise, *[0.0] * rest]]),
+        np.array(start + [1.0] * rest, np.float32),
+        np.array(observed, np.float32),
+        params["noise_scale"] ** 2,
+    )
 
-    def variance_at(place, name):
-        noise[0] = noise[0].at[place].set(params[name] ** 2)
 
+def moved(parts: Parts, params: Mapping[str, Any], states: Any) -> Array:
+    """The transition, applied to states on the leading axis: sums and shifts, without a matrix."""
+    found, at = [], parts.level + parts.trend
     if parts.level:
-        transition[0, 0], start[0], observed[0] = 1.0, 4.0, 1.0
-        variance_at(0, "level_scale")
-        at = 1
+        found.append(states[:1] + states[1:2] if parts.trend else states[:1])
     if parts.trend:
-        transition[0, 1] = transition[1, 1] = 1.0
-        variance_at(1, "slope_scale")
-        at = 2
-    if parts.seasonal:  # the season of this row first, then those of the rows before
-        stop = at + parts.seasonal - 1
-        transition[at, at:stop] = -1.0
-        transition[range(at + 1, stop), range(at, stop - 1)] = 1.0
-        observed[at] = 1.0
-        variance_at(at, "season_scale")
-        at = stop
-    cycle, stop = at, at + parts.autoregression
+        found.append(states[1:2])
+    if parts.seasonal:  # the season of this row, then those of the rows before
+        seasons = states[at : (at := at + parts.seasonal - 1)]
+        found += [-seasons.sum(0, keepdims=True), seasons[:-1]]
     if parts.autoregression:
-        transition[range(at + 1, stop), range(at, stop - 1)] = 1.0
-        observed[at] = 1.0
-        variance_at(at, "cycle_scale")
-    transition[range(stop, size), range(stop, size)] = 1.0
-    matrix = jnp.asarray(transition)
-    if parts.autoregression:
-        matrix = matrix.at[cycle, cycle:stop].set(params["coefficients"])
-    return System(matrix, noise[0], start, observed[:stop], params["noise_scale"] ** 2)
+        cycles = states[at : (at := at + parts.autoregression)]
+        found += [jnp.tensordot(params["coefficients"], cycles, 1)[None], cycles[:-1]]
+    return jnp.concatenate([*found, states[at:]])
 
 
-def _first(system: Callable[[Any], System], params):
-    start = jnp.asarray(system(params).start)
+def _first(parts: Parts, params):
+    start = jnp.asarray(system_of(parts, params).start)
     return jnp.zeros_like(start), jnp.diag(start)
 
 
-def _step(system: Callable[[Any], System], params, state, row):
+def _step(parts: Parts, params, state, row):
     """Kalman filter: from the mean and covariance of s_t given y_1, …, y_{t-1} to the next.
 
         f = zᵀ P z + variance,   k = P z / f,   m' = m + k (y - zᵀ m),
@@ -197,7 +199,7 @@ def _step(system: Callable[[Any], System], params, state, row):
     The last form (Joseph's) stays positive in float32 where the noise is small. A missing y leaves
     m and P as they are.
     """
-    of = system(params)
+    of = system_of(parts, params)
     mean, covariance = state
     z = jnp.concatenate([jnp.asarray(of.observed), row["x"]]) if "x" in row else jnp.asarray(of.observed)
     is_missing = jnp.isnan(row["y"])
@@ -208,8 +210,8 @@ def _step(system: Callable[[Any], System], params, state, row):
     left: Array = covariance - gain[:, None] * along
     filtered = left - (left @ z)[:, None] * gain + of.variance * gain[:, None] * gain
     log_predictive = -0.5 * (error**2 / total + jnp.log(2 * jnp.pi * total))
-    after = of.transition @ filtered @ of.transition.T + jnp.diag(of.noise)
-    next_state = of.transition @ (mean + gain * error), 0.5 * (after + after.T)
+    after = moved(parts, params, moved(parts, params, filtered).T) + jnp.diag(of.noise)
+    next_state = moved(parts, params, mean + gain * error), 0.5 * (after + after.T)
     return next_state, jnp.where(is_missing, 0.0, log_predictive)
 
 
@@ -222,6 +224,6 @@ def _simulate(prior, parts, many_sequences, num_observations, seed):
     state, y = np.sqrt(of.start) * generator.standard_normal((count, parts.size)), np.zeros((count, length))
     for row in range(length):
         y[:, row] = (z[:, row] * state).sum(1) + np.sqrt(of.variance) * generator.standard_normal(count)
-        state = state @ of.transition.T + np.sqrt(of.noise) * generator.standard_normal(state.shape)
+        state = np.asarray(moved(parts, params, state.T)).T + np.sqrt(of.noise) * generator.standard_normal(state.shape)
     data = {"y": y.astype(np.float32), **({"x": x} if parts.num_features else {})}
     return data if many_sequences else {name: array[0] for name, array in data.items()}, params
