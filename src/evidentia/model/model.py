@@ -386,7 +386,7 @@ class Model:
         if self.pointwise is False:
             raise ModelError(
                 f"the rows of {self.name!r} depend on each other (pointwise=False): only evidentia.estimate, with data in "
-                "memory on one device, takes such a model."
+                "memory on one device, takes such a model; and Online, one sequence of Model.from_recursion."
             )
         if self.groups is not None:
             raise ModelError(
