@@ -1,6 +1,5 @@
-"""`Online` of one sequence: exact evidence all along, predictions, checkpoints, what is refused."""
+"""`Online` of one sequence: exact all along, predictions, checkpoints, what is refused."""
 
-import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -56,9 +55,7 @@ def test_a_checkpoint_goes_on_bit_for_bit(fed, tmp_path):
     online.save(tmp_path)
     loaded = ev.Online.load(tmp_path, MODEL)
     assert loaded.update({"y": Y[110:]}).log_evidence == _copy(online).update({"y": Y[110:]}).log_evidence
-    other = ev.Model.from_recursion(
-        {"slope": dist.Normal(0.0, 2.0)}, lambda params: 0.0, step
-    )
+    other = ev.Model.from_recursion({"slope": dist.Normal(0.0, 2.0)}, lambda params: 0.0, step)
     with pytest.raises(ev.CheckpointError, match="whose log prior differs"):
         ev.Online.load(tmp_path, other)
 

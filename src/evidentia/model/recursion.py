@@ -24,7 +24,7 @@ from evidentia.model.program import Params
 
 State = Any  # a pytree of arrays
 Init = Callable[[Params], State]
-Step = Callable[[Params, State, Any], tuple[State, Array]]
+Step = Callable[[Params, State, Any], tuple[State, Any]]  # a real number
 
 LENGTHS = "lengths"  # of many sequences: the array of the data with the number of rows of each
 

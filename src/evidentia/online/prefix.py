@@ -148,7 +148,6 @@ class Prefix(NamedTuple):
         return jax.tree.map(lambda array: array[: self.num_observations], self.arrays)
 
 
-
 class ArrivingRows(NamedTuple):
     """The past of a sequence, and a partly processed batch (`chunks.Past`)."""
 

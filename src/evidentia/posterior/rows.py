@@ -145,7 +145,11 @@ class Window:
     def part(self, start: int, stop: int) -> "Window":
         """A plain window of the rows from `start` to `stop`, relative to this window."""
         return replace(
-            without_remainder(self), start=self.start + start, stop=self.start + stop, first_row=None, head=None
+            without_remainder(self),
+            start=self.start + start,
+            stop=self.start + stop,
+            first_row=None,
+            head=None,
         )
 
     def first(self, count: int) -> "Window":

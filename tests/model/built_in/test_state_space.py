@@ -57,7 +57,7 @@ def test_a_small_noise_leaves_the_covariance_positive():
 
 
 def exact_local_level(y, size=240):
-    """The evidence of a local level, by the trapezoidal rule over the logarithms of both scales."""
+    """The evidence of a local level: trapezoidal rule over the logarithms of both scales."""
     logs = np.linspace(-12, 2.2, size)
     noise, level = np.meshgrid(np.exp(logs), np.exp(logs), indexing="ij")
     total = np.log(2 / np.pi) - 0.5 * (noise**2 + level**2) + np.log(noise * level)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +132,7 @@ def _step(log_prob, params, probabilities, row):
     Sums are scaled by their largest term, so that nothing underflows; NaN has the likelihood 1.
     """
     y, is_missing = row["y"], jnp.isnan(row["y"])
-    likelihoods: Array = jnp.where(is_missing, 0.0, log_prob(params, jnp.where(is_missing, 0.0, y)))
+    likelihoods: Any = jnp.where(is_missing, 0.0, log_prob(params, jnp.where(is_missing, 0.0, y)))
     terms = jnp.log(probabilities) + likelihoods
     largest = jax.lax.stop_gradient(terms.max())
     joint = jnp.exp(terms - largest)

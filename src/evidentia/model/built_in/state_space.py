@@ -16,7 +16,6 @@ from evidentia.model.built_in.sequences import LENGTH, check_series, drawn_from
 from evidentia.model.model import Model
 from evidentia.system.sharing import check_not_forked
 
-
 Vector = Float[Array, " m"] | Float[np.ndarray, " m"]
 
 
@@ -206,13 +205,14 @@ def _step(parts: Parts, params, state, row):
     along = covariance @ z
     total = z @ along + of.variance
     error = jnp.where(is_missing, 0.0, row["y"]) - z @ mean
-    gain: Array = jnp.where(is_missing, 0.0, along / total)
+    gain: Any = jnp.where(is_missing, 0.0, along / total)
     left: Array = covariance - gain[:, None] * along
     filtered = left - (left @ z)[:, None] * gain + of.variance * gain[:, None] * gain
     log_predictive = -0.5 * (error**2 / total + jnp.log(2 * jnp.pi * total))
     after = moved(parts, params, moved(parts, params, filtered).T) + jnp.diag(of.noise)
     next_state = moved(parts, params, mean + gain * error), 0.5 * (after + after.T)
-    return next_state, jnp.where(is_missing, 0.0, log_predictive)
+    known: Any = jnp.where(is_missing, 0.0, log_predictive)
+    return next_state, known
 
 
 def _simulate(prior, parts, many_sequences, num_observations, seed):
@@ -224,6 +224,8 @@ def _simulate(prior, parts, many_sequences, num_observations, seed):
     state, y = np.sqrt(of.start) * generator.standard_normal((count, parts.size)), np.zeros((count, length))
     for row in range(length):
         y[:, row] = (z[:, row] * state).sum(1) + np.sqrt(of.variance) * generator.standard_normal(count)
-        state = np.asarray(moved(parts, params, state.T)).T + np.sqrt(of.noise) * generator.standard_normal(state.shape)
+        state = np.asarray(moved(parts, params, state.T)).T + np.sqrt(of.noise) * generator.standard_normal(
+            state.shape
+        )
     data = {"y": y.astype(np.float32), **({"x": x} if parts.num_features else {})}
     return data if many_sequences else {name: array[0] for name, array in data.items()}, params
