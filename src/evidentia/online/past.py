@@ -31,7 +31,7 @@ from evidentia.evidence.population.particles import Population, weighted_particl
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.mixture import log_mixture
-from evidentia.online.reservoir import Reservoir
+from evidentia.online.reservoir import NUM_BINDING_ROWS, Reservoir
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.row_sums import sum_rows
@@ -40,7 +40,6 @@ from evidentia.system.compilation import compiled
 
 # The centre moves at this squared distance per parameter of the posterior mean from it.
 MOVED = 4.0
-NUM_BINDING_ROWS = 64  # from which a model is bound again
 
 
 class Sums(NamedTuple):
