@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
-from evidentia.model.built_in.state_space import Parts, moved, system_of
+from evidentia.model.built_in.structural import Parts, moved, system_of
 
 NONE = Parts(level=True, trend=False, seasonal=0, autoregression=0, num_features=0)
 
