@@ -8,7 +8,9 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import CheckpointError, ConfigurationError, DataError, EstimationError, ModelError
+from evidentia.online import reservoir as reservoirs
 from evidentia.online import state as states
+from evidentia.online.past import StreamPast
 
 MODEL = ev.models.linear_regression(num_features=3)
 UNCHECKED = replace(MODEL, check_data=None)  # so that values beyond float32's range reach the particles
@@ -71,7 +73,8 @@ def test_where_particles_are_drawn_anew_the_error_of_the_prediction_stays(data):
     seeds.
     """
     bound, path_alone = MODEL.bind(data), replace(METHOD, refresh=False)
-    state = states.init(bound, METHOD, rows(data, 0, 100), seed=1, reservoir_size=RESERVOIR)
+    past = StreamPast(reservoirs.empty(rows(data, 0, 100), RESERVOIR, seed=1))
+    state = states.init(bound, METHOD, past, seed=1)
     error = 0.0
     for start in range(0, 2000, 100):
         batch = rows(data, start, start + 100)

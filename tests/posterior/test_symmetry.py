@@ -104,6 +104,7 @@ def test_a_symmetrised_density_is_the_average_over_all_copies(bound):
     [
         (("weight",), "exchangeable names 'weight', which is not a parameter; the model has weights, means"),
         (("weights", "scale"), r"leading axis; weights has shape \(3,\), scale has shape \(\)"),
+        ((("means", 1),), r"axes named with them, or else on their leading axis; means has shape \(3,\)"),
         (("weights",), r"exchangeable=\('weights'\): swapping two components changes the log_likelihood"),
     ],
 )

@@ -1,6 +1,6 @@
 """Data in memory: conversion of any container of numbers to checked arrays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ def as_arrays(
     name: str = "data",
     min_rows: int = 1,
     allow_nan: bool = False,
+    missing: Sequence[str] = (),
     labels: str | None = None,
     digits: Digits | None = None,
 ) -> Any:
@@ -35,7 +36,8 @@ def as_arrays(
             each row, and sparse matrices, which become dense.
         name: the name of `data` in errors.
         min_rows: the minimum number of rows: 1, or 0 for a batch of a source.
-        allow_nan: accept NaN, which marks a missing value.
+        allow_nan: accept NaN, which marks a missing value, in all arrays.
+        missing: names of arrays in which it is accepted.
         labels: the name of an array of labels, which nothing computes with, so that they may be
             large numbers close to each other.
         digits: the check of earlier batches, for data that come in batches.
@@ -58,17 +60,19 @@ def as_arrays(
 
     def convert(values: Any, argument: str) -> np.ndarray:
         part = argument.removeprefix(name)
-        return _as_array(values, argument, allow_nan, None if part == f"[{labels!r}]" else digits, part)
+        can_miss = allow_nan or _is_named(argument, name, missing)
+        return _as_array(values, argument, can_miss, None if part == f"[{labels!r}]" else digits, part)
 
     arrays, named = _converted(data, name, convert)
     _check_lengths(named, name, min_rows)
     return arrays
 
 
-def as_one_row(data: Any) -> tuple[Any, int]:
+def as_one_row(data: Any, missing: Sequence[str] = ()) -> tuple[Any, int]:
     """All data as a table of one row, for a model whose rows depend on each other.
 
-    The arrays may differ in length, and be single numbers.
+    The arrays may differ in length, and be single numbers. NaN is accepted in those of the names
+    in `missing`.
 
     Returns:
         The arrays, each with a new leading axis of length one; and the number of rows of the data:
@@ -84,7 +88,8 @@ def as_one_row(data: Any) -> tuple[Any, int]:
 
     def convert(values: Any, argument: str) -> np.ndarray:
         is_number = np.ndim(values) == 0 and not getattr(values, "shape", ())  # a sparse matrix has no ndim
-        array = _as_array([values] if is_number else values, argument, digits=Digits())
+        can_miss = _is_named(argument, "data", missing)
+        array = _as_array([values] if is_number else values, argument, can_miss, digits=Digits())
         return array if is_number else array[None]
 
     arrays, named = _converted(collected(data, "data"), "data", convert)
@@ -172,12 +177,13 @@ def checked_batch(
     check_data: Callable[[Any], None] | None,
     template: Any | None,
     digits: Digits | None = None,
+    missing: Sequence[str] = (),
 ) -> Any:
     """The arrays of a batch that a model can use, like those of the first batch, if there was one.
 
     Raises DataError.
     """
-    arrays = as_arrays(batch, name=name, digits=digits)
+    arrays = as_arrays(batch, name=name, digits=digits, missing=missing)
     if check_data is not None:
         check_data(arrays)
     if template is not None:
@@ -200,6 +206,10 @@ def round_up(rows: int) -> int:
     power = 1 << max(5, (rows - 1).bit_length())
     step = power if power <= 4096 else power // 16
     return -(-rows // step) * step
+
+
+def _is_named(argument: str, name: str, names: Sequence[str]) -> bool:
+    return argument in {f"{name}[{one!r}]" for one in names}
 
 
 def _column_names(table: Any) -> list[str]:

@@ -195,7 +195,7 @@ def _estimated(
     call |= {"in_order": in_order, "target_standard_error": target}
     with (
         reporter(progress, model.name) as report,
-        _numbered(runs.numbering),
+        _explained(runs.note),
         going_on(model.log_likelihood, checkpoint, call) as recorded,
     ):
         evidence, messages = _to_target(
@@ -278,13 +278,13 @@ def _with_new_runs(evidence: Evidence, run: Callable[[float, tuple[str, ...]], E
 
 
 @contextmanager
-def _numbered(note: str) -> Generator[None, None, None]:
-    """Say in an error how rows are numbered, unless as in the data."""
+def _explained(note: Callable[[], str]) -> Generator[None, None, None]:
+    """Add to an error what explains it, such as how rows are numbered."""
     try:
         yield
     except EstimationError as error:
-        if note:
-            error.add_note(note)
+        if text := note():
+            error.add_note(text)
         raise
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import NamedSharding
 
 from evidentia.cluster.engine import Engine
@@ -38,6 +39,7 @@ from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.local import Integrated
 from evidentia.model.model import Model
+from evidentia.model.recursion import Recursion, undefined_step
 from evidentia.online.online import Online
 from evidentia.posterior.rows import Window
 from evidentia.posterior.spreading import spread_window
@@ -46,6 +48,7 @@ from evidentia.results.result import Evidence
 from evidentia.system.interruption import TimeOver, check, hearing_ctrl_c
 
 BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
+NUM_DRAWS = 64  # from the prior, at which an error looks for undefined log predictives
 ON_ROWS_ELSEWHERE = SGAIS, Laplace  # the methods for rows on many devices or on a cluster
 
 
@@ -57,7 +60,7 @@ class Runs(NamedTuple):
         log_likelihood: as the model is bound to the data: latents may be integrated out.
         num_rows: of the data; None for a source.
         is_constant: whether the log-likelihood uses no parameter; False for a source, read later.
-        numbering: how errors number rows, unless as in the data.
+        note: what explains an error of a run: how rows are numbered, or where a recursion fails.
         fingerprints: of the data, by array; none for a source.
     """
 
@@ -65,7 +68,7 @@ class Runs(NamedTuple):
     log_likelihood: Any
     num_rows: int | None = None
     is_constant: bool = False
-    numbering: str = ""
+    note: Callable[[], str] = str
     fingerprints: Mapping[str, str] = {}
 
 
@@ -96,7 +99,26 @@ def runs_over(
         is_packed = found.levels is not None
         window = Window(jax.tree.map(jnp.asarray, arrays) if is_packed else on_device(arrays), 0, count)
     runs = _array_runs(found.model, window, known, seed, started, found)
-    return runs if in_order or found.reason is not None else runs._replace(numbering=_shuffled_numbers(runs))
+    if isinstance(model.log_likelihood, Recursion):
+        return runs._replace(note=partial(_undefined, found.model, model.log_likelihood, found.data))
+    is_shuffled = not in_order and found.reason is None
+    return runs._replace(note=partial(_shuffled_numbers, runs)) if is_shuffled else runs
+
+
+def _undefined(bound: BoundModel, recursion: Recursion, data: Any) -> str:
+    """Where a recursion is undefined at draws from the prior, for an error."""
+    params = bound.constrain(bound.sample_prior(jax.random.key(0), NUM_DRAWS))
+    found = undefined_step(recursion, params, data)
+    if found is None:
+        return ""
+    draw, sequence, row = found
+    of_sequence = "" if recursion.is_one else f" of sequence {sequence}"
+    values = ", ".join(
+        f"{name}={np.array2string(np.asarray(one[draw]), precision=4)}" for name, one in params.items()
+    )
+    return (
+        f"The log predictive of step {row}{of_sequence} is NaN or +inf at the draw {values} from the prior."
+    )
 
 
 def _shuffled_numbers(runs: Runs) -> str:

@@ -162,7 +162,7 @@ class SGAIS(RedrawingMethod):
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
         particle, or -inf at all particles.
         """
-        settings, num_observations = self.path, state.num_observations + chunk.size
+        settings, num_observations = self.path, state.num_observations + chunk.num_observations
         if state.is_irregular and isinstance(self.gradient, ControlVariate):
             # An expansion about one centre is poor, so exact gradients are used while affordable.
             exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
@@ -197,7 +197,7 @@ class SGAIS(RedrawingMethod):
 
         Once after each attempt to redraw: a search takes longer than a step.
         """
-        if not self.refresh or past.weight != 1.0 or past.size > state.tried_at:
+        if not self.refresh or past.weight != 1.0 or past.num_observations > state.tried_at:
             return None
         return lambda population: at_modes_above(model, replace(past, stop=chunk.stop), population)
 

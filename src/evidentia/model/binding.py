@@ -22,7 +22,7 @@ from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import NUM_POSITIONS, probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.repeats import check_repeats, check_traces
-from evidentia.model.symmetry import Symmetry, find_symmetry
+from evidentia.model.symmetry import Symmetry, declared_axes, find_symmetry
 from evidentia.system.compilation import in_float64
 
 Kind = Literal["rows", "whole", "groups"]  # what a row of the arrays is
@@ -67,13 +67,14 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
         checks.check_values(check_repeats(evaluate, positions), exact if used else None)
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
-    key = " ".join((computed, rows, *model.exchangeable))
+    declared = declared_axes(model.exchangeable)
+    key = " ".join((computed, rows, *map(str, declared)))
     if (model.starts or not used) and not model.exchangeable:
         _SYMMETRIES[key] = Symmetry()
     if key not in _SYMMETRIES:
         if model.exchangeable:
-            checks.check_exchangeable(densities, model.exchangeable, few)
-        _SYMMETRIES[key] = find_symmetry(densities, evaluate, batches, model.exchangeable)
+            checks.check_exchangeable(densities, declared, few)
+        _SYMMETRIES[key] = find_symmetry(densities, evaluate, batches, declared)
     symmetry = _SYMMETRIES[key]
     identity = f"{computed} {symmetry}"
     starts = tuple(np.asarray(densities.unplace(params)) for params in model.starts)

@@ -18,6 +18,7 @@ from evidentia.model.local import LocalSites
 from evidentia.model.local.packs import GROUP_OF_STRIP
 from evidentia.model.probe import NUM_NEAR, NUM_POSITIONS, Values, probing_positions
 from evidentia.model.program import Densities, Observations, Program, log_prob, trace_of
+from evidentia.model.symmetry import Axis, permuted
 
 MOST_PLACES = 8  # of a discrete site, at which the others' values must not matter
 
@@ -212,23 +213,25 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
                 )
 
 
-def check_exchangeable(densities: Densities, names: tuple[str, ...], rows: Observations) -> None:
+def check_exchangeable(densities: Densities, axes: tuple[Axis, ...], rows: Observations) -> None:
     """Raise ModelError unless two components of the `exchangeable` parameters can be swapped."""
-    shapes = {name: site.shape for name, site in densities.sites.items()}
+    shapes, names = {name: site.shape for name, site in densities.sites.items()}, dict(axes)
     if unknown := [name for name in names if name not in shapes]:
         raise ModelError(
             f"exchangeable names {unknown[0]!r}, which is not a parameter; the model has {', '.join(shapes)}."
         )
-    counts = {name: shapes[name][0] if shapes[name] else 0 for name in names}
-    if len(set(counts.values())) > 1 or min(counts.values()) < 1:
+    counts = [shapes[name][axis] if 0 <= axis < len(shapes[name]) else 0 for name, axis in axes]
+    if len(set(counts)) > 1 or min(counts) < 1:
         listed = ", ".join(f"{name} has shape {shapes[name]}" for name in names)
-        raise ModelError(f"exchangeable parameters must have the components on their leading axis; {listed}.")
-    if min(counts.values()) < 2:
+        raise ModelError(
+            f"exchangeable parameters must have the components on the axes named with them, or else on their leading axis; {listed}."
+        )
+    if counts[0] < 2:
         return  # one component: nothing to swap
-    swap = np.arange(counts[names[0]])
+    swap = np.arange(counts[0])
     swap[:2] = 1, 0
 
-    evaluate = jax.jit(partial(_evaluate_swapped, densities, names))
+    evaluate = jax.jit(partial(_evaluate_swapped, densities, axes))
     for position in np.random.default_rng(1).standard_normal((4, densities.size)).astype(np.float32):
         before, after = evaluate(position, swap, rows)
         for what, value, other in zip(("prior", "log_likelihood"), before, after, strict=True):
@@ -239,10 +242,10 @@ def check_exchangeable(densities: Densities, names: tuple[str, ...], rows: Obser
                 )
 
 
-def _evaluate_swapped(densities, names, position, swap, rows):
+def _evaluate_swapped(densities, axes, position, swap, rows):
     """Log prior density and log-likelihood before and after a swap of components."""
     params = densities.place(position)[0]
-    swapped = {**params, **{name: params[name][swap] for name in names}}
+    swapped = {**params, **{name: permuted(params[name], name, axes, swap) for name, _ in axes}}
     prior, likelihood = densities.log_prior_of, densities.pointwise
     return [(prior(each), jnp.sum(likelihood(each, rows))) for each in (params, swapped)]
 

@@ -19,7 +19,9 @@ from evidentia.model.outside import outside_likelihood
 from evidentia.model.predictive import of_numpyro, of_pymc
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
 from evidentia.model.pymc import PyMCProgram, of_bambi, translated
+from evidentia.model.recursion import Init, Recursion, Step, check_sequences
 
+Exchangeable = tuple[str | tuple[Any, ...], ...]  # names, or a name with its axes
 Predict = Callable[[Mapping[str, np.ndarray], Any, int], Mapping[str, np.ndarray]]
 
 
@@ -37,6 +39,7 @@ class Model:
         name: the name shown in results.
         exchangeable: names of parameters whose leading axis indexes components that can be
             permuted without changing the model, such as a mixture's weights, means and variances.
+            For other axes, a name with one or two of them, such as `("transition", 0, 1)`.
         check_data: raises DataError for data (NumPy arrays) that the model cannot use, such as
             labels out of range.
         simulate: `data, params = simulate(num_observations, seed)`, params drawn from the prior.
@@ -49,6 +52,8 @@ class Model:
         data: the data that the model brings along: what `estimate(model)` uses.
         shown: what results show in place of the parameters: a function of the posterior draws by
             name, with draws on the leading axis, that returns others.
+        missing: names of arrays of the data in which NaN is a missing value, which
+            `log_likelihood` deals with.
         starts: parameters by name at which searches for modes begin, in place of likely draws from
             the prior: for log-likelihoods that take long. Values are then not checked before the
             run, and symmetries not looked for.
@@ -84,7 +89,7 @@ class Model:
     prior: Prior | Program
     log_likelihood: LogLikelihood
     name: str = "model"
-    exchangeable: tuple[str, ...] = ()
+    exchangeable: Exchangeable = ()
     check_data: Callable[[Any], None] | None = None
     simulate: Callable[[int, int], tuple[Any, dict[str, np.ndarray]]] | None = None
     exact_log_evidence: Callable[[Any], float] | None = None
@@ -95,6 +100,7 @@ class Model:
     shown: Shown | None = None
     groups: str | None = None
     starts: tuple[Mapping[str, Any], ...] = ()
+    missing: tuple[str, ...] = ()
     _bound: dict[Any, BoundModel] = field(default_factory=dict[Any, BoundModel], init=False)
 
     def __post_init__(self) -> None:
@@ -102,11 +108,16 @@ class Model:
             raise ModelError(
                 f"log_likelihood must be a function (params, batch) -> (batch,); got {self.log_likelihood!r}."
             )
-        if not isinstance(self.exchangeable, tuple | list) or not all(
-            isinstance(each, str) for each in self.exchangeable
+        if not isinstance(self.exchangeable, tuple | list) or not all(map(_is_named, self.exchangeable)):
+            raise ModelError(
+                "exchangeable must be a tuple of names of parameters, such as ('means',), or of names with one or two axes, such as "
+                f"('transition', 0, 1); got {self.exchangeable!r}."
+            )
+        if not isinstance(self.missing, tuple | list) or not all(
+            isinstance(one, str) for one in self.missing
         ):
             raise ModelError(
-                f"exchangeable must be a tuple of names of parameters, such as ('means',); got {self.exchangeable!r}."
+                f"missing must be a tuple of names of arrays in the data, such as ('y',); got {self.missing!r}."
             )
         if not self.is_program:
             statements.check_prior(self.prior)
@@ -117,7 +128,7 @@ class Model:
         function: Callable[..., Any],
         *,
         name: str | None = None,
-        exchangeable: tuple[str, ...] = (),
+        exchangeable: Exchangeable = (),
         pointwise: bool | None = None,
         groups: str | None = None,
     ) -> "Model":
@@ -174,6 +185,71 @@ class Model:
             pointwise=pointwise,
             data=data,
             groups=groups,
+        )
+
+    @classmethod
+    def from_recursion(
+        cls,
+        prior: Prior,
+        init: Init,
+        step: Step,
+        *,
+        many_sequences: bool = False,
+        time: str | None = None,
+        missing: tuple[str, ...] = (),
+        exchangeable: Exchangeable = (),
+        name: str = "recursion",
+    ) -> "Model":
+        """A model of sequences, whose rows depend on the rows before through a state.
+
+        `step` has the form that `jax.lax.scan` takes, with the parameters first. The evidence of
+        one sequence is that of all its rows; with `many_sequences`, sequences are independent
+        given the parameters, and are what mini-batches, streams and chunks are made of.
+
+        Args:
+            prior: as for `Model`.
+            init: `init(params) -> state`, before the first row: an array, or a tuple or dict.
+            step: `step(params, state, row) -> (state, log_predictive)`: the log density in nats of
+                a row given the rows before and the parameters, (), and the state after it. It is
+                called with one row of the data, in their structure.
+            many_sequences: whether data hold many sequences: `{"y": (sequences, time, ...)}`
+                instead of `{"y": (time, ...)}`, in arrays with a value at all times, or with
+                `"lengths"`, (sequences,), the number of rows of each; what is beyond is not used.
+            time: the name of an array of times, which must increase from row to row. `step` gets
+                it like the others.
+            missing: names of arrays in which NaN is a missing value. `step` gets it, and returns
+                the state that it predicts with a log predictive of 0. It must not compute with
+                NaN, not even in the branch of a `jnp.where` that is not used: gradients would be
+                NaN.
+            exchangeable: as for `Model`.
+            name: the name shown in results.
+
+        Raises:
+            ModelError: `init` or `step` is not a function, or an argument of the wrong type; when
+                the model meets data, also if one of them fails, or the state changes its shape.
+
+        Example:
+            >>> import jax.numpy as jnp, numpyro.distributions as dist
+            >>> def step(params, before, row):
+            ...     mean = params["slope"] * before
+            ...     return row["y"], dist.Normal(mean, 1.0).log_prob(row["y"])
+            >>> Model.from_recursion({"slope": dist.Normal(0, 1)}, lambda params: 0.0, step)
+            Model('recursion')
+        """
+        for what, function in (("init", init), ("step", step)):
+            if not callable(function) or isinstance(function, type):
+                raise ModelError(f"{what} must be a function; got {function!r}.")
+        if time is not None and not isinstance(time, str):
+            raise ModelError(f"time must be the name of an array in the data; got {time!r}.")
+        recursion = Recursion(init, step, is_one=not many_sequences)
+        return cls(
+            prior,
+            recursion,
+            name=name,
+            exchangeable=exchangeable,
+            check_data=partial(check_sequences, recursion.is_one, time),
+            pointwise=bool(many_sequences),
+            missing=missing,
         )
 
     @classmethod
@@ -242,7 +318,7 @@ class Model:
         pm_model: Any,
         *,
         name: str | None = None,
-        exchangeable: tuple[str, ...] = (),
+        exchangeable: Exchangeable = (),
         pointwise: bool | None = None,
         groups: str | None = None,
     ) -> "Model":
@@ -314,7 +390,7 @@ class Model:
         if self.pointwise is False:
             raise ModelError(
                 f"the rows of {self.name!r} depend on each other (pointwise=False): only evidentia.estimate, with data in "
-                "memory on one device, takes such a model."
+                "memory on one device, takes such a model; and Online, one sequence of Model.from_recursion."
             )
         if self.groups is not None:
             raise ModelError(
@@ -375,6 +451,20 @@ def _without_arguments(function: Any) -> Any:
     return function.func if isinstance(function, partial) else function
 
 
+def _is_named(entry: Any) -> bool:
+    """Whether an entry of `exchangeable` is a name, or a name with one axis or two."""
+    if isinstance(entry, str):
+        return True
+    if not isinstance(entry, tuple | list):
+        return False
+    parts = cast("Sequence[Any]", entry)
+    if len(parts) not in (2, 3):
+        return False
+    name, *axes = parts
+    are_axes = all(isinstance(axis, int) and not isinstance(axis, bool) for axis in axes)
+    return isinstance(name, str) and are_axes and len(set(axes)) == len(axes)
+
+
 def _check_no_groups(groups: str | None) -> None:
     if groups is not None:
         raise ModelError(
@@ -386,7 +476,7 @@ def _check_no_groups(groups: str | None) -> None:
 def _from_numpyro(
     function: Program,
     name: str,
-    exchangeable: tuple[str, ...],
+    exchangeable: Exchangeable,
     pointwise: bool | None,
     data: Any,
     groups: str | None,

@@ -12,9 +12,9 @@ pass are confirmed in float64 at several.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,7 +40,8 @@ class Symmetry(NamedTuple):
     """Generators of the group of changes that leave a model as it is.
 
     Attributes:
-        components: parameters, with the axis of each that indexes interchangeable components.
+        components: parameters, with the axis of each that indexes interchangeable components. One
+            with two such axes, as the transitions between hidden states, occurs with each of them.
         is_positive: whether each of these parameters is positive.
         unit_flips: flips within a component: for each, the coordinates in every component.
         flips: all other flips; no coordinate is in two flips.
@@ -64,7 +65,7 @@ def find_symmetry(
     densities: Densities,
     evaluate: Callable[[np.ndarray], Values],
     batches: Observations,
-    declared: tuple[str, ...] = (),
+    declared: tuple[Axis, ...] = (),
 ) -> Symmetry:
     """The symmetries of a model, with the components that were declared, if any.
 
@@ -86,7 +87,7 @@ def find_symmetry(
     shapes = {
         name: site.shape for name, site in densities.sites.items() if matters[site.start : site.stop].all()
     }
-    components = tuple((name, 0) for name in declared) or _components(shapes, index, screen, confirm)
+    components = declared or _components(shapes, index, screen, confirm)
     accepted: list[Flip] = []
     for flip in _screened_flips(real, matters, screen):
         is_new = not any(set(flip) & set(other) for other in accepted)
@@ -98,6 +99,43 @@ def find_symmetry(
 
 
 # --- Components ----------------------------------------------------------------------------------
+
+
+def declared_axes(exchangeable: Sequence[Any]) -> tuple[Axis, ...]:
+    """The axes of components that a model names: the leading one, or those after a name.
+
+    Example:
+        >>> declared_axes(["means", ("transition", 0, 1)])
+        (('means', 0), ('transition', 0), ('transition', 1))
+    """
+    named = [(each, 0) if isinstance(each, str) else each for each in exchangeable]
+    return tuple((name, axis) for name, *axes in named for axis in axes)
+
+
+def permuted(array: Any, name: str, components: Sequence[Axis], order: Any, num_leading: int = 0) -> Any:
+    """An array whose component k is the former `order[k]`, along each of its axes of components.
+
+    `num_leading` counts axes before those of the parameter, such as one of particles.
+    """
+    for axis in (axis for other, axis in components if other == name):
+        array = array.take(order, axis + num_leading)
+    return array
+
+
+def by_component(
+    components: Sequence[Axis], arrays: Mapping[str, Any], num_leading: int = 0
+) -> dict[str, Any]:
+    """The values that each component has alone, with components on one axis, by parameter.
+
+    These are the diagonal of a parameter with two axes of components: its other values belong to
+    pairs of them.
+    """
+    found = {}
+    for name in dict.fromkeys(name for name, _ in components if name in arrays):
+        axes = [axis + num_leading for other, axis in components if other == name]
+        own = arrays[name] if len(axes) == 1 else arrays[name].diagonal(0, *axes)
+        found[name] = np.moveaxis(own, axes[0] if len(axes) == 1 else -1, num_leading)
+    return found
 
 
 def _components(shapes, index: Index, screen, confirm) -> tuple[Axis, ...]:
@@ -139,12 +177,11 @@ def _swap(index: Index, chosen: tuple[Axis, ...], first: int) -> tuple[np.ndarra
 
 
 def _swapped(chosen: tuple[Axis, ...], first: int, params: Index) -> Index:
-    swapped = dict(params)
-    for name, axis in chosen:
-        order = np.arange(params[name].shape[axis + 1])
-        order[[first, first + 1]] = first + 1, first
-        swapped[name] = np.take(params[name], order, axis + 1)
-    return swapped
+    name, axis = chosen[0]
+    order = np.arange(params[name].shape[axis + 1])
+    order[[first, first + 1]] = first + 1, first
+    swapped = {name: permuted(params[name], name, chosen, order, num_leading=1) for name, _ in chosen}
+    return {**params, **swapped}
 
 
 # --- Flips ---------------------------------------------------------------------------------------
@@ -186,13 +223,14 @@ def _by_component(
     components: tuple[Axis, ...], real: Index, flips: list[Flip]
 ) -> tuple[tuple[tuple[Flip, ...], ...], tuple[Flip, ...]]:
     """Flips that each component has, and flips that concern no component; others are left out."""
-    slices = [np.moveaxis(real[name], axis, 0) for name, axis in components if name in real]
+    slices = by_component(components, real)
     if not slices:
         return (), tuple(flips)
+    count = len(next(iter(slices.values())))
     units = [
-        np.concatenate([each[unit].ravel() for each in slices]).tolist() for unit in range(len(slices[0]))
+        np.concatenate([each[unit].ravel() for each in slices.values()]).tolist() for unit in range(count)
     ]
-    in_units = [coordinate for unit in units for coordinate in unit]
+    in_units = [int(coordinate) for name in slices for coordinate in real[name].ravel()]
     by_place: dict[tuple[int, ...], dict[int, Flip]] = {}
     for flip in flips:
         for number, unit in enumerate(units):

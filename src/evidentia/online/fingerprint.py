@@ -20,7 +20,6 @@ from evidentia.online.state import OnlineState
 from evidentia.system.compilation import jitted
 
 NUM_PARTICLES, NUM_ROWS = 8, 16
-NUM_BINDING_ROWS = 64  # rows of the reservoir from which a model is bound again
 TOLERANCE = 1e-3  # relative; machines and versions round differently
 
 
@@ -41,8 +40,8 @@ class Known(NamedTuple):
 
 
 def known_of(state: OnlineState) -> Known:
-    """The particles of a state, and the first rows of its reservoir."""
-    return Known(state.path.population.positions, _example_rows(state))
+    """The particles of a state, and some rows of its past."""
+    return Known(state.path.population.positions, state.past.binding_rows)
 
 
 def fingerprint(model: BoundModel, known: Known) -> Fingerprint:
@@ -84,11 +83,6 @@ def bind_as_saved(saved: Fingerprint, model: Model, known: Known) -> BoundModel:
 @jitted(static_argnames="model")
 def _log_likelihoods(model, positions, rows):
     return jax.vmap(model.log_likelihood, (0, None))(positions, rows)
-
-
-def _example_rows(state: OnlineState) -> Any:
-    kept = min(NUM_BINDING_ROWS, state.past.reservoir.num_kept)
-    return jax.tree.map(lambda leaf: np.asarray(leaf[:kept]), state.past.reservoir.arrays)
 
 
 def _described(shapes: dict[str, tuple[int, ...]]) -> str:

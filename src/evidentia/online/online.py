@@ -1,6 +1,7 @@
 """`Online`: evidence of a stream in constant memory and time, a shell around `online.state`."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,10 +25,13 @@ from evidentia.errors import (
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
+from evidentia.online import prefix as prefixes
+from evidentia.online import reservoir as reservoirs
 from evidentia.online import state as states
 from evidentia.online.fingerprint import bind_as_saved, fingerprint, known_of
-from evidentia.online.mixture import log_mixture
 from evidentia.online.packed import RECORDS, check_storable, checked
+from evidentia.online.past import StreamPast
+from evidentia.online.prefix import Prefix, of_segments
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.results.made import make_evidence
 from evidentia.results.predicted import of_model
@@ -112,8 +116,9 @@ class Online:
             arrays = self._checked(batch)
             bound, state = self._bound, self._state
             if bound is None or state is None:
-                bound = self.model.bind(arrays)
-                state = states.init(bound, self.method, arrays, self.seed, self.reservoir_size)
+                past = self._empty(arrays)
+                bound = of_segments(self.model).bind(past.first_rows(arrays))
+                state = states.init(bound, self.method, past, self.seed)
             state, update = states.take_in_batch(bound, self.method, state, arrays)
             self._bound, self._state = bound, state
         return update
@@ -136,8 +141,8 @@ class Online:
         before the first batch.
         """
         arrays, (bound, state) = self._checked(batch), self._started()
-        population = state.path.population
-        return log_mixture(bound, population.positions, population.log_weights, arrays)
+        particles = state.path.population
+        return state.past.log_predictives(bound, particles.positions, particles.log_weights, arrays)
 
     def evidence(self) -> Evidence:
         """The result so far, as `estimate` returns it.
@@ -253,7 +258,7 @@ class Online:
         packed = checked(content)
         online = cls(model, packed.method, seed=packed.seed, reservoir_size=packed.reservoir_size)
         if packed.state is not None and packed.fingerprint is not None:
-            online._bound = bind_as_saved(packed.fingerprint, model, known_of(packed.state))
+            online._bound = bind_as_saved(packed.fingerprint, of_segments(model), known_of(packed.state))
             online._state = packed.state
         return online
 
@@ -274,5 +279,14 @@ class Online:
 
     def _checked(self, batch: Any) -> Any:
         check_not_forked()
-        first = None if self._state is None else self._state.past.reservoir.arrays
-        return checked_batch(batch, "batch", self.model.check_data, first, self._digits)
+        check, first = self.model.check_data, None
+        if self._state is not None:
+            past = self._state.past
+            check, first = partial(past.check, self.model.check_data), past.example
+        return checked_batch(batch, "batch", check, first, self._digits, self.model.missing)
+
+    def _empty(self, arrays: Any) -> StreamPast | Prefix:
+        """The past before the first batch."""
+        if of_segments(self.model) is not self.model:
+            return prefixes.empty(arrays, self.reservoir_size)
+        return StreamPast(reservoirs.empty(arrays, self.reservoir_size, self.seed))

@@ -17,6 +17,7 @@ from evidentia.evidence.population.particles import Population
 from evidentia.evidence.sgais import SGAIS
 from evidentia.online.fingerprint import Fingerprint
 from evidentia.online.past import StreamPast, Sums
+from evidentia.online.prefix import Prefix
 from evidentia.online.reservoir import STAGE, Reservoir
 from evidentia.online.state import Mark, OnlineState
 from evidentia.posterior import gradients
@@ -38,7 +39,7 @@ class Packed(NamedTuple):
 RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
-        *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums),
+        *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums, Prefix),
         *(SGAIS, PathState, StepInfo, Population, Expansion, ControlVariateMemory),
         *(gradients.ControlVariate, gradients.MiniBatch, gradients.FullBatch),
         *(kernels.BAOAB, kernels.HMC, kernels.MALA, kernels.RandomWalk, kernels.Slice),
@@ -72,7 +73,7 @@ def checked(content: Any) -> Packed:
             raise ValueError("a state needs a fingerprint")
         if state is not None:
             _check_sizes(state)
-            if state.past.reservoir.capacity != packed.reservoir_size:
+            if state.past.capacity != packed.reservoir_size:
                 raise ValueError("the size of the reservoir differs from reservoir_size")
             if len(state.path.population.log_weights) != packed.method.num_particles:
                 raise ValueError("the number of particles differs from num_particles")
@@ -84,12 +85,12 @@ def _check_sizes(state: OnlineState) -> None:
 
     The fields have their types and the axes of each record their sizes (`check_fields`).
     """
-    population, (reservoir, sums) = state.path.population, state.past
+    population, past = state.path.population, state.past
     positions, log_weights, ancestors = population.positions, population.log_weights, population.ancestors
-    leaves, rows = jax.tree.leaves(reservoir.arrays), reservoir.num_observations
-    memory = population.memory
+    rows, memory = past.num_observations, population.memory
     expansions = [memory.past] if isinstance(memory, ControlVariateMemory) else []
-    expansions += [] if sums is None else [sums.whole, sums.kept]
+    if isinstance(past, StreamPast) and past.sums is not None:
+        expansions += [past.sums.whole, past.sums.kept]
     chains = ancestors.shape[1] if isinstance(ancestors, np.ndarray) else 1
     seen = [0, *(mark.num_observations for mark in state.marks), rows + 1]
     fits = {
@@ -103,8 +104,8 @@ def _check_sizes(state: OnlineState) -> None:
         and bool(np.all((np.asarray(ancestors) >= 0) & (np.asarray(ancestors) < chains))),
         "memory": memory is None or isinstance(memory, ControlVariateMemory),
         "num_observations": 1 <= rows == state.path.num_observations,
-        "rows": bool(leaves) and all(_is_column(leaf, reservoir.capacity + 2 * STAGE) for leaf in leaves),
-        "sums": (sums is not None) == (rows > reservoir.capacity),
+        "rows": _has_rows(past),
+        "sums": isinstance(past, Prefix) or (past.sums is not None) == (rows > past.capacity),
         "expansions": all(one.centre.shape == positions.shape[1:] for one in expansions),
         "marks": all(first < second for first, second in pairwise(seen)),
     }
@@ -112,6 +113,18 @@ def _check_sizes(state: OnlineState) -> None:
         raise ValueError(f"{', '.join(wrong)} of its state do not fit the rest")
 
 
-def _is_column(leaf: Any, rows: int) -> bool:
-    is_number = isinstance(leaf, jax.Array) and leaf.dtype in (np.float32, np.int32)
+def _has_rows(past: StreamPast | Prefix) -> bool:
+    if isinstance(past, Prefix):
+        leaves, kind = jax.tree.leaves(past.arrays), np.ndarray
+        length = len(leaves[0]) if leaves and isinstance(leaves[0], np.ndarray) and leaves[0].ndim else 0
+        if not past.num_observations <= min(length, past.most):
+            return False
+    else:
+        leaves, kind = jax.tree.leaves(past.reservoir.arrays), jax.Array
+        length = past.reservoir.capacity + 2 * STAGE
+    return bool(leaves) and all(_is_column(leaf, kind, length) for leaf in leaves)
+
+
+def _is_column(leaf: Any, kind: type, rows: int) -> bool:
+    is_number = isinstance(leaf, kind) and leaf.dtype in (np.float32, np.int32)
     return is_number and leaf.ndim > 0 and leaf.shape[0] == rows

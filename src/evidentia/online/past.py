@@ -18,6 +18,7 @@ Association 114, section 3.2 (second order, log-likelihoods).
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,7 +30,8 @@ from evidentia.data.arrays import num_rows
 from evidentia.evidence.population.particles import Population, weighted_particles
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
-from evidentia.online.reservoir import Reservoir
+from evidentia.online.mixture import log_mixture
+from evidentia.online.reservoir import NUM_BINDING_ROWS, Reservoir
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.row_sums import sum_rows
@@ -69,6 +71,46 @@ class StreamPast(NamedTuple):
             return Window(arrays, 0, kept)
         weight = self.reservoir.num_observations / kept
         return Window(arrays, 0, kept, weight, self.sums.whole.plus(self.sums.kept, -weight))
+
+    @property
+    def num_observations(self) -> int:
+        """The number of rows seen."""
+        return self.reservoir.num_observations
+
+    @property
+    def capacity(self) -> int:
+        """The number of rows that can be kept."""
+        return self.reservoir.capacity
+
+    @property
+    def example(self) -> Any:
+        """Rows like those of a batch."""
+        return self.reservoir.arrays
+
+    @property
+    def binding_rows(self) -> Any:
+        """Some of the first rows kept, to which a model can be bound."""
+        kept = min(NUM_BINDING_ROWS, self.reservoir.num_kept)
+        return jax.tree.map(lambda leaf: np.asarray(leaf[:kept]), self.reservoir.arrays)
+
+    def first_rows(self, batch: Any) -> Any:
+        """The rows of the first batch, to which a model can be bound."""
+        return batch
+
+    def arriving(self, batch: Any) -> "Arriving":
+        """This past with a batch that follows."""
+        return Arriving(self, batch, standard_error=self.standard_error)
+
+    def check(self, check: Callable[[Any], None] | None, batch: Any) -> None:
+        """Check the rows of a batch. Raises DataError."""
+        if check is not None:
+            check(batch)
+
+    def log_predictives(
+        self, model: BoundModel, positions: Any, log_weights: np.ndarray, batch: Any
+    ) -> Float[np.ndarray, " rows"]:
+        """log p(row | rows seen) of each row of a batch, under weighted particles."""
+        return log_mixture(model, positions, log_weights, batch)
 
     @property
     def standard_error(self) -> float:

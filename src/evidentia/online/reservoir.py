@@ -19,6 +19,7 @@ from evidentia.errors import ConfigurationError, check_memory
 from evidentia.posterior.rows import Window
 
 STAGE = 8192  # maximum number of rows in a chunk: the space behind the sample for a staged chunk
+NUM_BINDING_ROWS = 64  # from which a model is bound again
 MOST_PLACES = 2**31 - 1  # rows of the arrays that JAX can count
 
 

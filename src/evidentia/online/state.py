@@ -19,8 +19,8 @@ from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.stops import next_round_number
 from evidentia.model.bound import BoundModel
-from evidentia.online import reservoir as reservoirs
-from evidentia.online.past import Arriving, StreamPast
+from evidentia.online.past import StreamPast
+from evidentia.online.prefix import Prefix
 from evidentia.trajectory import Trajectory, trajectory_of
 
 RECENT = 64  # annealing steps used for diagnostics
@@ -76,7 +76,7 @@ class OnlineState(NamedTuple):
     """
 
     path: PathState
-    past: StreamPast
+    past: StreamPast | Prefix
     steps: tuple[StepInfo, ...] = ()
     num_steps: int = 0
     marks: tuple[Mark, ...] = ()
@@ -85,10 +85,9 @@ class OnlineState(NamedTuple):
     is_checked: bool = True
 
 
-def init(model: BoundModel, method: SGAIS, arrays: Any, seed: int, reservoir_size: int) -> OnlineState:
-    """The state before the first batch, whose columns are like those of `arrays`."""
-    path = method.init(model, jax.random.key(seed))
-    return OnlineState(path, StreamPast(reservoirs.empty(arrays, reservoir_size, seed)))
+def init(model: BoundModel, method: SGAIS, past: StreamPast | Prefix, seed: int) -> OnlineState:
+    """The state before the first batch, with an empty past."""
+    return OnlineState(method.init(model, jax.random.key(seed)), past)
 
 
 def take_in_batch(
@@ -96,7 +95,7 @@ def take_in_batch(
 ) -> tuple[OnlineState, OnlineUpdate]:
     """Process a batch of any size; return the state and the result."""
     started, size = time.perf_counter(), num_rows(arrays)
-    path, arriving = state.path, Arriving(state.past, arrays, standard_error=state.past.standard_error)
+    path, arriving = state.path, state.past.arriving(arrays)
     end, num_steps = path.num_observations + size, 0
     advance = leaps.advance_and_redraw if method.refresh else chunks.advance
     log_predictive = variance = 0.0
@@ -128,7 +127,7 @@ def take_in_batch(
 
 def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
     """Redraw the particles from the past if that lowers the variance."""
-    path, arriving, info = leaps.redraw(method, model, state.path, Arriving(state.past, None))
+    path, arriving, info = leaps.redraw(method, model, state.path, state.past.arriving(None))
     state = state if info is None else _with_signs_of(state, info)
     return state._replace(path=path._replace(proposal=None), past=arriving.past)
 

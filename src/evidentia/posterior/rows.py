@@ -106,6 +106,8 @@ class Window:
             are on one device.
         first_row: the number of the first row in messages, if not `start`.
         head: some of the first rows on one device, if the arrays are spread over several.
+        counts: the number of observations of each row of the arrays, if a row is a unit of many,
+            as a part of a sequence is; None if each is one.
     """
 
     arrays: Observations
@@ -116,6 +118,7 @@ class Window:
     shards: Shards | None = None
     first_row: int | None = None
     head: "Window | None" = None
+    counts: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -125,7 +128,8 @@ class Window:
     @property
     def num_observations(self) -> int:
         """The number of rows that the window represents."""
-        return round(self.weight * self.size)
+        held = self.size if self.counts is None else sum(self.counts[self.start : self.stop])
+        return round(self.weight * held)
 
     @property
     def near(self) -> "Window":
@@ -140,7 +144,13 @@ class Window:
 
     def part(self, start: int, stop: int) -> "Window":
         """A plain window of the rows from `start` to `stop`, relative to this window."""
-        return Window(self.arrays, self.start + start, self.start + stop, shards=self.shards)
+        return replace(
+            without_remainder(self),
+            start=self.start + start,
+            stop=self.start + stop,
+            first_row=None,
+            head=None,
+        )
 
     def first(self, count: int) -> "Window":
         """A plain window of the first `count` rows, on one device if they are few."""
@@ -235,7 +245,7 @@ def _parts(window: Window) -> tuple[tuple[Any, ...], None]:
     return (arrays, *bounds, window.weight, window.remainder, window.shards), None
 
 
-# `first_row` is for messages only: it can exceed 32 bits, and programs do not need it; nor `head`.
+# Programs need neither `first_row`, which can exceed 32 bits, nor `head` and `counts`.
 jax.tree_util.register_pytree_node(Window, _parts, lambda _, parts: Window(*parts))
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from evidentia.model.bound import BoundModel
+from evidentia.model.symmetry import by_component, permuted
 from evidentia.system.compilation import jitted
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
@@ -67,8 +68,9 @@ def reorder(
 
     def one(position, order):
         params = {name: value[0] for name, value in model.constrain(position[None]).items()}
-        permuted = {name: jnp.take(params[name], order, axis) for name, axis in model.symmetry.components}
-        return model.unconstrain({**params, **permuted})
+        axes = model.symmetry.components
+        reordered = {name: permuted(params[name], name, axes, order) for name, _ in axes}
+        return model.unconstrain({**params, **reordered})
 
     return jax.vmap(one)(positions, orders)
 
@@ -239,24 +241,24 @@ def components_of(model: BoundModel, positions) -> Float[Array, "particles compo
     """Interchangeable parameters, one row per component; positive ones as logarithms."""
     if not model.symmetry.components:
         return jnp.zeros((len(positions), 1, 0))
-    params, columns = model.constrain(positions), []
-    for (name, axis), is_positive in zip(model.symmetry.components, model.symmetry.is_positive, strict=True):
-        value = jnp.moveaxis(params[name], axis + 1, 1)
+    axes, columns = model.symmetry.components, []
+    is_positive = {name: each for (name, _), each in zip(axes, model.symmetry.is_positive, strict=True)}
+    for name, value in by_component(axes, model.constrain(positions), num_leading=1).items():
         value = value.reshape(*value.shape[:2], -1)
-        columns.append(jnp.log(jnp.maximum(value, SMALLEST)) if is_positive else value)
+        columns.append(jnp.log(jnp.maximum(value, SMALLEST)) if is_positive[name] else value)
     return jnp.concatenate(columns, axis=-1)
 
 
 def unit_masks(model: BoundModel) -> Bool[np.ndarray, "flips coordinates"]:
     """Which of the coordinates of `components_of` change sign in each unit flip."""
-    columns = []
-    for name, axis in model.symmetry.components:
+    indices = {}
+    for name, _ in model.symmetry.components:
         site = model.densities.sites[name]
         if site.shape == site.unconstrained_shape:
-            index = np.arange(site.start, site.stop).reshape(site.shape)
+            indices[name] = np.arange(site.start, site.stop).reshape(site.shape)
         else:
-            index = np.full(site.shape, -1)
-        columns.append(np.take(index, 0, axis).ravel())
+            indices[name] = np.full(site.shape, -1)
+    columns = [each[0].ravel() for each in by_component(model.symmetry.components, indices).values()]
     first = np.concatenate(columns) if columns else np.zeros(0)
     masks = [np.isin(first, flips[0]) for flips in model.symmetry.unit_flips]
     return np.array(masks, bool).reshape(len(masks), len(first))

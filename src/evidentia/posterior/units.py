@@ -64,7 +64,7 @@ def bound_to(model: Model, data: Any) -> Units:
     """
     if model.pointwise is False:
         return _bound_whole(model, data, "the model takes all data at once (pointwise=False)")
-    arrays = as_arrays(data, labels=model.groups)
+    arrays = as_arrays(data, labels=model.groups, missing=model.missing)
     _check(model, arrays)
     if model.groups is not None:
         return _bound_groups(model, arrays, model.groups)
@@ -101,12 +101,12 @@ def _bound_groups(model: Model, arrays: Any, column: str) -> Units:
 
 
 def _bound_whole(model: Model, data: Any, reason: str) -> Units:
-    arrays, rows = as_one_row(data)
+    arrays, rows = as_one_row(data, model.missing)
     data = jax.tree.map(lambda array: array[0] if array.ndim > 1 else array, arrays)
     if model.is_program:
         _check_own_observations(model.prior, data)
-    bound = model.bind_whole(arrays)
     _check(model, data)
+    bound = model.bind_whole(arrays)
     return Units(bound, arrays, data, _num_rows(model, arrays) or rows, reason)
 
 

@@ -20,14 +20,9 @@ from evidentia.fleet.jobs import kept, seed_of
 from evidentia.model.model import Model
 from evidentia.monitor.change import ChangeState
 from evidentia.monitor.e_detector import EDetectorState
-from evidentia.online.fingerprint import (
-    NUM_BINDING_ROWS,
-    Fingerprint,
-    Known,
-    bind_as_saved,
-    fingerprint,
-)
+from evidentia.online.fingerprint import Fingerprint, Known, bind_as_saved, fingerprint
 from evidentia.online.packed import RECORDS
+from evidentia.online.reservoir import NUM_BINDING_ROWS
 from evidentia.streams.draws import Draws, Prior
 from evidentia.streams.state import Shared, StreamState, shared
 from evidentia.streams.stream import Stream

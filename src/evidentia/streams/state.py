@@ -22,7 +22,9 @@ from evidentia.evidence.method import Estimate
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
+from evidentia.online import reservoir as reservoirs
 from evidentia.online import state as online
+from evidentia.online.past import StreamPast
 from evidentia.online.state import OnlineState, OnlineUpdate
 from evidentia.streams.draws import (
     LEAST,
@@ -221,7 +223,8 @@ def _on_its_own(common: Shared, before: StreamState, state: StreamState, batch: 
     own, rows = before.own, batch
     if own is None:
         rows = _joined((*before.rows, batch))
-        own = online.init(common.model, METHOD, batch, state.seed, MAX_ROWS)
+        past = StreamPast(reservoirs.empty(batch, MAX_ROWS, state.seed))
+        own = online.init(common.model, METHOD, past, state.seed)
     with quietly():
         own, update = online.take_in_batch(common.model, METHOD, own, rows)
     reason = common.refusal or (ITS_LENGTH if state.num_observations > MAX_ROWS else ITS_SHAPE)

@@ -1,7 +1,17 @@
 """Built-in models, one per file. Each simulates and checks data; equal calls share one model."""
 
+from evidentia.model.built_in.autoregressive import autoregression
 from evidentia.model.built_in.linear import linear_regression
+from evidentia.model.built_in.markov import hidden_markov
 from evidentia.model.built_in.mixture import gaussian_mixture
 from evidentia.model.built_in.softmax import softmax_regression
+from evidentia.model.built_in.structural import state_space
 
-__all__ = ["gaussian_mixture", "linear_regression", "softmax_regression"]
+__all__ = [
+    "autoregression",
+    "gaussian_mixture",
+    "hidden_markov",
+    "linear_regression",
+    "softmax_regression",
+    "state_space",
+]
