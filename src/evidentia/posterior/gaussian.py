@@ -74,7 +74,8 @@ def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray
     """Log density at positions of the distribution of `draw_student_t`."""
     size = len(gaussian.centre)
     freedom, root = degrees_of_freedom(size), np.linalg.cholesky(gaussian.precision)
-    steps = (positions - gaussian.centre) @ root
+    steps = positions @ root  # in one array, as for a second one memory takes longer than the product
+    steps -= gaussian.centre @ root
     distance = np.einsum("ij,ij->i", steps, steps)  # several times as fast as a sum of squares
     constant = (
         math.lgamma((freedom + size) / 2) - math.lgamma(freedom / 2) - 0.5 * size * math.log(freedom * np.pi)

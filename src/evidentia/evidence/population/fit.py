@@ -28,7 +28,7 @@ def fitted(
 ) -> Mixture | None:
     """Components that fit the particles; None if their covariance is singular."""
     positions, count = particles.positions, len(particles.share)
-    covariance = covariance_of(positions - particles.mean, particles.share)
+    covariance = covariance_about(particles.mean, positions, particles.share)
     if not is_definite(covariance):
         return None
     effective = 1 / np.sum(particles.share**2)
@@ -52,7 +52,7 @@ def with_modes(fit: Mixture, proposal: Mixture | None, particles: Particles) -> 
 
     A mode on a ridge has an almost flat direction, in which a Gaussian there is far too wide.
     """
-    covariance = covariance_of(particles.positions - particles.mean, particles.share)
+    covariance = covariance_about(particles.mean, particles.positions, particles.share)
     modes = [
         mode
         for mode in (() if proposal is None else proposal.components)
@@ -86,7 +86,7 @@ def improved(proposal: Mixture, particles: Particles, most_components: int = MOS
             continue
         own = belongs[index] / mass
         mean, size = own @ positions, 1 / np.sum(own**2)
-        covariance = size * covariance_of(positions - mean, own) + known * np.linalg.inv(before.precision)
+        covariance = size * covariance_about(mean, positions, own) + known * np.linalg.inv(before.precision)
         # Singular to the last digit where draws are on a line and the component was narrow.
         precision = np.linalg.inv(covariance / (size + known)) if is_definite(covariance) else None
         if precision is not None and is_definite(precision):
@@ -110,6 +110,11 @@ def mixture_of(components: Sequence[LocalGaussian], log_shares: Float[np.ndarray
     return Mixture(plain, weights.normalise(log_shares))
 
 
-def covariance_of(deviations: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The weighted sum of outer products."""
-    return deviations.T @ (deviations * share[:, None])
+def covariance_about(mean: np.ndarray, positions: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The weighted sum of outer products of positions, less the mean.
+
+    In one large array, as a second one costs more than the product: new memory is slow.
+    """
+    deviations = positions - mean
+    deviations *= np.sqrt(share)[:, None]
+    return deviations.T @ deviations
