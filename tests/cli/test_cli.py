@@ -569,12 +569,14 @@ def test_ctrl_c_writes_the_results_so_far(large, tmp_path):
         env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
     )
     os.close(child)
-    shown = read_until(terminal, b" rows ")
+    shown = [read_until(terminal, b" rows ")]
     # Keep reading: a terminal that nobody reads blocks the process that writes to it.
-    threading.Thread(target=read_until, args=(terminal, None), daemon=True).start()
+    rest = threading.Thread(target=lambda: shown.append(read_until(terminal, None)), daemon=True)
+    rest.start()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, shown
+    rest.join(timeout=10)
+    assert process.returncode == 130, b"".join(shown).decode()
     (evidence,) = json.loads(out)["evidences"].values()
     assert not evidence["completed"]
     assert 0 < evidence["num_observations"] < 1_000_000
