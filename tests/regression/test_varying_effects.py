@@ -7,9 +7,12 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.sgais import SGAIS
+from evidentia.regression.families import family
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import frame_of
+from evidentia.regression.predictive import FormulaPredictor
 from evidentia.regression.varying_effects import VaryingEffects, codes_of
+from evidentia.results.predicted import Chosen
 
 DRAWS, ROWS = 4000, 40
 RNG = np.random.default_rng(0)
@@ -43,7 +46,7 @@ def drawn(formula, family="gaussian"):
     with pytest.warns(
         ev.EvidenceWarning, match=r"2 of 5 rows are of groups of 'g' that .* not know \('new'\)"
     ):
-        return VaryingEffects(asked).of_rows(own, NEW, 0), asked, own
+        return VaryingEffects(asked).of_rows(own, NEW, np.random.default_rng(0)), asked, own
 
 
 @pytest.mark.parametrize("formula", ["y ~ x + (1 + x | g)", "y ~ x + (1 | g) + (1 | h)"])
@@ -87,6 +90,19 @@ def test_counts_have_the_conditional_moments_of_their_groups():
     place = asked.packs.group_of_row[np.searchsorted(varying.inner.codes, 0)]
     assert abs(found[:, 0].mean() - mean[place]) < 4.5 * np.sqrt(variance[place] / DRAWS)
     assert abs(found[:, 0].var() / variance[place] - 1) < 4.5 * np.sqrt(2 / DRAWS)
+
+
+def test_effects_and_responses_have_noise_of_their_own():
+    """With one seed for each, they were the same numbers where each row is of another group."""
+
+    class Noise:
+        def of_rows(self, own, table, generator):
+            return generator.standard_normal((DRAWS, len(table)))
+
+    zeros, frame = np.zeros(DRAWS), frame_of(parse("y ~ x"), TABLE)
+    chosen = Chosen({"Intercept": zeros, "x": zeros, "scale": zeros + 1}, {})
+    drawn = FormulaPredictor(frame, "gaussian", family("gaussian"), varying=Noise())(chosen, NEW, 0)["y"]
+    assert np.all(np.abs(drawn.var(0) / 2 - 1) < 4.5 * np.sqrt(2 / DRAWS))
 
 
 @pytest.mark.slow

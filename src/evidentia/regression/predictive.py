@@ -56,7 +56,7 @@ class FormulaPredictor:
         given = as_table(table, [name for name in formula.variables if name not in left_out], "error")
         predictor = self._predictor(draws, given)
         if self.varying is not None:
-            predictor = predictor + self.varying.of_rows(chosen.own, given, seed)
+            predictor = predictor + self.varying.of_rows(chosen.own, given, generator)
         extra = {
             name: draws[name][:, None] for name in self.law.extra if name in draws and draws[name].ndim == 1
         }

@@ -43,24 +43,23 @@ class VaryingEffects:
     rule: int = 0
 
     def of_rows(
-        self, own: Mapping[str, ndarray], table: DataFrame, seed: int
+        self, own: Mapping[str, ndarray], table: DataFrame, generator: np.random.Generator
     ) -> Float[ndarray, "draws rows"]:
         """Their sum over factors at posterior draws of the model's own parameters.
 
         Rows of groups that the regression does not know are counted in an EvidenceWarning.
         """
         assert self.asked.varying is not None
-        generator, total = np.random.default_rng(seed), np.zeros(())
+        total = np.zeros(())
         params = {name: jnp.asarray(values, jnp.float32) for name, values in own.items()}
         local = self._local(params, generator)
         for grouped in self.asked.varying.factors:
             half = self.asked.response.scale * grouped.at_zero
+            roots = half @ np.asarray(jax.vmap(grouped.factor)(params), np.float64)
             if grouped.name in local:
-                roots = half @ np.asarray(jax.vmap(grouped.factor)(params), np.float64)
                 effects = local[grouped.name] @ np.swapaxes(roots, 1, 2)
             else:  # they are parameters
                 effects = np.asarray(jax.vmap(grouped.effects)(params), np.float64) @ half.T
-                roots = half @ np.asarray(jax.vmap(grouped.factor)(params), np.float64)
             codes, count = codes_of(grouped, table)
             noise = generator.standard_normal((len(effects), count, grouped.size))
             effects = np.concatenate([effects, noise @ np.swapaxes(roots, 1, 2)], axis=1)
