@@ -84,10 +84,10 @@ def estimate(
             in order, by an `Online`, and may be larger than memory. Or rows on a cluster: a Dask
             data frame, a tuple or mapping of Dask collections, or a Ray dataset. If not given,
             those that the model brings along (`Model.data`).
-        method: the configuration of a method. "auto" is `SGAIS()`, the only one for a source,
-            which tempers the likelihood where rows are few or depend on each other; or `AMIS()`
-            for a likelihood outside JAX, which has no gradient. `diagnostics["chosen"]` says why.
-            None is the same.
+        method: the configuration of a method. "auto" is `SGAIS()`, which tempers the likelihood
+            where rows are few or depend on each other; or `AMIS()` for a likelihood outside JAX,
+            which has no gradient. `diagnostics["chosen"]` says why. A source takes those of
+            `Online`.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
             with as many more particles as needed, up to `MAX_PARTICLES`; if that is not enough, an

@@ -150,6 +150,17 @@ class OnlineNestedSampling(ChunkedMethod):
         where = f"The first such moves were in chunk {stuck[0] + 1} of {len(infos)}" if stuck else ""
         return diagnose(self.kernel, last.steps, sum(info.information for info in infos), where)
 
+    def diagnose_steps(
+        self, model: BoundModel, state: PathState, rows: Rows, steps: Sequence[Any]
+    ) -> Diagnosis:
+        """Diagnostics of a stream, of which `steps` were the last; the variance is Σ_k H_k / M."""
+        return diagnose(self.kernel, steps, self.num_particles * state.population.variance, "")
+
+    def lasting_signs(self, info: Any) -> dict[str, str]:
+        """The sign of a chunk of a stream in which points no longer moved."""
+        where = "The first such moves were in an earlier chunk" if info.is_stuck else ""
+        return dict(diagnose(self.kernel, info.steps, info.information, where).signs)
+
     def _prepare(self, model: BoundModel, population: Population, past: Window, key: Array) -> Prepared:
         """The posterior of the past as the chunk's prior, with the gradient's adapted memory."""
         positions = population.positions

@@ -172,13 +172,25 @@ class Sequential(ChunkedMethod):
         self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[ChunkInfo | StartInfo]
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, including the signs of the initial method."""
+        steps = [step for info in infos for step in info.steps]
+        found = self.diagnose_steps(model, state, rows, steps)
+        return found.plus(
+            Diagnosis({}, dict(sign for info in infos for sign in self.lasting_signs(info).items()))
+        )
+
+    def diagnose_steps(
+        self, model: BoundModel, state: PathState, rows: Rows, steps: Sequence[Any]
+    ) -> Diagnosis:
+        """Diagnostics of some steps, of which the last led to `rows`."""
         spread = warning_signs.height_spread(model, rows, state.population)
-        measured = warning_signs.measure([step for info in infos for step in info.steps], spread)
-        signs = warning_signs.signs_of_path(measured, "an initial method", MIN_DRAWS / self.num_particles)
-        for info in infos:
-            of_start = info.diagnosis.signs if isinstance(info, StartInfo) else dict[str, str]()
-            signs |= {f"first rows: {name}": f"the first rows: {sign}" for name, sign in of_start.items()}
-        return Diagnosis(measured, signs)
+        measured = warning_signs.measure(steps, spread)
+        least = MIN_DRAWS / self.num_particles
+        return Diagnosis(measured, warning_signs.signs_of_path(measured, "an initial method", least))
+
+    def lasting_signs(self, info: Any) -> dict[str, str]:
+        """Signs of the initial method, which hold for all rows."""
+        signs = info.diagnosis.signs if isinstance(info, StartInfo) else dict[str, str]()
+        return {f"first rows: {name}": f"the first rows: {sign}" for name, sign in signs.items()}
 
     def _begin(self, model: BoundModel, state: PathState, chunk: Window) -> tuple[PathState, StartInfo]:
         """Process the first rows with the initial method; the particles are its draws."""

@@ -203,7 +203,7 @@ class SGAIS(RedrawingMethod):
 
     def is_redraw_due(self, state: PathState) -> bool:
         """Whether a round number of rows has been reached since the last attempt to redraw."""
-        return state.num_observations >= next_round_number(state.tried_at)
+        return self.refresh and state.num_observations >= next_round_number(state.tried_at)
 
     def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
         """Redraw the particles from an approximation to the posterior; None if it is poor."""
@@ -283,6 +283,16 @@ class SGAIS(RedrawingMethod):
             return found
         opinions = walked[-1].path, walked[-1].estimate
         return found.plus(warning_signs.compare_with_path(*opinions, effective=infos[start - 1].effective))
+
+    def diagnose_steps(
+        self, model: BoundModel, state: PathState, rows: Rows, steps: Sequence[Any]
+    ) -> Diagnosis:
+        """Diagnostics of a stream, of which `steps` were the last."""
+        return warning_signs.diagnose_path(steps, warning_signs.height_spread(model, rows, state.population))
+
+    def lasting_signs(self, info: Any) -> dict[str, str]:
+        """Signs in a chunk of a stream that are still true after later ones: none."""
+        return {}
 
 
 def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:

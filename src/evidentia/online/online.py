@@ -22,6 +22,7 @@ from evidentia.errors import (
     kind_of,
     warn,
 )
+from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
@@ -32,7 +33,7 @@ from evidentia.online.fingerprint import bind_as_saved, fingerprint, known_of
 from evidentia.online.packed import RECORDS, check_storable, checked
 from evidentia.online.past import StreamPast
 from evidentia.online.prefix import Prefix, of_segments
-from evidentia.online.state import OnlineState, OnlineUpdate
+from evidentia.online.state import OnlineState, OnlineUpdate, StreamMethod
 from evidentia.results.made import make_evidence
 from evidentia.results.predicted import of_model
 from evidentia.results.result import Evidence
@@ -57,8 +58,9 @@ class Online:
 
     Args:
         model: a prior and a pointwise log-likelihood.
-        method: a configuration of `SGAIS`, the method that never revisits all rows; by default
-            `SGAIS()`.
+        method: a configuration of a method that never revisits all rows: `SGAIS`, by default
+            `SGAIS()`, `Sequential` or `OnlineNestedSampling`. A chunk of the last two never spans
+            two batches, so that small batches cost them time, and the first one accuracy.
         seed: the same seed and batches give the same numbers on the same machine.
         reservoir_size: number of rows kept, at least 500. More rows reduce the sampling error,
             which by default is far below the standard error of the particles.
@@ -73,26 +75,37 @@ class Online:
         ...     print(update.num_observations, update.log_evidence, update.log_predictive)
 
     Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Algorithm 1 (the evidence, batch
-    by batch).
+    by batch), and Proceedings 33(1), 18, section 7 (streams, by the sequential estimator); Cameron
+    (2020), MSc thesis, section 4.3 (by nested sampling).
     """
 
     def __init__(
-        self, model: Model, method: SGAIS | None = None, *, seed: int = 0, reservoir_size: int = 100_000
+        self,
+        model: Model,
+        method: StreamMethod | None = None,
+        *,
+        seed: int = 0,
+        reservoir_size: int = 100_000,
     ):
         if not isinstance(model, Model):
             raise ModelError(
                 f"model must be an evidentia.Model; got {kind_of(model)}. See Model.from_numpyro."
             )
         method = SGAIS() if method is None else method
-        if not isinstance(method, SGAIS):
+        if not isinstance(method, StreamMethod):
             raise ConfigurationError(
-                f"method must be a configuration of SGAIS, which never revisits all rows; got {method!r}. Other methods "
-                "need data in memory: see estimate."
+                "method must be a configuration of SGAIS, Sequential or OnlineNestedSampling, which never revisit all rows; got "
+                f"{method!r}. Other methods need data in memory: see estimate."
             )
         check_seed(seed)
         check_count("reservoir_size", reservoir_size, MIN_RESERVOIR)
+        if isinstance(method, Sequential) and method.initial_rows > reservoir_size:
+            raise ConfigurationError(
+                f"reservoir_size must be at least the method's initial_rows, {method.initial_rows:,}, which are used together; got "
+                f"{reservoir_size:,}."
+            )
         self.model: Model = model
-        self.method: SGAIS = method
+        self.method: StreamMethod = method
         self.seed: int = int(seed)
         self.reservoir_size: int = reservoir_size
         self.alone: OneAtATime = OneAtATime()
@@ -126,9 +139,9 @@ class Online:
     def redraw(self) -> None:
         """Redraw the particles by importance sampling from the past if that lowers the variance.
 
-        With the method's `refresh` this happens at round numbers of rows (100, 200, 500, 1,000,
-        2,000, …); call it at the end of a stream. Raises ConfigurationError before the first
-        batch.
+        With `SGAIS(refresh=True)` this happens at round numbers of rows (100, 200, 500, 1,000,
+        2,000, …); call it at the end of a stream. Other methods keep their particles. Raises
+        ConfigurationError before the first batch.
         """
         with self.alone:
             bound, state = self._started()
@@ -165,7 +178,7 @@ class Online:
             states.estimate(self.method, state),
             (population.positions, population.log_weights),
             states.trajectory(self.method, state),
-            states.diagnose(bound, state),
+            states.diagnose(bound, self.method, state),
             seconds=state.seconds,
             completed=True,
             fingerprints={},

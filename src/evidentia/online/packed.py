@@ -8,18 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia import kernels
+from evidentia import evidence, kernels
 from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.errors import CheckpointError, check_seed
+from evidentia.evidence.nested.run import Iteration
 from evidentia.evidence.population.chunks import PathState
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
-from evidentia.evidence.sgais import SGAIS
 from evidentia.online.fingerprint import Fingerprint
 from evidentia.online.past import StreamPast, Sums
 from evidentia.online.prefix import Prefix
 from evidentia.online.reservoir import STAGE, Reservoir
-from evidentia.online.state import Mark, OnlineState
+from evidentia.online.state import Mark, OnlineState, StreamMethod
 from evidentia.posterior import gradients
 from evidentia.posterior.expansion import Expansion
 from evidentia.posterior.gradients import ControlVariateMemory
@@ -28,7 +28,7 @@ from evidentia.posterior.gradients import ControlVariateMemory
 class Packed(NamedTuple):
     """The content of a checkpoint of `Online`; before the first batch without the last two."""
 
-    method: SGAIS
+    method: StreamMethod
     seed: int
     reservoir_size: int
     state: OnlineState | None
@@ -40,11 +40,15 @@ RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
         *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums, Prefix),
-        *(SGAIS, PathState, StepInfo, Population, Expansion, ControlVariateMemory),
+        *(PathState, StepInfo, Iteration, Population, Expansion, ControlVariateMemory),
+        *(evidence.SGAIS, evidence.Sequential, evidence.OnlineNestedSampling),
+        *(evidence.AIS, evidence.AMIS, evidence.SMC, evidence.NestedSampling),  # for the first rows
+        *(evidence.PriorSampling, evidence.Laplace),
         *(gradients.ControlVariate, gradients.MiniBatch, gradients.FullBatch),
         *(kernels.BAOAB, kernels.HMC, kernels.MALA, kernels.RandomWalk, kernels.Slice),
         *(kernels.DifferentialEvolution, kernels.SGHMC, kernels.SGLD, kernels.SGNHT),
-        *(kernels.ULA, kernels.Unscaled),
+        *(kernels.ULA, kernels.Unscaled, kernels.ReflectingSGHMC, kernels.ConstrainedWalk),
+        *(kernels.ConstrainedSlice, kernels.ConstrainedDifferentialEvolution, kernels.Rejection),
     )
 }
 
@@ -53,7 +57,7 @@ def check_storable(configuration: Any) -> None:
     """Raise CheckpointError if a method has parts that could not be read back."""
     for field in dataclasses.fields(configuration):
         part = getattr(configuration, field.name)
-        if isinstance(part, bool | int | float | np.generic | None):
+        if isinstance(part, bool | int | float | str | np.generic | None):
             continue
         if RECORDS.get(type(part).__name__) is not type(part):
             raise CheckpointError(

@@ -1,7 +1,7 @@
 """The state of an online estimate and its update by a batch: pure functions, wrapped by `Online`.
 
-A batch is cut into chunks. Each is staged behind the reservoir, processed along the annealed path,
-and absorbed into the past (`chunks`). At round numbers of rows the particles are redrawn from the
+A batch is cut into chunks. Each is staged behind the reservoir, processed by the method, and
+absorbed into the past (`chunks`). At round numbers of rows `SGAIS` redraws its particles from the
 past, without the errors of the path (`leaps`).
 """
 
@@ -13,9 +13,12 @@ import jax
 
 from evidentia.data.arrays import num_rows
 from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.evidence.nested.run import Iteration
+from evidentia.evidence.online_nested_sampling import OnlineNestedSampling
 from evidentia.evidence.population import chunks, leaps, warning_signs
 from evidentia.evidence.population.chunks import ChunkInfo, PathState
 from evidentia.evidence.population.moves import StepInfo
+from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
 from evidentia.evidence.stops import next_round_number
 from evidentia.model.bound import BoundModel
@@ -23,7 +26,9 @@ from evidentia.online.past import StreamPast
 from evidentia.online.prefix import Prefix
 from evidentia.trajectory import Trajectory, trajectory_of
 
-RECENT = 64  # annealing steps used for diagnostics
+RECENT = 64  # annealing steps, or iterations, used for diagnostics
+
+StreamMethod = SGAIS | Sequential | OnlineNestedSampling  # those that never revisit all rows
 
 
 class OnlineUpdate(NamedTuple):
@@ -35,7 +40,8 @@ class OnlineUpdate(NamedTuple):
         log_predictive: log p(batch | earlier rows), in nats.
         log_evidence: log evidence of all rows seen, in nats.
         standard_error: standard error of `log_evidence`, in nats.
-        num_annealing_steps: annealing steps for this batch; many if the data have changed.
+        num_annealing_steps: annealing steps for this batch, or moves, or iterations of nested
+            sampling; many if the data have changed.
         seconds: time for this batch.
         log_predictive_standard_error: standard error of `log_predictive`, in nats, from the growth
             of the path's variance. Redrawing the particles after the batch reduces the error of
@@ -73,41 +79,45 @@ class OnlineState(NamedTuple):
         marks: trajectory entries at round numbers of rows.
         seconds: time for all batches.
         pareto_shape, is_checked: of the last redraw (`ChunkInfo`).
+        signs: of trouble in chunks, which later ones do not heal.
     """
 
     path: PathState
     past: StreamPast | Prefix
-    steps: tuple[StepInfo, ...] = ()
+    steps: tuple[StepInfo | Iteration, ...] = ()
     num_steps: int = 0
     marks: tuple[Mark, ...] = ()
     seconds: float = 0.0
     pareto_shape: float = math.nan
     is_checked: bool = True
+    signs: tuple[tuple[str, str], ...] = ()
 
 
-def init(model: BoundModel, method: SGAIS, past: StreamPast | Prefix, seed: int) -> OnlineState:
+def init(model: BoundModel, method: StreamMethod, past: StreamPast | Prefix, seed: int) -> OnlineState:
     """The state before the first batch, with an empty past."""
     return OnlineState(method.init(model, jax.random.key(seed)), past)
 
 
 def take_in_batch(
-    model: BoundModel, method: SGAIS, state: OnlineState, arrays: Any
+    model: BoundModel, method: StreamMethod, state: OnlineState, arrays: Any
 ) -> tuple[OnlineState, OnlineUpdate]:
     """Process a batch of any size; return the state and the result."""
     started, size = time.perf_counter(), num_rows(arrays)
     path, arriving = state.path, state.past.arriving(arrays)
     end, num_steps = path.num_observations + size, 0
-    advance = leaps.advance_and_redraw if method.refresh else chunks.advance
     log_predictive = variance = 0.0
     while path.num_observations < end:
         before, error_before = method.estimate(path), arriving.past.standard_error
-        path, arriving, info = advance(method, model, path, arriving, end)
+        path, arriving, info = chunks.advance(method, model, path, arriving, end)
+        after = method.estimate(path)
+        log_predictive += after.log_evidence - before.log_evidence
+        if isinstance(method, SGAIS) and method.is_redraw_due(path):
+            path, arriving, info = leaps.redraw(method, model, path, arriving, info)
+        variance += after.variance + arriving.standard_error**2 - before.variance - error_before**2
         # A proposal is only for rows in memory, which can be evaluated ahead of the path.
         path = path._replace(proposal=None)
-        state = _with_signs_of(state, info)
+        state = _with_signs_of(method, state, info)
         num_steps += len(info.steps)
-        log_predictive += info.path.log_evidence - before.log_evidence
-        variance += info.path.variance + arriving.standard_error**2 - before.variance - error_before**2
     seconds = time.perf_counter() - started
     state = state._replace(
         path=path,
@@ -125,14 +135,16 @@ def take_in_batch(
     return state, update
 
 
-def redraw(model: BoundModel, method: SGAIS, state: OnlineState) -> OnlineState:
-    """Redraw the particles from the past if that lowers the variance."""
+def redraw(model: BoundModel, method: StreamMethod, state: OnlineState) -> OnlineState:
+    """Redraw the particles from the past if the method can, and if that lowers the variance."""
+    if not isinstance(method, SGAIS):
+        return state
     path, arriving, info = leaps.redraw(method, model, state.path, state.past.arriving(None))
-    state = state if info is None else _with_signs_of(state, info)
+    state = state if info is None else _with_signs_of(method, state, info)
     return state._replace(path=path._replace(proposal=None), past=arriving.past)
 
 
-def estimate(method: SGAIS, state: OnlineState) -> Estimate:
+def estimate(method: StreamMethod, state: OnlineState) -> Estimate:
     """The estimate for all rows seen.
 
     The error of the past counts in full, as weights and moves depend on it.
@@ -142,31 +154,33 @@ def estimate(method: SGAIS, state: OnlineState) -> Estimate:
     return Estimate(of_path.log_evidence, variance, is_unbiased=False)
 
 
-def trajectory(method: SGAIS, state: OnlineState) -> Trajectory:
+def trajectory(method: StreamMethod, state: OnlineState) -> Trajectory:
     """The estimates at round numbers of rows and at the last row."""
     last = _mark(method, state)
     marks = [*(mark for mark in state.marks if mark.num_observations < last.num_observations), last]
     return trajectory_of(marks)
 
 
-def diagnose(model: BoundModel, state: OnlineState) -> Diagnosis:
+def diagnose(model: BoundModel, method: StreamMethod, state: OnlineState) -> Diagnosis:
     """Diagnostics of the last annealing steps, of the last redraw and of the past."""
-    spread = warning_signs.height_spread(model, state.past.window, state.path.population)
-    measured = warning_signs.measure(state.steps, spread)
-    measured["reservoir_standard_error"] = state.past.standard_error
-    measured["pareto_shape"], measured["unchecked"] = state.pareto_shape, float(not state.is_checked)
-    measured["unseen"] = 0.0 if state.path.proposal is None else state.path.proposal.unseen
-    signs = warning_signs.signs_of_path(measured) | warning_signs.signs_of_draws(measured)
-    return Diagnosis(measured, signs | warning_signs.signs_of_reservoir(measured))
+    measured = {"reservoir_standard_error": state.past.standard_error}
+    signs = dict(state.signs) | warning_signs.signs_of_reservoir(measured)
+    if isinstance(method, SGAIS):
+        of_redraw = {"pareto_shape": state.pareto_shape, "unchecked": float(not state.is_checked)}
+        of_redraw["unseen"] = 0.0 if state.path.proposal is None else state.path.proposal.unseen
+        measured, signs = measured | of_redraw, signs | warning_signs.signs_of_draws(of_redraw)
+    found = method.diagnose_steps(model, state.path, state.past.window, state.steps)
+    return found.plus(Diagnosis(measured, signs))
 
 
-def _with_signs_of(state: OnlineState, info: ChunkInfo) -> OnlineState:
+def _with_signs_of(method: StreamMethod, state: OnlineState, info: Any) -> OnlineState:
     """The state with what `diagnose` needs to know of a redraw, or of steps since the last one."""
-    if info.is_redrawn:
+    if isinstance(info, ChunkInfo) and info.is_redrawn:
         return state._replace(steps=(), pareto_shape=info.pareto_shape, is_checked=info.is_checked)
-    return state._replace(steps=(*state.steps, *info.steps)[-RECENT:])
+    signs = dict(state.signs) | method.lasting_signs(info)
+    return state._replace(steps=(*state.steps, *info.steps)[-RECENT:], signs=tuple(signs.items()))
 
 
-def _mark(method: SGAIS, state: OnlineState) -> Mark:
+def _mark(method: StreamMethod, state: OnlineState) -> Mark:
     seen, found = state.path.num_observations, estimate(method, state)
     return Mark(seen, found.log_evidence, found.standard_error, state.num_steps, state.seconds)
