@@ -49,7 +49,9 @@ class NestedSampling:
         remaining: the fraction of the evidence at which to stop.
         ending: "live_points" stops when the remaining mass times the largest likelihood is less
             than that fraction, and adds the live points; "last_term" stops when a removed point
-            added less, and leaves the live points out, as published.
+            added less, and leaves the live points out, as published; "adaptive" stops as soon as
+            the live points are even enough to be added with an error that is a tenth of that of
+            the prior masses.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -114,7 +116,7 @@ class NestedSampling:
             )
 
     def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]) -> Diagnosis:
-        is_stopped = self.ending == "live_points"
+        is_stopped = self.ending != "last_term"
         share = f"The run stopped {100 * stage.share_done:.0f}% of the way in log prior mass"
         stuck = (share if is_stopped else "The run went on") if stage.is_stuck else ""
         found = diagnose(self.kernel, iterations, stage.integral.information, stuck)

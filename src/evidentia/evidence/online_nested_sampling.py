@@ -12,7 +12,16 @@ from jaxtyping import Array, Float
 from evidentia.errors import ConfigurationError, check_count, check_not_negative
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
-from evidentia.evidence.nested.run import FEW, Iteration, NestedSettings, Stage, diagnose, shrink, spread
+from evidentia.evidence.nested.run import (
+    FEW,
+    Ending,
+    Iteration,
+    NestedSettings,
+    Stage,
+    diagnose,
+    shrink,
+    spread,
+)
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
 from evidentia.evidence.population.chunks import ChunkedMethod, PathState
 from evidentia.evidence.population.particles import Population, host_generator
@@ -59,7 +68,8 @@ class OnlineNestedSampling(ChunkedMethod):
         gradient: the gradient estimator for the posterior of the earlier rows:
             `gradients.FullBatch`, with which a Metropolis correction makes the steps exact,
             `gradients.ControlVariate` or `gradients.MiniBatch`.
-        quadrature, shrinkage, remaining: as in `NestedSampling`.
+        quadrature, shrinkage, remaining, ending: as in `NestedSampling`. The thesis' author
+            expected a gain from an adaptive criterion of convergence: `ending="adaptive"`.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -80,6 +90,7 @@ class OnlineNestedSampling(ChunkedMethod):
     quadrature: Quadrature = "trapezoid"
     shrinkage: Shrinkage = "geometric"
     remaining: float = 0.01
+    ending: Ending = "live_points"
 
     def __post_init__(self) -> None:
         self.settings.check()
@@ -97,7 +108,7 @@ class OnlineNestedSampling(ChunkedMethod):
     def settings(self) -> NestedSettings:
         """Settings of the run over a chunk."""
         return NestedSettings(
-            self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining
+            self.num_particles, self.kernel, self.quadrature, self.shrinkage, self.remaining, self.ending
         )
 
     def next_stop(self, state: PathState, total: int) -> int:

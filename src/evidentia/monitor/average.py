@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ class AverageUpdate(NamedTuple):
         batch_size: rows in this batch.
         log_predictive: log Σ πₖ pₖ(batch) of the average, with the probabilities πₖ from before
             the batch, in nats.
-        log_evidence: the sum of these over all batches: the cumulative log predictive density of
-            the average, in nats.
+        log_evidence: of the average, in nats (`ModelAverage.log_evidence`).
+        standard_error: of `log_evidence`, in nats.
         probabilities: probability of each model after the batch, by name.
         updates: the result of each model's `update`, by name.
     """
@@ -37,6 +38,7 @@ class AverageUpdate(NamedTuple):
     batch_size: int
     log_predictive: float
     log_evidence: float
+    standard_error: float
     probabilities: dict[str, float]
     updates: dict[str, UpdateLike]
 
@@ -45,14 +47,16 @@ class AverageState(NamedTuple):
     """The numbers of an average, for a checkpoint; the models are saved separately.
 
     Attributes:
-        log_evidence: cumulative log predictive density of the average, in nats.
+        log_evidence: of the average, in nats.
         log_weights: float64, the models' log w, in nats.
         variances: float64, the Monte Carlo variances of `log_weights`, in nats².
+        variance: that of `log_evidence`, in nats².
     """
 
     log_evidence: float
     log_weights: Float[ndarray, " models"]
     variances: Float[ndarray, " models"]
+    variance: float = 0.0
 
 
 class ModelAverage:
@@ -73,7 +77,10 @@ class ModelAverage:
         onlines: the models by name.
         prior_probabilities: of the models by name.
         forgetting: α.
-        log_evidence: cumulative log predictive density of the average so far, in nats.
+        log_evidence: of the average so far, in nats: log Σ πₖ pₖ(D) without forgetting; with it
+            the sum of the `log_predictive` of all batches, added to the former of the rows that
+            the models had seen before.
+        standard_error: of `log_evidence`, in nats.
         alone: a context manager, in which no other thread changes this object.
 
     Args:
@@ -121,10 +128,8 @@ class ModelAverage:
         by_name = zip(onlines, probabilities.tolist(), strict=True)
         self.prior_probabilities: dict[str, float] = dict(by_name)
         self.forgetting = forgetting
-        self.log_evidence: float = 0.0
         self._check_same_rows()
-        self._log_weights = np.array([online.log_evidence for online in onlines.values()], np.float64)
-        self._variances = np.array([online.standard_error for online in onlines.values()], np.float64) ** 2
+        self._weigh_anew(list(onlines.values()))
 
     @property
     def num_observations(self) -> int:
@@ -132,10 +137,15 @@ class ModelAverage:
         return next(iter(self.onlines.values())).num_observations
 
     @property
+    def standard_error(self) -> float:
+        """Standard error of `log_evidence`, in nats; NaN if a model's is unknown."""
+        return math.sqrt(self._variance)
+
+    @property
     def state(self) -> AverageState:
         """The average's own numbers; `resume` needs these, the models and the settings."""
         with self.alone:
-            return AverageState(self.log_evidence, self._log_weights, self._variances)
+            return AverageState(self.log_evidence, self._log_weights, self._variances, self._variance)
 
     def resume(self, state: AverageState) -> ModelAverage:
         """Restore the numbers of a saved average with the same models and settings; return self.
@@ -148,7 +158,7 @@ class ModelAverage:
                 f"state must be for {len(self.onlines)} models; got one for {len(state.log_weights)}."
             )
         with self.alone:
-            self.log_evidence, self._log_weights, self._variances = state
+            self.log_evidence, self._log_weights, self._variances, self._variance = state
         return self
 
     @property
@@ -193,18 +203,33 @@ class ModelAverage:
         some = next(iter(updates.values()))
         shrink = self.forgetting**some.batch_size
         log_predictives = np.array([update.log_predictive for update in updates.values()], np.float64)
-        combined = weights.log_sum_exp(self._log_shares(shrink) + log_predictives)
-        self.log_evidence += combined
+        log_joint = self._log_shares(shrink) + log_predictives
+        combined = weights.log_sum_exp(log_joint)
         if self.forgetting == 1:  # not a running sum: a model may have revised its estimate for earlier rows
-            self._log_weights = np.array([update.log_evidence for update in updates.values()])
-            self._variances = np.array([update.standard_error for update in updates.values()]) ** 2
+            self._weigh_anew(list(updates.values()))
         else:
             errors = np.array([update.log_predictive_standard_error for update in updates.values()])
+            self.log_evidence += combined
+            self._variance += float(np.exp(2 * (log_joint - combined)) @ errors**2)
             self._log_weights = shrink * self._log_weights + log_predictives
             self._variances = shrink**2 * self._variances + errors**2
         return AverageUpdate(
-            self.num_observations, some.batch_size, combined, self.log_evidence, self.probabilities, updates
+            self.num_observations,
+            some.batch_size,
+            combined,
+            self.log_evidence,
+            self.standard_error,
+            self.probabilities,
+            updates,
         )
+
+    def _weigh_anew(self, found: Sequence[OnlineLike | UpdateLike]) -> None:
+        """Weigh the models by their evidences, of which that of the average is the mean."""
+        self._log_weights = np.array([one.log_evidence for one in found], np.float64)
+        self._variances = np.array([one.standard_error for one in found], np.float64) ** 2
+        log_joint = np.log(list(self.prior_probabilities.values())) + self._log_weights
+        self.log_evidence: float = weights.log_sum_exp(log_joint)
+        self._variance = float(np.exp(2 * (log_joint - self.log_evidence)) @ self._variances)
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
         """log Σ πₖ pₖ(row | rows seen) of each row by itself, in nats; updates no model.
@@ -254,9 +279,9 @@ class ModelAverage:
         return weights.normalise(np.log(list(self.prior_probabilities.values())) + shrink * self._log_weights)
 
     def _probabilities(self) -> tuple[Float[ndarray, " models"], Float[ndarray, " models"]]:
-        _, log_weights, variances = self.state
+        state = self.state
         return model_probabilities(
-            log_weights, np.sqrt(variances), np.array(list(self.prior_probabilities.values()))
+            state.log_weights, np.sqrt(state.variances), np.array(list(self.prior_probabilities.values()))
         )
 
     def _check_same_rows(self) -> None:

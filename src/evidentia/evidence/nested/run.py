@@ -52,9 +52,9 @@ FEW = 8  # live points below which their covariance is meaningless
 POINTS = "live points"  # in messages
 LEAST_EVEN = 32.0  # effective live points. Of 12 runs of 2 models stopped anywhere, rms z was at most 1.0 from 26 on, 183 below 3
 MAX_STUCK = 0.5  # fraction of moves that leave a point in place
+ADAPTIVE = 0.01  # of the variance, which live points may add where a run ends with the ending "adaptive"
 
-
-Ending = Literal["live_points", "last_term"]
+Ending = Literal["live_points", "last_term", "adaptive"]
 
 
 class NestedSettings(NamedTuple):
@@ -79,7 +79,8 @@ class NestedSettings(NamedTuple):
         fields = ("quadrature", Quadrature), ("shrinkage", Shrinkage), ("ending", Ending)
         for name, choices in ((name, get_args(kind)) for name, kind in fields):
             if (given := getattr(self, name)) not in choices or not isinstance(given, str):
-                raise ConfigurationError(f"{name} must be '{choices[0]}' or '{choices[1]}'; got {given!r}.")
+                known = " or ".join(f"'{choice}'" for choice in choices)
+                raise ConfigurationError(f"{name} must be {known}; got {given!r}.")
         if not 0 < as_number(self.remaining) < 1:
             raise ConfigurationError(
                 f"remaining is a fraction of the evidence between 0 and 1; got {self.remaining}."
@@ -144,7 +145,7 @@ def shrink(
     The live points at `positions` are draws from the density that `prior` describes. The run ends
     when the live points can add less than the fraction `remaining` of the evidence, or when most
     points no longer move; with the ending "last_term", only when a removed point adds less than
-    that fraction.
+    that fraction; with "adaptive", already when the live points' variance is negligible.
 
     Raises EstimationError if the log-likelihood is NaN or +inf at a live point, or -inf at all
     live points.
@@ -173,10 +174,10 @@ def shrink(
         log_mass += float(np.sum(steps))
         removed = WeightedPoints(dead, defined_log_likelihoods(model, dead, rows, POINTS), widths)
         found = found.add(removed)
-        if settings.ending == "live_points":
-            log_width, log_left = log_rest - math.log(count), log_rest + float(np.max(log_likelihoods))
-        else:
+        if settings.ending == "last_term":
             log_width, log_left = -np.inf, float(removed.log_weights[-1])
+        else:
+            log_width, log_left = log_rest - math.log(count), log_rest + float(np.max(log_likelihoods))
         alive = WeightedPoints(live.positions, log_likelihoods, np.full(count, log_width))
         total = found.add(alive)
         log_left = log_left - found.log_evidence if found.log_evidence > -np.inf else np.inf
@@ -186,10 +187,10 @@ def shrink(
         new = [Iteration(*map(float, row)) for row in np.asarray(shown)]
         iterations += new
         is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
-        is_over = to_go == 0.0 or (is_stuck and settings.ending == "live_points")
-        of_live = 0.0 if is_over else _variance_of_live(alive, total)
-        yield Stage(removed, alive, total, variance * total.information + of_live, share_done, new, is_stuck)
-        if is_over:
+        is_over = to_go == 0.0 or (is_stuck and settings.ending != "last_term")
+        of_mass, of_live = variance * total.information, 0.0 if is_over else _variance_of_live(alive, total)
+        yield Stage(removed, alive, total, of_mass + of_live, share_done, new, is_stuck)
+        if is_over or (settings.ending == "adaptive" and of_live <= ADAPTIVE * of_mass):
             return
 
 
