@@ -36,7 +36,8 @@ def arrays_of(
         check_unique(where, [name for name in names if name != target], names)
     if not chosen:
         raise ConfigurationError(
-            f"{where} has no column left for a feature; name some with --features a,b,c."
+            f"{where} has no column left for a feature; name some with --features a,b,c, or leave out --target, if the model has "
+            "no features."
         )
     if twice := [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]:
         raise ConfigurationError(f"--features names {', '.join(twice)} more than once.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -86,7 +86,7 @@ def draw_comparison(
     factor = log_evidence - log_evidence[0]
     factor_error = np.hypot(errors, errors[0])
     factor_error[0] = 0.0
-    for i, (name, style) in enumerate(zip(trajectories, _styles(), strict=False)):
+    for i, (name, style) in enumerate(zip(trajectories, styles(), strict=False)):
         _line_with_band(upper, counts, factor[i], factor_error[i], label=verbatim(name), **style)
         _line_with_band(lower, counts, probability[i], probability_error[i], limits=(0, 1), **style)
     _factor_axis(upper, factor)
@@ -115,7 +115,7 @@ def draw_sensitivity(
         ax: axes to draw into; a new pyplot figure if not given.
     """
     ax = new_axes(7, 4.2) if ax is None else ax
-    for (name, (value, error)), style in zip(curves.items(), _styles(), strict=False):
+    for (name, (value, error)), style in zip(curves.items(), styles(), strict=False):
         _line_with_band(ax, factors, value, error, label=verbatim(name), **style)
     ax.set_xscale("log", base=2)
     ax.set_xticks(factors, [f"{factor:.2g}" for factor in factors])
@@ -140,7 +140,7 @@ def draw_fit(fitted: Any, ax: Axes | None = None) -> Axes:
     """
     ax = new_axes(7, 5) if ax is None else ax
     num_groups = min(max(20 // len(fitted.labels), 5), max(len(fitted.predicted) // 5, 1))
-    for column, (label, style) in enumerate(zip(fitted.labels, _styles(), strict=False)):
+    for column, (label, style) in enumerate(zip(fitted.labels, styles(), strict=False)):
         order = np.argsort(fitted.predicted[:, column], kind="stable")
         groups = np.array_split(order, num_groups)
         predicted = np.array([fitted.predicted[one, column].mean() for one in groups])
@@ -238,7 +238,8 @@ def _line_with_band(ax, counts, value, error, *, limits=(-np.inf, np.inf), **sty
     ax.fill_between(counts, *band, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def _styles():
+def styles() -> Iterator[dict[str, Any]]:
+    """A colour and a line style for each of any number of curves."""
     for index, color in enumerate(cycle(COLORS)):
         yield {"color": color, "linestyle": LINE_STYLES[index % len(LINE_STYLES)]}
 

@@ -1,7 +1,9 @@
 """Monitoring of a stream: change detection, run lengths, model averaging and prediction."""
 
-from evidentia.monitor.average import AverageUpdate, ModelAverage
-from evidentia.monitor.change import Change, ChangeDetector, ChangeReport
+from evidentia.monitor.average import ModelAverage
+from evidentia.monitor.average_records import AverageUpdate
+from evidentia.monitor.change import ChangeDetector
+from evidentia.monitor.change_records import ChangeReport
 from evidentia.monitor.conjugate import (
     BetaBernoulli,
     Conjugate,
@@ -12,9 +14,10 @@ from evidentia.monitor.conjugate import (
     NormalMean,
 )
 from evidentia.monitor.density_histogram import DensityHistogram
-from evidentia.monitor.e_detector import EDetector
+from evidentia.monitor.e_detector import Change, EDetector
 from evidentia.monitor.hazards import BetaHazard
 from evidentia.monitor.online_run_lengths import OnlineRunLengths, OnlineRunLengthUpdate
+from evidentia.monitor.pictures import plot_updates
 from evidentia.monitor.prediction import Prediction
 from evidentia.monitor.run_changes import HazardPosterior, RunChange, RunLength
 from evidentia.monitor.run_lengths import RunLengths, RunLengthUpdate
@@ -43,4 +46,5 @@ __all__ = [
     "RunLength",
     "RunLengthUpdate",
     "RunLengths",
+    "plot_updates",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,50 +14,14 @@ from numpy import ndarray
 from evidentia import weights
 from evidentia.display import text
 from evidentia.errors import ConfigurationError, as_number, kind_of
+from evidentia.model.model import Model
+from evidentia.monitor import saving
+from evidentia.monitor.average_records import AverageState, AverageUpdate
 from evidentia.monitor.prediction import Prediction, predict
 from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none, is_online
 from evidentia.results.comparing import model_probabilities
 from evidentia.results.model_priors import prior_of
 from evidentia.system.sharing import OneAtATime
-
-
-class AverageUpdate(NamedTuple):
-    """The result of one batch.
-
-    Attributes:
-        num_observations: rows seen, including this batch.
-        batch_size: rows in this batch.
-        log_predictive: log Σ πₖ pₖ(batch) of the average, with the probabilities πₖ from before
-            the batch, in nats.
-        log_evidence: of the average, in nats (`ModelAverage.log_evidence`).
-        standard_error: of `log_evidence`, in nats.
-        probabilities: probability of each model after the batch, by name.
-        updates: the result of each model's `update`, by name.
-    """
-
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    standard_error: float
-    probabilities: dict[str, float]
-    updates: dict[str, UpdateLike]
-
-
-class AverageState(NamedTuple):
-    """The numbers of an average, for a checkpoint; the models are saved separately.
-
-    Attributes:
-        log_evidence: of the average, in nats.
-        log_weights: float64, the models' log w, in nats.
-        variances: float64, the Monte Carlo variances of `log_weights`, in nats².
-        variance: that of `log_evidence`, in nats².
-    """
-
-    log_evidence: float
-    log_weights: Float[ndarray, " models"]
-    variances: Float[ndarray, " models"]
-    variance: float = 0.0
 
 
 class ModelAverage:
@@ -160,6 +125,27 @@ class ModelAverage:
         with self.alone:
             self.log_evidence, self._log_weights, self._variances, self._variance = state
         return self
+
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint with all models, from which `load` continues bit for bit.
+
+        Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written, or a
+        model is not an `Online`.
+        """
+        settings = {"prior_probabilities": self.prior_probabilities, "forgetting": self.forgetting}
+        with self.alone:
+            onlines = {name: saving.packed_online(online) for name, online in self.onlines.items()}
+            content = {"settings": settings, "onlines": onlines, "state": self.state}
+            saving.write(folder, "average", content, self.num_observations)
+
+    @classmethod
+    def load(cls, folder: str | Path, models: Mapping[str, Model]) -> ModelAverage:
+        """Load a saved average, given the same models by name.
+
+        Raises CheckpointError if there is none, it is damaged, or a model is different, and
+        ConfigurationError if the names differ.
+        """
+        return saving.read_average(cls, folder, models, AverageState)
 
     @property
     def probabilities(self) -> dict[str, float]:

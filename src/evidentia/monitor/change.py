@@ -5,60 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, EstimationError, check_seed, kind_of
-from evidentia.monitor.e_detector import Change, EDetector, EDetectorState
+from evidentia.model.model import Model
+from evidentia.monitor import saving
+from evidentia.monitor.change_records import ChangeReport, ChangeState
+from evidentia.monitor.e_detector import EDetector
 from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none, is_online
 from evidentia.system.sharing import OneAtATime
 
 ON_CHANGE = (None, "restart", "forget")
 STEPS_KEPT = 100  # batches whose annealing steps are kept for comparison
 LEAST_STEPS = 5  # batches needed before a spike can be reported
-
-
-class ChangeReport(NamedTuple):
-    """The result of one batch.
-
-    Attributes:
-        update: the result of `online.update`.
-        alarm: the detected change, or None.
-        num_observations: rows of the whole stream, including this batch.
-        log_e_value: log Mₙ, the evidence for a change; -inf before there is a candidate. An alarm
-            is raised at log(1 / rate).
-        num_candidates: number of candidate models beside the current one.
-        annealing_ratio: annealing steps of the batch over the median of earlier batches in the
-            segment; NaN while there are fewer than five of them.
-        annealing_spike: whether they exceed that median by more than five times their scatter
-            (median absolute deviation, scaled to a standard deviation, at least one step). A
-            second sign of a change, without a guarantee.
-    """
-
-    update: UpdateLike
-    alarm: Change | None
-    num_observations: int
-    log_e_value: float
-    num_candidates: int
-    annealing_ratio: float
-    annealing_spike: bool
-
-
-class ChangeState(NamedTuple):
-    """The numbers of a detector, for a checkpoint; the models are saved separately.
-
-    Attributes:
-        detector: state of the e-detector.
-        annealing_steps: int64, of up to a hundred batches of the segment, excluding its first.
-        num_started: candidates started so far, which determines the seed of the next.
-    """
-
-    detector: EDetectorState
-    annealing_steps: Int[ndarray, " batches"]
-    num_started: int
 
 
 class ChangeDetector:
@@ -176,6 +139,25 @@ class ChangeDetector:
         self.segment = self.online if segment is None else segment
         self.candidates = tuple(candidates)
         return self
+
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint with all models, from which `load` continues bit for bit.
+
+        Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written, or a
+        model is not an `Online`.
+        """
+        settings = {**asdict(self.detector), "on_change": self.on_change, "seed": self.seed}
+        with self.alone:
+            content = {"online": saving.packed_online(self.online), **saving.packed_detector(self)}
+            saving.write(folder, "detector", {"settings": settings, **content}, self.num_observations)
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model) -> ChangeDetector:
+        """Load a saved detector, given the same model.
+
+        Raises CheckpointError if there is none, it is damaged, or the model is different.
+        """
+        return saving.read_detector(cls, folder, model)
 
     def update(self, batch: Any) -> ChangeReport:
         """Process a batch.

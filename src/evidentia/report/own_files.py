@@ -66,7 +66,8 @@ RESULTS: dict[str, Callable[[Path], bool]] = {
     "trajectory_*.parquet": _is_parquet,
     **dict.fromkeys(("evidence_*.png", "posterior_*.png"), is_picture),
     **dict.fromkeys(
-        ("comparison.png", "coefficients.png", "predictions.png", "prior_sensitivity.png"), is_picture
+        ("comparison.png", "stream.png", "coefficients.png", "predictions.png", "prior_sensitivity.png"),
+        is_picture,
     ),
 }
 

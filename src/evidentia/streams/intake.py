@@ -18,7 +18,7 @@ from evidentia.errors import CheckpointError, DataError, EvidentiaError, ModelEr
 from evidentia.evidence.method import Estimate
 from evidentia.fleet.jobs import kept, seed_of
 from evidentia.model.model import Model
-from evidentia.monitor.change import ChangeState
+from evidentia.monitor.change_records import ChangeState
 from evidentia.monitor.e_detector import EDetectorState
 from evidentia.online.fingerprint import Fingerprint, Known, bind_as_saved, fingerprint
 from evidentia.online.packed import RECORDS

@@ -18,6 +18,7 @@ from evidentia.cli.models import named_model
 from evidentia.cli.results import Results, held
 from evidentia.cli.stream.files import FileSource, KnownFile, check_files, file_names, known_files
 from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, consume, stop_on_signals
+from evidentia.cli.stream.picture import stream_section
 from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
 from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import describe, viewing
@@ -131,6 +132,7 @@ def _stream(
         completed, problem = consume(session, source, plan.batch_size, stop, checkpoints, view)
     if stop() and problem is None:
         _say_how_to_go_on(session, folder)
+        completed = completed or plan.follow  # what has no end is not stopped before it
     if session.num_observations:
         names = file_names(source)
         data = {
@@ -194,7 +196,9 @@ def _finish(
     }
     title = f"{', '.join(evidence.model_name for evidence in evidences.values())}: {data['file']}"
     more = _summary(session, completed, resumed_from)
-    results = Results(title, evidences, _notes(session, data), data, more)
+    section = None if plan.out is None else stream_section(plan.out / "updates.jsonl")
+    sections = [] if section is None else [section]
+    results = Results(title, evidences, _notes(session, data), data, more, sections)
     return results.deliver(plan.out, plan.as_json, indent=None)
 
 

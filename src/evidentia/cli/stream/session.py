@@ -15,11 +15,12 @@ from evidentia.data.fingerprint import sum_of_hashes
 from evidentia.errors import CheckpointError
 from evidentia.model.model import Model
 from evidentia.monitor.average import ModelAverage
-from evidentia.monitor.change import ChangeDetector, ChangeReport, ChangeState
-from evidentia.monitor.e_detector import Change, EDetectorState
+from evidentia.monitor.change import ChangeDetector
+from evidentia.monitor.change_records import ChangeReport
+from evidentia.monitor.e_detector import Change
 from evidentia.monitor.protocols import all_or_none
+from evidentia.monitor.saving import OF_DETECTOR, packed_detector, resume_detector
 from evidentia.online.online import Online, OnlineUpdate
-from evidentia.online.packed import RECORDS as OF_ONLINE
 from evidentia.results.configurations import jsonable
 from evidentia.results.result import Evidence
 
@@ -76,9 +77,7 @@ class SessionUpdate(NamedTuple):
 
 
 # The classes that a session's checkpoint may contain.
-RECORDS: dict[str, type] = OF_ONLINE | {
-    record.__name__: record for record in (Alarm, Change, ChangeState, EDetectorState)
-}
+RECORDS: dict[str, type] = OF_DETECTOR | {"Alarm": Alarm}
 
 COUNTS = "position", "num_dropped", "observations", "alarms", "seconds"  # of a session, saved with it
 
@@ -174,7 +173,7 @@ class Session:
         """Pack the session for a checkpoint, without the models' functions; see `RECORDS`."""
         return {
             "onlines": {name: online.packed() for name, online in self.onlines.items()},
-            "detectors": {name: _packed_detector(detector) for name, detector in self.detectors.items()},
+            "detectors": {name: packed_detector(detector) for name, detector in self.detectors.items()},
             "false_alarm_rate": self._false_alarm_rate,
             **{name: getattr(self, name) for name in COUNTS},
         }
@@ -199,12 +198,7 @@ class Session:
             if set(packed.detectors) != set(session.detectors):
                 raise ValueError("its change detectors are not those of its models")
             for name, detector in packed.detectors.items():
-                segment = detector["segment"] and Online.unpacked(detector["segment"], models[name])
-                candidates = [Online.unpacked(one, models[name]) for one in detector["candidates"]]
-                state = detector["state"]
-                if not isinstance(state, ChangeState):
-                    raise TypeError("the state of a detector is missing")
-                session.detectors[name].resume(state, segment, candidates)
+                resume_detector(session.detectors[name], detector, models[name])
         for name in COUNTS:
             setattr(session, name, getattr(packed, name))
         return session
@@ -227,13 +221,3 @@ class Session:
             tuple(Alarm(name, report.alarm) for name, report in reports.items() if report.alarm is not None),
             time.perf_counter() - started,
         )
-
-
-def _packed_detector(detector: ChangeDetector) -> dict[str, Any]:
-    segment: Any = None if detector.segment is detector.online else detector.segment
-    candidates: Any = detector.candidates
-    return {
-        "state": detector.state,
-        "segment": segment and segment.packed(),
-        "candidates": [candidate.packed() for candidate in candidates],
-    }
