@@ -135,7 +135,7 @@ def test_the_verdict_agrees_with_runs_that_are_as_published(as_published):
     [
         ("SGAIS", "log_evidence", 1.004),
         ("sequential", "log_evidence", 0.999),
-        ("AIS", "processor_seconds", 0.02),
+        ("AIS", "processor_seconds", 0.04),
     ],
 )
 def test_the_verdict_differs_where_an_error_is_too_large_or_an_estimator_too_fast(
