@@ -132,9 +132,26 @@ def test_a_noise_estimate_makes_up_for_noisy_gradients():
     assert SGHMC().noise_share(differences, scale) == pytest.approx(share / 0.2, rel=0.1)
     assert kernel.noise_share(differences, scale) == pytest.approx(0.0, abs=0.1)
     with pytest.raises(
-        ConfigurationError, match=r"noise_estimate must lie between 0 and friction = 0\.2; got 0\.3"
+        ConfigurationError,
+        match=r"noise_estimate must lie between 0 and friction = 0\.2, or be 'measured'; got 0\.3",
     ):
         SGHMC(noise_estimate=0.3)
+
+
+def test_a_measured_noise_estimate_makes_up_for_noise_that_differs_between_coordinates():
+    n, rate = 50, 0.1 / 50
+    shares = jnp.array([0.02, 0.15])  # the β̂ of each coordinate
+    scale, start = Scale(jnp.eye(2), n), jnp.zeros((NUM_PARTICLES, 2))
+
+    def noisy(key, x):
+        return -n * x + jnp.sqrt(2 * shares / rate) * jax.random.normal(key, x.shape)
+
+    exact = targets.moved_along(SGHMC(num_steps=300), jax.random.key(0), start, lambda key, x: -n * x, scale)
+    kernel = SGHMC(num_steps=300, noise_estimate="measured")
+    found = targets.moved_along(kernel, jax.random.key(0), start, noisy, scale)
+    np.testing.assert_allclose(np.var(found, axis=0), np.var(exact, axis=0), rtol=2 * SAMPLING_ERROR)
+    differences = jnp.sqrt(4 * 0.4 / rate) * jax.random.normal(jax.random.key(1), (NUM_PARTICLES, 1))
+    assert kernel.noise_share(differences, scale) == pytest.approx(0.4 / 0.2 - 0.95, rel=0.1)
 
 
 @pytest.mark.slow

@@ -45,6 +45,31 @@ def test_a_noise_estimate_makes_up_for_noisy_gradients():
     assert np.var(moved) == pytest.approx(rate, rel=targets.SAMPLING_ERROR)
 
 
+def test_a_measured_noise_estimate_makes_up_for_noisy_gradients():
+    rate, share, start = 0.1, 0.5, jnp.zeros((targets.NUM_PARTICLES, 1))
+
+    def gradient(key, positions):
+        return jnp.sqrt(4 * share / rate) * jax.random.normal(key, positions.shape)
+
+    kernel = SGLD(rate, num_steps=1, noise_estimate="measured")
+    moved = targets.moved_along(kernel, jax.random.key(0), start, gradient, targets.scale(1))
+    assert np.var(moved) == pytest.approx(rate, rel=targets.SAMPLING_ERROR)
+
+
+def test_steps_that_decrease_take_away_the_error_of_discretisation():
+    # On N(0, 1/n) the variance v follows v ← (1 - nη/2)² v + η, from 0.
+    rate, decay, expected = 1.0, 0.6, 0.0
+    for index in range(300):
+        step = rate * (1 + index) ** -decay
+        expected = (1 - step / 2) ** 2 * expected + step
+    kernel = SGLD(rate, num_steps=300, decay=decay)
+    start, scale = jnp.zeros((targets.NUM_PARTICLES, 1)), targets.scale(targets.NUM_OBSERVATIONS)
+    moved = targets.moved_along(kernel, jax.random.key(0), start, targets.gaussian_gradient, scale)
+    found = targets.NUM_OBSERVATIONS * np.var(moved)
+    assert found == pytest.approx(expected, rel=targets.SAMPLING_ERROR)
+    assert expected < 1.02 < 1 / (1 - rate / 4)  # constant steps end 33% too wide
+
+
 def test_keeps_a_skewed_target():
     # To first order, Euler steps multiply the density by 1 + η (U'²/8 - U''/4), with
     # U = x + e^{-x}: the mean grows by η/8 and the variance by η/4.
@@ -64,7 +89,9 @@ def test_different_keys_give_different_moves():
     ("fields", "message"),
     [
         ({"learning_rate": 0.0}, r"learning_rate must be positive; got 0\.0\."),
-        ({"noise_estimate": 1.0}, r"noise_estimate must lie in \[0, 1\); got 1\.0\."),
+        ({"noise_estimate": 1.0}, r"noise_estimate must lie in \[0, 1\), or be 'measured'; got 1\.0\."),
+        ({"noise_estimate": "guessed"}, r"noise_estimate must lie in .* or be 'measured'; got 'guessed'\."),
+        ({"decay": 1.5}, r"decay must lie in \[0, 1\]; got 1\.5\."),
         ({"num_steps": 0}, r"num_steps must be an integer of at least 1; got 0\."),
     ],
 )

@@ -43,7 +43,7 @@ class NestedSampling:
         kernel: the source of new points: `kernels.ReflectingSGHMC`, `kernels.Rejection`, or one
             without gradients: `kernels.ConstrainedWalk`, `kernels.ConstrainedSlice` or
             `kernels.ConstrainedDifferentialEvolution`.
-        quadrature: "rectangle" (X_{i-1} - X_i) or "trapezoid".
+        quadrature: "rectangle" (X_{i-1} - X_i), "trapezoid", or "lower" (X_i - X_{i+1}).
         shrinkage: "geometric", the factor e^{-1/M}, unbiased for log Z, or "arithmetic", M/(M +
             1), which adds H/2M.
         remaining: the fraction of the evidence at which to stop.

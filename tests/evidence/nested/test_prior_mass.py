@@ -36,6 +36,18 @@ def test_the_integral_and_information_of_a_known_curve(quadrature, error):
     assert found.information == pytest.approx(1 - np.log(2), abs=0.05)
 
 
+def test_the_lower_sum_is_that_of_likelihood_increments_times_masses():
+    """By parts: Σ (L_i - L_{i-1}) X_i, the thesis' Eq. 3.22, less the last L times what is left."""
+    steps = np.tile(log_shrinkages(20, 1, "geometric"), 100)
+    widths, log_rest = log_widths(0.0, np.r_[steps, steps[0]], "lower")
+    masses = np.exp(np.cumsum(steps))
+    likelihoods = masses**-0.5
+    increments = np.diff(likelihoods, prepend=0.0) @ masses
+    assert np.exp(widths) @ likelihoods == pytest.approx(increments - likelihoods[-1] * np.exp(log_rest))
+    upper, _ = log_widths(0.0, np.r_[steps, steps[0]], "rectangle")
+    assert np.exp(widths) @ likelihoods < np.exp(upper) @ likelihoods
+
+
 def test_geometric_shrinkage_is_the_mean_of_the_logarithm_and_arithmetic_the_mean():
     lowest = np.random.default_rng(0).beta(5, 1, size=100_000)  # the largest of five uniform masses
     geometric, arithmetic = (log_shrinkages(5, 1, kind)[0] for kind in ("geometric", "arithmetic"))

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Array, Float
 
-Quadrature = Literal["rectangle", "trapezoid"]
+Quadrature = Literal["rectangle", "trapezoid", "lower"]
 Shrinkage = Literal["geometric", "arithmetic"]
 Vector = Float[np.ndarray, " points"]
 
@@ -81,10 +81,17 @@ def log_widths(
     the first point of the next batch. "rectangle" gives a point the mass from X_{i-1} to X_i,
     where its likelihood is the highest; "trapezoid" gives it the mass between the midpoints to its
     neighbors, (X_{i-1} - X_{i+1}) / 2, so that the errors of both sides cancel; the first point's
-    mass reaches up to X = 1. Widths and remainder add up to one over a run.
+    mass reaches up to X = 1. Widths and remainder add up to one over a run. "lower" gives a point
+    the mass from X_i to X_{i+1}, where its likelihood is the lowest, and the first shell to none:
+    the sum is below that of any other rule. Summed by parts, it is Σ (L_i - L_{i-1}) X_i, the
+    Lebesgue sum over simple functions, but for the mass beyond the last point.
+
+    Source of "lower": Cameron (2020), MSc thesis, Eq. 3.22 and 3.26.
     """
     masses = np.exp(np.cumsum(steps))  # in units of the mass before; X_1, X_2, …, and one more
     edges = np.r_[1.0, masses[:-1]]
+    if quadrature == "lower":
+        edges = masses
     if quadrature == "trapezoid":
         edges = 0.5 * (edges + masses)
         if log_mass == 0.0:
