@@ -57,6 +57,21 @@ def test_published_chunks_are_all_of_500_rows_and_every_annealing_step_moves():
     assert np.all(evidence.trajectory.num_annealing_steps >= 1)
 
 
+@pytest.mark.slow
+def test_resampling_at_each_step_moves_at_each_step_and_is_right():
+    """Algorithm 8 of the thesis with its option in line 9, by exact moves."""
+    model, data = linear_problem(1_000)
+    method = ev.SGAIS(resample="each step", refresh=False)
+    found = ev.estimate(model, data, method=method)
+    assert abs(found.log_evidence - model.exact_log_evidence(data)) < 4 * found.standard_error
+    bound, rows = model.bind(data), Window(on_device(data), 0, 501)
+    for each, expected in ((method, 1), (replace(method, resample=True), 0)):
+        state = each.init(bound, jax.random.key(0))
+        state, _ = each.update(bound, state, rows.part(0, 0), rows.part(0, 500))
+        _, info = each.update(bound, state, rows.part(0, 500), rows.part(500, 501))  # of one row
+        assert [min(step.num_moves, 1) for step in info.steps] == [expected]
+
+
 def test_the_trajectory_is_right_all_along():
     model, data = linear_problem(20_000)
     for seed in range(3):
@@ -263,6 +278,7 @@ class NotFrozen(ThreeMethods):
             r"kernel must be a move along gradient",
         ),
         ({"gradient": FullBatch(), "exact_kernel": ev.kernels.SGHMC()}, r"exact_kernel must be a move that"),
+        ({"resample": "often"}, r"resample must be True, False or 'each step'; got 'often'\."),
         ({"target_ess": 5}, r"target_ess is a fraction of the particles between 0 and 1; got 5\."),
     ],
 )

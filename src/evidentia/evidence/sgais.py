@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from jaxtyping import Array
 
@@ -13,7 +13,7 @@ from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.population import repeats, warning_signs
 from evidentia.evidence.population.ahead import redraw_ahead
 from evidentia.evidence.population.around_path import at_modes_above, only_mode
-from evidentia.evidence.population.chunks import ChunkInfo, PathState, over_chunks
+from evidentia.evidence.population.chunks import ChunkInfo, PathState, over_chunks, variance_shares
 from evidentia.evidence.population.invariance import diagnose_moves
 from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps
 from evidentia.evidence.population.mixture import Mixture
@@ -61,7 +61,8 @@ class SGAIS(RedrawingMethod):
         target_ess: effective sample size, as a fraction of the particles, at which they are
             resampled and moved.
         resample: whether to resample before a move. If not, weights accumulate and every annealing
-            step moves the particles, as published.
+            step moves the particles, as published. With "each step", every annealing step
+            resamples and moves them, the option in Algorithm 8 of the thesis.
         refresh: whether to redraw the particles by importance sampling with all rows, from Student
             t's at the posterior modes, if these cover the posterior. In a stream, the weights use
             the rows and sums that `Online` keeps.
@@ -87,7 +88,7 @@ class SGAIS(RedrawingMethod):
     chunk_size: int = 500
     chunk_growth: float = 1 / 64
     target_ess: float = 0.7
-    resample: bool = True
+    resample: bool | Literal["each step"] = True
     refresh: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)
@@ -95,6 +96,8 @@ class SGAIS(RedrawingMethod):
 
     def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
+        if self.resample not in (True, False, "each step"):
+            raise ConfigurationError(f"resample must be True, False or 'each step'; got {self.resample!r}.")
         check_count("chunk_size", self.chunk_size, 1)
         check_not_negative("chunk_growth", self.chunk_growth)
         check_target_ess(self.target_ess)
@@ -125,9 +128,9 @@ class SGAIS(RedrawingMethod):
     def path(self) -> PathSettings:
         """Settings of the annealed path."""
         resampling = "systematic" if self.resample else None
-        return PathSettings(
-            self.target_ess, self.kernel, self.gradient, self.exact_kernel, resampling, is_repeating=True
-        )
+        each_step = self.resample == "each step"
+        kernels = self.kernel, self.gradient, self.exact_kernel
+        return PathSettings(self.target_ess, *kernels, resampling, each_step, is_repeating=True)
 
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each chunk of `rows`.
@@ -252,7 +255,7 @@ class SGAIS(RedrawingMethod):
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""
-        return estimate_of(state.population, is_unbiased=self.resample)
+        return estimate_of(state.population, is_unbiased=bool(self.resample))
 
     def diagnose(
         self, model: BoundModel, state: PathState, rows: Rows, infos: Sequence[ChunkInfo]
@@ -275,7 +278,7 @@ class SGAIS(RedrawingMethod):
         remedy = warning_signs.SMALLER_CHUNKS if self.resample else "resample=True"
         of_path = warning_signs.signs_of_path(warning_signs.measure(later, spread), remedy)
         signs = warning_signs.signs_of_draws(measured) | of_path
-        found = Diagnosis({**measured, **_variance_shares(infos)}, signs)
+        found = Diagnosis({**measured, **variance_shares(infos)}, signs)
         if is_on_path:
             return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
         walked = [info for info in infos if info.is_redrawn and info.steps]
@@ -293,12 +296,3 @@ class SGAIS(RedrawingMethod):
     def lasting_signs(self, info: Any) -> dict[str, str]:
         """Signs in a chunk of a stream that are still true after later ones: none."""
         return {}
-
-
-def _variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:
-    """Fractions of the squared standard error by source."""
-    redrawn = [info for info in infos if info.is_redrawn]
-    start, name = (redrawn[-1], "last_refresh") if redrawn else (infos[0], "first_chunk")
-    total = infos[-1].estimate.variance
-    share = min(1.0, start.estimate.variance / total) if total else 1.0
-    return {f"variance_share_{name}": share, "variance_share_later_chunks": 1.0 - share}

@@ -37,7 +37,7 @@ def test_the_integral_and_information_of_a_known_curve(quadrature, error):
 
 
 def test_the_lower_sum_is_that_of_likelihood_increments_times_masses():
-    """By parts: Σ (L_i - L_{i-1}) X_i, the thesis' Eq. 3.22, less the last L times what is left."""
+    """By parts: Σ (L_i - L_{i-1}) X_i, Eq. 3.22, less the last L times what is left."""
     steps = np.tile(log_shrinkages(20, 1, "geometric"), 100)
     widths, log_rest = log_widths(0.0, np.r_[steps, steps[0]], "lower")
     masses = np.exp(np.cumsum(steps))

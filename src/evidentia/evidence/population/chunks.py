@@ -180,3 +180,12 @@ def snapshot_of(
         log_weights=population.log_weights,
         diagnose=lambda: method.diagnose(model, state, rows, infos),
     )
+
+
+def variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:
+    """Fractions of the squared standard error by source."""
+    redrawn = [info for info in infos if info.is_redrawn]
+    start, name = (redrawn[-1], "last_refresh") if redrawn else (infos[0], "first_chunk")
+    total = infos[-1].estimate.variance
+    share = min(1.0, start.estimate.variance / total) if total else 1.0
+    return {f"variance_share_{name}": share, "variance_share_later_chunks": 1.0 - share}

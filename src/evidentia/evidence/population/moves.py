@@ -39,6 +39,8 @@ class PathSettings(NamedTuple):
         exact_kernel: the move if the gradient is exact, so that the density is available; None to
             use `kernel` always.
         resampling: the resampling scheme before a move; None for no resampling.
+        moves_each_step: whether particles are moved, and resampled before, in every step, also
+            where their weights are even; without resampling they always are.
         is_repeating: whether to move by an exact kernel until the particles are decorrelated,
             while rows are few.
         chain_length: states kept of each chain that starts at a resampled particle. If 1, every
@@ -50,6 +52,7 @@ class PathSettings(NamedTuple):
     gradient: Any = FullBatch()
     exact_kernel: Kernel | None = None
     resampling: str | None = None
+    moves_each_step: bool = False
     is_repeating: bool = False
     chain_length: int = 1
 

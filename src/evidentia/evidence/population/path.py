@@ -166,7 +166,7 @@ def anneal_step(
     population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
     ess = weights.ess(population.log_weights) / len(population.log_weights)
     info = StepInfo(ess, lost=lost)
-    if settings.resampling is None or done < 1.0 or ess < settings.target_ess:
+    if settings.resampling is None or settings.moves_each_step or done < 1.0 or ess < settings.target_ess:
         target = tempered(past, chunk, 1.0 - done if is_reverse else done)
         population, info = move_particles(settings, model, population, log_weights, target, info)
     return population, done, info
@@ -205,7 +205,7 @@ def _reweight(
 
 def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarray, done: float) -> float:
     target = settings.target_ess * len(deviations)
-    if settings.resampling is None:
+    if settings.resampling is None or settings.moves_each_step:
         return weights.next_temperature(carried, deviations, done, target)
     # One step down to half the target is better than evaluating the chunk again after a move.
     stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
