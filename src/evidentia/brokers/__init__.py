@@ -1,0 +1,1 @@
+"""Live messages from brokers: Kafka, MQTT, Redis streams, NATS JetStream and HTTP."""
