@@ -115,12 +115,12 @@ class RedisStream:
             both.xinfo_stream(self._stream)
             both.xread({self._stream: self._last}, count=BLOCK)
             answers: list[Any] = both.execute(raise_on_error=False)
-        info, read = answers
-        if isinstance(info, ResponseError) and "no such key" in str(info):
+        errors = [answer for answer in answers if isinstance(answer, Exception)]
+        if errors and "no such key" in str(errors[0]):
             return None, []
-        for answer in (info, read):
-            if isinstance(answer, Exception):
-                raise answer
+        if errors:
+            raise errors[0]
+        info, read = answers
         last = info["last-generated-id"]
         counts = Counts(info.get("entries-added"), info["length"], last.decode())
         return counts, read[0][1] if read else []
