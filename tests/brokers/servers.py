@@ -84,7 +84,13 @@ class RedisServer(Server):
     """Redis that syncs each entry to disk before it answers."""
 
     def command(self) -> list[str]:
-        options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "appendfsync": "always"}
+        options = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",
+        }
         words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
         return [program("redis-server", "redis-server"), *words]
 
