@@ -100,7 +100,7 @@ class Mosquitto(Server):
 
     def command(self) -> list[str]:
         (self.folder / "conf").write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\nautosave_on_changes true\n"
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
             f"autosave_interval 1\npersistence_location {self.folder}/\nmax_queued_messages 0\nuser root\n"
         )
         return [program("mosquitto", "mosquitto"), "-c", "conf"]
