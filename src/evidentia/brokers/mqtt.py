@@ -37,9 +37,10 @@ TAKEN_OVER = 0x8E
 class MqttTopics:
     """The messages of a topic filter: `mqtt://host:port/sensors/+/readings`.
 
-    Positions are {"received": …}, a count, and with `sequence` the last number. `client_id` names
-    the session: two runs with the same would take it from each other. At most `window` messages
-    wait for their acknowledgement; then the broker waits.
+    Positions are {"received": …, "digest": …}, a count and the digest of the last message, and with
+    `sequence` the last number. `client_id` names the session: two runs with the same would take it
+    from each other. At most `window` messages wait for their acknowledgement; then the broker
+    waits.
 
     Args:
         address: its address.
@@ -85,7 +86,8 @@ class MqttTopics:
             if isinstance(one, Exception):
                 raise one
             payload = bytes(one.payload)
-            if self._is_repeated(one, payload):
+            digest = hashlib.sha256(payload).digest()[:16]
+            if self._is_repeated(one, digest):
                 continue
             if self._sequence and (number := _number(payload, self._sequence)) is not None:
                 if last is not None and number <= last:
@@ -94,9 +96,10 @@ class MqttTopics:
                 last = number
             received += 1
             if one.qos:
-                self._last[one.mid] = received, _digest(payload)
+                self._last[one.mid] = received, digest
                 self._unacknowledged.append((received, one.mid))
-            after = {"received": received} | ({"sequence": last} if self._sequence else {})
+            after = {"received": received, "digest": digest.hex()}
+            after |= {"sequence": last} if self._sequence else {}
             yield Message(payload, after, one.topic)
 
     def acknowledge(self, position: Position) -> None:
@@ -162,10 +165,10 @@ class MqttTopics:
         if refused := [str(reason) for reason in reasons if reason.is_failure]:
             self._arrived.put(ConfigurationError(f"{self.name}: the broker refuses: {refused[0]}."))
 
-    def _is_repeated(self, one: MQTTMessage, payload: bytes) -> bool:
+    def _is_repeated(self, one: MQTTMessage, digest: bytes) -> bool:
         """Whether the last message with this packet identifier comes again."""
-        count, digest = self._last.get(one.mid, (0, b""))
-        if not (one.qos and one.dup and digest == _digest(payload)):
+        count, known = self._last.get(one.mid, (0, b""))
+        if not (one.qos and one.dup and digest == known):
             return False
         if count <= self._acknowledged:  # the broker lost the acknowledgement
             self._acknowledge_one(one.mid)
@@ -174,10 +177,6 @@ class MqttTopics:
     def _acknowledge_one(self, mid: int) -> None:
         if self._client is not None and mid:
             self._client.ack(mid, 1)
-
-
-def _digest(payload: bytes) -> bytes:
-    return hashlib.sha256(payload).digest()[:16]
 
 
 def _number(payload: bytes, name: str) -> int | None:

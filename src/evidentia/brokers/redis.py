@@ -12,12 +12,19 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, ResponseError, TimeoutError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,
+)
 from redis.retry import Retry
 
 from evidentia.brokers.addresses import Address
 from evidentia.brokers.message import Message, Position
-from evidentia.brokers.reconnecting import LOGGER, described, reconnecting
+from evidentia.brokers.reconnecting import LOGGER, described, patiently, reconnecting
 from evidentia.errors import ConfigurationError, DataError
 
 LOST = ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError
@@ -94,6 +101,7 @@ class RedisStream:
         self._client.close()
 
     def _connected(self) -> Iterator[Message | None]:
+        yield from patiently(self._greeted)
         while True:
             try:
                 counts, entries = self._next_entries()
@@ -108,6 +116,12 @@ class RedisStream:
             if len(entries) < BLOCK:
                 yield None
                 self._client.xread({self._stream: self._last}, count=1, block=WAIT)  # only to wait
+
+    def _greeted(self) -> None:
+        try:
+            self._client.ping()
+        except (AuthenticationError, ResponseError) as error:
+            raise ConfigurationError(f"{self.name}: Redis refuses: {described(error)}.") from None
 
     def _next_entries(self) -> tuple[Counts | None, list[tuple[bytes, Mapping[bytes, bytes]]]]:
         """The counts and the next entries, of one moment."""
