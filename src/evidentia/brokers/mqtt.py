@@ -37,7 +37,7 @@ TAKEN_OVER = 0x8E
 class MqttTopics:
     """The messages of a topic filter: `mqtt://host:port/sensors/+/readings`.
 
-    Positions are {"received": …, "digest": …}, a count and the digest of the last message, and with
+    Positions are {"received": …, "digest": …}, a count and the digest of the last one, and with
     `sequence` the last number. `client_id` names the session: two runs with the same would take it
     from each other. At most `window` messages wait for their acknowledgement; then the broker
     waits.
