@@ -22,7 +22,12 @@ def test_a_letter_has_everything(tmp_path):
     letters.append("kafka://host/topic", POISON, {"0": 3}, "no JSON")
     (letter,) = lines(letters.path)
     assert base64.b64decode(letter.pop("payload")) == POISON.payload
-    assert letter == {"source": "kafka://host/topic", "reason": "no JSON", "position": {"0": 3}, "key": "sensor 1"}
+    assert letter == {
+        "source": "kafka://host/topic",
+        "reason": "no JSON",
+        "position": {"0": 3},
+        "key": "sensor 1",
+    }
 
 
 def test_a_message_that_comes_again_stays_once(tmp_path):

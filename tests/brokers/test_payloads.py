@@ -25,7 +25,9 @@ def in_arrow() -> bytes:
 def in_avro(schema=None) -> bytes:
     fields = [{"name": "a", "type": "long"}, {"name": "y", "type": "double"}]
     file = io.BytesIO()
-    fastavro.writer(file, schema or {"type": "record", "name": "row", "fields": fields}, ROWS if not schema else [3])
+    fastavro.writer(
+        file, schema or {"type": "record", "name": "row", "fields": fields}, ROWS if not schema else [3]
+    )
     return file.getvalue()
 
 

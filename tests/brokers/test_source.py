@@ -141,7 +141,9 @@ def test_poison_without_a_file_ends_the_reading_after_the_rows_before():
     source = BrokerSource(FakeBroker([[payload(1), b"?", payload(2)]]), ["y"])
     batches = source.batches()
     assert next(batches).arrays["y"].tolist() == [1]
-    with pytest.raises(DataError, match=r'the message at \{"0": 2\} cannot be used: .* not JSON.*--dead-letters FILE'):
+    with pytest.raises(
+        DataError, match=r'the message at \{"0": 2\} cannot be used: .* not JSON.*--dead-letters FILE'
+    ):
         next(batches)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import ssl
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -61,8 +61,8 @@ class WebSocket:
             self._socket = None
 
     def _connected(self) -> Iterator[Message | None]:
-        self._socket = yield from patiently(self._connection)
-        with closing(self._socket) as connection:
+        with ExitStack() as stack:
+            connection = self._socket = yield from patiently(lambda: self._entered(stack))
             while True:
                 try:
                     found = connection.recv(timeout=TICK)
@@ -74,9 +74,9 @@ class WebSocket:
                 digest = hashlib.sha256(payload).hexdigest()[:32]
                 yield Message(payload, {"received": self._received, "digest": digest})
 
-    def _connection(self) -> ClientConnection:
+    def _entered(self, stack: ExitStack) -> ClientConnection:
         try:
-            return connect(
+            connection = connect(
                 self._url,
                 ssl=self._tls,
                 additional_headers=self._headers,
@@ -85,6 +85,7 @@ class WebSocket:
                 max_queue=WAITING,
                 logger=SILENT,
             )
+            return stack.enter_context(connection)
         except InvalidStatus as error:
             status = error.response.status_code
             if status >= 500 or status in PASSING:
