@@ -124,6 +124,4 @@ class KafkaMock:
         self.servers = self._process.stdout.readline().strip()
 
     def stop(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(10)
+        self._process.communicate("", timeout=10)  # it ends with its standard input

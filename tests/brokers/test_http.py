@@ -1,4 +1,4 @@
-"""Events, lines and WebSockets of servers in this process: nothing twice, nothing missing that can be had."""
+"""Events, lines and WebSockets of servers in this process: nothing twice, nothing left out."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         self.seen.append(dict(self.headers))
         getattr(self, self.path.split("?")[0].strip("/"), self.absent)()
 

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from contextlib import suppress
 
 import fastavro
 import pyarrow as pa
@@ -41,12 +42,8 @@ def test_the_same_rows_in_each_form():
 @pytest.mark.parametrize("form", ["json", "arrow", "avro"])
 @given(payload=st.binary())
 def test_any_bytes_give_rows_or_an_error(form, payload):
-    try:
-        rows = rows_of(payload, form)
-    except PayloadError as error:
-        assert str(error)
-    else:
-        assert all(isinstance(row, dict) for row in rows)
+    with suppress(PayloadError):
+        assert all(isinstance(row, dict) for row in rows_of(payload, form))
 
 
 @pytest.mark.parametrize("form", ["arrow", "avro"])

@@ -139,6 +139,7 @@ class KafkaTopic:
             self._check_refused()
             if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and not known and offsets:
                 raise DataError(f"{self.name}: the topic no longer exists.")
+            self._failed(found.error)
             return set()
         new = set(found.partitions) - known
         parts = [

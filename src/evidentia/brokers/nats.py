@@ -27,6 +27,10 @@ LOST = nats.errors.Error, OSError, asyncio.TimeoutError
 REFUSED = nats.errors.AuthorizationError, nats.js.errors.BadRequestError
 
 
+class AbsentError(Exception):
+    """The stream does not exist yet."""
+
+
 class JetStream:
     """Messages of a JetStream stream: `nats://host:port/stream`; of some subjects by `?subject=`.
 
@@ -62,11 +66,14 @@ class JetStream:
 
         Raises:
             DataError: messages after the position were removed from the stream.
-            ConfigurationError: the server refuses the credentials or the stream.
+            ConfigurationError: the server refuses the credentials.
         """
         self._last = int((position or {}).get("seq", 0))
-        self._loop = self._loop or asyncio.new_event_loop()
-        yield from reconnecting(self.name, self._connected, LOST)
+        self._loop = asyncio.new_event_loop()
+        try:
+            yield from reconnecting(self.name, self._connected, (*LOST, AbsentError))
+        finally:
+            self.close()
 
     def acknowledge(self, position: Position) -> None:
         """Do nothing: messages stay in the stream as long as its limits say."""
@@ -107,7 +114,9 @@ class JetStream:
         try:
             state = (await stream.stream_info(self._stream)).state
         except nats.js.errors.NotFoundError:
-            raise ConfigurationError(f"{self.name}: JetStream has no stream {self._stream!r}.") from None
+            if self._last:
+                raise DataError(f"{self.name}: the stream no longer exists.") from None
+            raise AbsentError(f"JetStream has no stream {self._stream!r}") from None
         if 0 < self._last < state.first_seq - 1 and not self._subject:
             raise DataError(
                 f"{self.name}: messages {self._last + 1:,} to {state.first_seq - 1:,} were removed from the stream before they "
