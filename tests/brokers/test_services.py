@@ -12,105 +12,20 @@ import time
 from itertools import islice
 from pathlib import Path
 
+import nats
 import numpy as np
 import pytest
+import redis
 
 from evidentia.brokers.addresses import subscribe
 from evidentia.errors import DataError
-from tests.brokers import servers
+from tests.brokers.servers import ByKafka, ByKafkaOfFour, ByMqtt, ByNats, ByRedis
 
 pytestmark = pytest.mark.services
-
-confluent_kafka = pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
-mqtt = pytest.importorskip("paho.mqtt.client", reason="needs the extra mqtt")
-redis = pytest.importorskip("redis", reason="needs the extra redis")
-nats = pytest.importorskip("nats", reason="needs the extra nats")
 
 READER = Path(__file__).with_name("one_reader.py")
 KILLS = 12  # of each small reader; the command is killed 40 times
 ROWS = 12_000
-
-
-# Brokers, each with a way to send and an address to read from
-# ----------------------------------------------------------------------------------------------
-
-
-class ByRedis(servers.RedisServer):
-    options: tuple[str, ...] = ()
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/readings"
-
-    def send(self, payloads: list[bytes]) -> None:
-        with redis.Redis(port=self.port) as client, client.pipeline(transaction=False) as pipeline:
-            for payload in payloads:
-                pipeline.xadd("readings", {"payload": payload})
-            pipeline.execute()
-
-
-class ByNats(servers.NatsServer):
-    options: tuple[str, ...] = ()
-
-    @property
-    def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}/readings"
-
-    def send(self, payloads: list[bytes]) -> None:
-        asyncio.run(self._send(payloads))
-
-    async def _send(self, payloads: list[bytes]) -> None:
-        client = await nats.connect(f"nats://127.0.0.1:{self.port}")
-        stream = client.jetstream()
-        await stream.add_stream(name="readings", subjects=["readings.*"])
-        for start in range(0, len(payloads), 200):
-            sent = [stream.publish(f"readings.{one[-2] % 3}", one) for one in payloads[start : start + 200]]
-            await asyncio.gather(*sent)
-        await client.close()
-
-
-class ByMqtt(servers.Mosquitto):
-    options: tuple[str, ...] = ("sequence=number",)
-
-    @property
-    def url(self) -> str:
-        return f"mqtt://127.0.0.1:{self.port}/readings/+"
-
-    def send(self, payloads: list[bytes]) -> None:
-        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
-        client.max_inflight_messages_set(1000)
-        client.connect("127.0.0.1", self.port)
-        client.loop_start()
-        for sent in [client.publish("readings/one", payload, qos=1) for payload in payloads]:
-            sent.wait_for_publish(30)
-        client.disconnect()
-        client.loop_stop()
-
-
-class ByKafka(servers.KafkaMock):
-    options: tuple[str, ...] = ()
-    partitions = 1
-
-    def __init__(self, _folder: Path):
-        super().__init__()
-
-    @property
-    def url(self) -> str:
-        return f"kafka://{self.servers}/readings"
-
-    def send(self, payloads: list[bytes]) -> None:
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.servers})
-        for index, payload in enumerate(payloads):
-            producer.produce("readings", payload, partition=index % self.partitions)
-            if index % 1000 == 0:
-                producer.flush(10)
-        assert producer.flush(20) == 0
-
-
-class ByKafkaOfFour(ByKafka):
-    """Four partitions, whose order of arrival differs each time that they are read."""
-
-    partitions = 4
 
 
 BROKERS = [ByRedis, ByKafka, ByKafkaOfFour, ByMqtt, ByNats]

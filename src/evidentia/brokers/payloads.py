@@ -54,7 +54,7 @@ def check_form(form: Any) -> None:
 
 def _json(payload: bytes) -> list[Row]:
     try:
-        found = json.loads(payload)
+        found = json.loads(payload.decode())  # of bytes it would try other encodings first, which is slower
     except (ValueError, RecursionError) as error:  # also text that is not UTF-8
         raise PayloadError(f"the payload is not JSON: {described(error)}") from None
     rows = found if isinstance(found, list) else [found]

@@ -45,11 +45,11 @@ START = Place()
 
 
 class Mark(NamedTuple):
-    """The end of a message: rows up to it, the position after it, and its key."""
+    """The end of a message: rows up to it, the position after it, and what is new in that."""
 
     rows: int
     position: Position
-    key: str
+    place: Position
 
 
 class Marks:
@@ -60,8 +60,8 @@ class Marks:
 
     Example:
         >>> marks = Marks(START)
-        >>> marks.add(Mark(3, {"0": 1}, '{"0": 1}'))
-        >>> marks.add(Mark(5, {"0": 2}, '{"0": 2}'))
+        >>> marks.add(Mark(3, {"0": 1}, {"0": 1}))
+        >>> marks.add(Mark(5, {"0": 2}, {"0": 2}))
         >>> marks.place_at(4)
         Place(rows=4, position={'0': 1}, counted={'{"0": 2}': 1})
     """
@@ -80,10 +80,11 @@ class Marks:
         while self._ahead and self._ahead[0].rows <= rows:
             mark = self._ahead.popleft()
             self._rows, self._position = mark.rows, mark.position
-            self._counted.pop(mark.key, None)
+            if self._counted:
+                self._counted.pop(key_of(mark.place), None)
         counted = dict(self._counted)
         if rows > self._rows:
-            key = self._ahead[0].key
+            key = key_of(self._ahead[0].place)
             counted[key] = counted.get(key, 0) + rows - self._rows
         return Place(rows, self._position, counted)
 

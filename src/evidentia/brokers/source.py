@@ -135,7 +135,8 @@ class BrokerSource:
             for message in self._subscription.messages(self._place.position):
                 if message is not None:
                     place = place_of(message, before)
-                    letters.append(self._opened(message, place, counted.pop(key_of(place), 0)))
+                    num_counted = counted.pop(key_of(place), 0) if counted else 0
+                    letters.append(self._opened(message, place, num_counted))
                     before, waiting = message.position, waiting + len(letters[-1].rows)
                     since = since if len(letters) > 1 else time.monotonic()
                 is_due = message is None or waiting >= BLOCK or time.monotonic() - since > PATIENCE
@@ -204,7 +205,7 @@ class BrokerSource:
         if self._marks is not None:
             for letter in letters:
                 first_row += len(letter.rows)
-                self._marks.add(Mark(first_row, letter.message.position, key_of(letter.place)))
+                self._marks.add(Mark(first_row, letter.message.position, letter.place))
         if batch is not None:
             yield batch
 
