@@ -3,8 +3,8 @@
     python benchmarks/services.py                          # each broker, 1, 100 and 10,000 keys
     python benchmarks/services.py --brokers redis --rows 10_000_000 --rows-per-message 100 --keys 1
 
-Each row is a JSON object with a key and four numbers; the numbers become a batch of two arrays. Of
-Kafka and NATS all messages are there before the reading begins; those of Redis and MQTT are sent by
+Each row is a JSON object with a key and four numbers, which become a batch of two arrays. Of Kafka
+and NATS all messages are there before the reading begins; those of Redis and MQTT are sent by
 another process meanwhile. `memory` is the resident size of the reader after a tenth of the rows,
 and at the end.
 """
