@@ -19,7 +19,7 @@ LAYERS = (
     {"errors", "weights"},
     {"system", "trajectory"},
     {"model", "kernels", "data", "checkpoint"},
-    {"posterior"},
+    {"posterior", "brokers"},
     {"evidence", "display"},
     {"results"},
     {"online", "cluster"},

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with the next one
     from evidentia import bf as bf
+    from evidentia import brokers as brokers
     from evidentia import kernels as kernels
     from evidentia import latent as latent
     from evidentia.data.sources import read_csv as read_csv
@@ -68,6 +69,7 @@ if TYPE_CHECKING:  # for type checkers and editors; tests compare this list with
 
 _MODULES = {  # public names that are modules
     "bf": "bf",
+    "brokers": "brokers",
     "gradients": "posterior.gradients",
     "kernels": "kernels",
     "latent": "latent",
