@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
+from evidentia.errors import ConfigurationError
 from evidentia.data.arrays import as_arrays, on_device
 from evidentia.posterior.rows import Window
 from tests.evidence.scores import fresh_scores
@@ -35,6 +36,17 @@ def test_chunks_are_those_of_the_paper():
     grown = list(zip(stops[4:-2], np.diff(stops)[4:-1], strict=True))
     assert all(size == min(stop // 4, 500) for stop, size in grown)
     assert grown[-1][1] == 500 and stops[-1] == 4000
+
+
+def test_steady_chunks_are_those_of_the_thesis():
+    method, start, sizes = ev.Sequential(initial=None, chunks="steady"), 0, []
+    while start < 9000:
+        state = method.init(_bound(), jax.random.key(0))._replace(num_observations=start)
+        sizes.append(method.next_stop(state, 9000) - start)
+        start += sizes[-1]
+    assert sizes[:25] == list(range(20, 501, 20)) and set(sizes[25:-1]) == {500}
+    with pytest.raises(ConfigurationError, match="chunks must be 'quarter' or 'steady'; got 'linear'"):
+        ev.Sequential(chunks="linear")  # type: ignore[arg-type]
 
 
 def test_published_settings_lag_behind():

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -41,14 +41,16 @@ class Sequential(ChunkedMethod):
 
         log Ẑ = Σ log p̂(yₙ | y_<n),        p̂(yₙ | y_<n) = mean over the particles of p(yₙ | θᵢ)
 
-    Chunks have 20 rows up to 80 rows, a quarter of the rows seen up to 2,000, then 500. After each
-    chunk, the particles are moved under the posterior of all rows seen. They carry no weights, so
-    the errors of the moves remain, and the estimate is too low if the particles lag behind.
-    `SGAIS`, which grew out of this method, weights the particles instead and needs far fewer
-    moves.
+    Chunks have 20 rows up to 80 rows, a quarter of the rows seen up to 2,000, then 500; or 20, 40,
+    60, … rows up to 500 (`chunks`). After each chunk, the particles are moved under the posterior
+    of all rows seen. They carry no weights, so the errors of the moves remain, and the estimate is
+    too low if the particles lag behind. `SGAIS`, which grew out of this method, weights the
+    particles instead and needs far fewer moves.
 
     Attributes:
         num_particles: number of particles M.
+        chunks: "quarter" of the rows seen, as in the paper, or "steady", each 20 rows longer than
+            the one before, as in the thesis.
         num_moves: moves after each chunk; the first uses step sizes from the weighted particles.
         kernel: the move with gradient estimates, as in `SGAIS`.
         gradient: the gradient estimator, as in `SGAIS`.
@@ -68,7 +70,8 @@ class Sequential(ChunkedMethod):
         >>> method = ev.Sequential(initial=ev.NestedSampling())  # doctest: +SKIP
         >>> ev.estimate(model, data, method=method)  # doctest: +SKIP
 
-    Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18 (MaxEnt 2019).
+    Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18 (MaxEnt 2019); Cameron (2020), MSc
+    thesis, Stellenbosch, section 4.1.
     """
 
     num_particles: int = 512
@@ -80,8 +83,11 @@ class Sequential(ChunkedMethod):
     initial_rows: int = 100
     initial_draws: bool = True
     bias_correction: bool = True
+    chunks: Literal["quarter", "steady"] = "quarter"
 
     def __post_init__(self) -> None:
+        if self.chunks not in ("quarter", "steady"):
+            raise ConfigurationError(f"chunks must be 'quarter' or 'steady'; got {self.chunks!r}.")
         check_count("num_particles", self.num_particles, 2)
         check_count("num_moves", self.num_moves, 1)
         check_count("initial_rows", self.initial_rows, 2)
@@ -116,11 +122,18 @@ class Sequential(ChunkedMethod):
         )
 
     def next_stop(self, state: PathState, total: int) -> int:
-        """Number of rows processed after the next chunk, as published."""
+        """Number of rows processed after the next chunk, as published.
+
+        After k chunks that grow by 20 rows each, 10 k (k + 1) rows are seen.
+        """
         start = state.num_observations
         if self._begins_with_draws(start):
             return min(self.initial_rows, total)
-        stop = start + (20 if start <= 80 else min(start // 4, 500))
+        if self.chunks == "steady":
+            size = 20 * (1 + int((math.sqrt(1 + 0.4 * start) - 1) / 2 + 1e-9))
+        else:
+            size = 20 if start <= 80 else start // 4
+        stop = start + min(size, 500)
         if self.initial is not None and start < self.initial_rows:
             stop = min(stop, self.initial_rows)
         return min(stop, total)
