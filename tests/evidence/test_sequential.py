@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.errors import ConfigurationError
 from evidentia.data.arrays import as_arrays, on_device
+from evidentia.errors import ConfigurationError
 from evidentia.posterior.rows import Window
 from tests.evidence.scores import fresh_scores
 from tests.evidence.test_analytic_truths import CASES
