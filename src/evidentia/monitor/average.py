@@ -189,21 +189,32 @@ class ModelAverage:
 
     def _updated(self, batch: Any) -> AverageUpdate:
         self._check_same_rows()
-        updates = {name: online.update(batch) for name, online in self.onlines.items()}
+        return self.concluded({name: online.update(batch) for name, online in self.onlines.items()})
+
+    def concluded(self, updates: Mapping[str, UpdateLike]) -> AverageUpdate:
+        """The result of a batch, from what it did to each of `onlines`.
+
+        For models that were updated elsewhere, such as the streams of several `OnlineFleet`s.
+        """
         some = next(iter(updates.values()))
         shrink = self.forgetting**some.batch_size
-        log_predictives = np.array([update.log_predictive for update in updates.values()], np.float64)
+        log_predictives = np.array([updates[name].log_predictive for name in self.onlines], np.float64)
         combined = weights.log_sum_exp(self._log_shares(shrink) + log_predictives)
         self.log_evidence += combined
         if self.forgetting == 1:  # not a running sum: a model may have revised its estimate for earlier rows
-            self._log_weights = np.array([update.log_evidence for update in updates.values()])
-            self._variances = np.array([update.standard_error for update in updates.values()]) ** 2
+            self._log_weights = np.array([updates[name].log_evidence for name in self.onlines])
+            self._variances = np.array([updates[name].standard_error for name in self.onlines]) ** 2
         else:
-            errors = np.array([update.log_predictive_standard_error for update in updates.values()])
+            errors = np.array([updates[name].log_predictive_standard_error for name in self.onlines])
             self._log_weights = shrink * self._log_weights + log_predictives
             self._variances = shrink**2 * self._variances + errors**2
         return AverageUpdate(
-            self.num_observations, some.batch_size, combined, self.log_evidence, self.probabilities, updates
+            some.num_observations,
+            some.batch_size,
+            combined,
+            self.log_evidence,
+            self.probabilities,
+            dict(updates),
         )
 
     def log_predictive(self, batch: Any) -> Float[ndarray, " rows"]:
