@@ -221,15 +221,32 @@ def resolved_options(options: Mapping[str, Any], key: str) -> dict[str, Any]:
     }
 
 
-SHAPES = {"columns", "hazard", "model", "models"}  # keys that take more than one type
+SHAPES = {  # of keys that take more than one type
+    "columns": "the name of a column, a list of names, or (not for run_lengths) a table of these",
+    "hazard": "a number between 0 and 1, or a table with the numbers alpha and beta",
+    "model": "the name of a model, or a table with type and the model's options",
+}
+WORDS = (
+    ("Input should", "must"),
+    ("String should", "must"),
+    ("List should", "must"),
+    ("Dictionary should", "must"),
+    ("a valid integer", "an integer"),
+    ("a valid ", "a "),
+    ("a dictionary or object to extract fields from", "a table"),
+    ("a dictionary", "a table"),
+)
 
 
 def _problem(error: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """One sentence: the key, what is needed, what was given."""
-    place = _place(error["loc"], content)
+    location = [part for part in error["loc"] if part != "[key]"]
+    if len(location) > 4 and location[2] == "monitors":
+        del location[4]  # the kind, by which the schema is chosen
+    place = _place(location, content)
     key, kind, context = ".".join(place), error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        known = _known_keys(error["loc"], content)
+        known = _known_keys(location, content)
         return f"{key} is not a key of this table. {near(place[-1], known)}"
     if kind == "missing":
         return f"{key} is missing."
@@ -238,28 +255,20 @@ def _problem(error: Mapping[str, Any], content: Mapping[str, Any]) -> str:
         kind_key = f"{key}.kind"
         given = f"got {context['tag']!r}" if "tag" in context else "it is missing"
         return f"{kind_key} must be one of {expected}; {given}."
-    if place[-1] in SHAPES and len(error["loc"]) > len(place):
-        needed = "must be " + _shape_of(place[-1])
+    shape = "model" if place[-2:-1] == ["models"] and len(place) > 2 else place[-1]
+    if shape in SHAPES and len(location) > len(place):
+        needed = f"must be {SHAPES[shape]}"
     elif kind == "string_pattern_mismatch" and place[-1] != "url":
         needed = "must begin with a letter or digit, and hold only these and _ . -"
     elif kind == "string_pattern_mismatch":
         return f"{key} must be an http or https URL without credentials; see url_env and token_env."
     else:
         said = error["msg"].split(" after validation")[0]
-        needed = said.replace("Input should", "must").replace("valid ", "")
-        needed = needed.replace("String should", "must").replace("List should", "must")
-        needed = needed.replace("Dictionary should", "must")
+        for before, after in WORDS:
+            said = said.replace(before, after)
+        needed = said
     given = "" if "options" in place else f"; got {_shown(error['input'])}"
     return f"{key} {needed}{given}."
-
-
-def _shape_of(key: str) -> str:
-    return {
-        "columns": "the name of a column, a list of names, or (not for run_lengths) a table of these",
-        "hazard": "a number between 0 and 1, or a table with the numbers alpha and beta",
-        "model": "the name of a model, or a table with type and the model's options",
-        "models": "a table of models by name, each a name or a table with type and options",
-    }[key]
 
 
 def _place(location: Sequence[Any], content: Any) -> list[str]:
@@ -275,8 +284,6 @@ def _place(location: Sequence[Any], content: Any) -> list[str]:
         elif isinstance(content, list) and isinstance(part, int) and part < len(content):
             found.append(str(part))
             content = content[part]
-        elif part == "[key]":
-            continue
     return found
 
 
@@ -286,7 +293,7 @@ def _known_keys(location: Sequence[Any], content: Mapping[str, Any]) -> list[str
         tables = {3: Stream}
         if len(location) > 4:
             kinds = {"models": Models, "changes": Changes, "run_lengths": RunLengthSettings}
-            monitor = content["streams"][location[1]]["monitors"][location[3]]
+            monitor: Any = content["streams"][location[1]]["monitors"][location[3]]
             return list(kinds[monitor["kind"]].model_fields)
     if location[0] == "webhooks":
         tables = {3: Webhook}
