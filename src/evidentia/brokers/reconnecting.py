@@ -1,0 +1,55 @@
+"""Reconnection with growing pauses, written once for the clients that do not do it themselves."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from evidentia.brokers.message import Message
+
+LOGGER = logging.getLogger("evidentia.brokers")
+TICK = 0.25  # seconds between signs of life while nothing comes
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds before an attempt; each further one waits twice as long
+
+
+def reconnecting(
+    name: str, connected: Callable[[], Iterator[Message | None]], errors: tuple[type[Exception], ...]
+) -> Iterator[Message | None]:
+    """Yield what `connected()` yields; after its end or one of `errors`, call it again.
+
+    Between attempts it waits, twice as long after each that brought no message, and yields None
+    meanwhile. Each loss of the connection is logged once.
+
+    Args:
+        name: the name of the subscription, for the log.
+        connected: connects, and yields the messages after the last one that it has yielded.
+        errors: those that mean a lost connection; all others are raised.
+    """
+    pause, is_lost = FIRST_PAUSE, False
+    while True:
+        try:
+            for message in connected():
+                if message is not None:
+                    if is_lost:
+                        LOGGER.warning("%s: connected again.", name)
+                    pause, is_lost = FIRST_PAUSE, False
+                yield message
+        except errors as error:
+            if not is_lost:
+                LOGGER.warning("%s: the connection was lost (%s); trying again.", name, described(error))
+            is_lost = True
+        yield from pausing(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def pausing(seconds: float) -> Iterator[None]:
+    """Wait, and yield None at least every half second."""
+    until = time.monotonic() + seconds
+    yield None
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(TICK, left))
+        yield None
+
+
+def described(error: BaseException) -> str:
+    """The first line of an error, or its type."""
+    return next(iter(str(error).strip().splitlines()), "").rstrip(".") or type(error).__name__
