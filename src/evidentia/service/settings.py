@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evidentia.data.files import near
 from evidentia.errors import ConfigurationError
+from evidentia.service.problems import problem
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 Text = Annotated[str, Field(min_length=1)]
@@ -115,23 +115,22 @@ class Stream(Table):
 
     Attributes:
         source: the URL of a broker's stream, or the path of a growing file of JSON lines.
-        format: of the messages.
-        options: of the broker's client; a table `{ env = "NAME" }` stands for a secret in the
-            environment.
+        payload: the form of the messages.
+        options: of the broker's client.
         key: the column by whose values rows are divided into streams of their own.
         time: the column with the time of a row, in seconds since 1970 or ISO 8601, for the lag.
         batch_size: rows of one key that update the monitors together.
-        rejected: file for the rows that cannot be used, with the reasons.
+        dead_letters: file for messages with rows that cannot be used, with the reasons.
         monitors: by name.
     """
 
     source: Text
-    format: Literal["json", "arrow", "avro"] = "json"
+    payload: Literal["json", "arrow", "avro"] = "json"
     options: dict[str, Any] = {}
     key: Text | None = None
     time: Text | None = None
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    rejected: Text | None = None
+    dead_letters: Text | None = None
     monitors: Annotated[dict[Name, Monitor], Field(min_length=1)]
 
 
@@ -183,7 +182,7 @@ def checked(content: Mapping[str, Any], where: str = "the configuration") -> Set
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
-        problems = [_problem(one, content) for one in error.errors(include_url=False)]
+        problems = [problem(one, content, _keys_at) for one in error.errors(include_url=False)]
         unique = list(dict.fromkeys(problems))
         more = f" And {len(unique) - 5} more." if len(unique) > 5 else ""
         raise ConfigurationError(f"{where}: {' '.join(unique[:5])}{more}") from None
@@ -205,101 +204,12 @@ def secret(name: str, key: str) -> str:
     return value.strip()
 
 
-def resolved_options(options: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Options with the secrets that they name.
-
-    Example:
-        >>> os.environ["EXAMPLE"] = "secret"
-        >>> resolved_options({"group": "a", "password": {"env": "EXAMPLE"}}, "streams.a.options")
-        {'group': 'a', 'password': 'secret'}
-    """
-    return {
-        name: secret(value["env"], f"{key}.{name}")
-        if isinstance(value, Mapping) and list(value) == ["env"]
-        else value
-        for name, value in options.items()
-    }
-
-
-SHAPES = {  # of keys that take more than one type
-    "columns": "the name of a column, a list of names, or (not for run_lengths) a table of these",
-    "hazard": "a number between 0 and 1, or a table with the numbers alpha and beta",
-    "model": "the name of a model, or a table with type and the model's options",
-}
-WORDS = (
-    ("Input should", "must"),
-    ("String should", "must"),
-    ("List should", "must"),
-    ("Dictionary should", "must"),
-    ("a valid integer", "an integer"),
-    ("a valid ", "a "),
-    ("a dictionary or object to extract fields from", "a table"),
-    ("a dictionary", "a table"),
-)
-
-
-def _problem(error: Mapping[str, Any], content: Mapping[str, Any]) -> str:
-    """One sentence: the key, what is needed, what was given."""
-    location = [part for part in error["loc"] if part != "[key]"]
-    if len(location) > 4 and location[2] == "monitors":
-        del location[4]  # the kind, by which the schema is chosen
-    place = _place(location, content)
-    key, kind, context = ".".join(place), error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        known = _known_keys(location, content)
-        return f"{key} is not a key of this table. {near(place[-1], known)}"
-    if kind == "missing":
-        return f"{key} is missing."
-    if kind.startswith("union_tag"):
-        expected = str(context.get("expected_tags", "'models', 'changes', 'run_lengths'"))
-        kind_key = f"{key}.kind"
-        given = f"got {context['tag']!r}" if "tag" in context else "it is missing"
-        return f"{kind_key} must be one of {expected}; {given}."
-    shape = "model" if place[-2:-1] == ["models"] and len(place) > 2 else place[-1]
-    if shape in SHAPES and len(location) > len(place):
-        needed = f"must be {SHAPES[shape]}"
-    elif kind == "string_pattern_mismatch" and place[-1] != "url":
-        needed = "must begin with a letter or digit, and hold only these and _ . -"
-    elif kind == "string_pattern_mismatch":
-        return f"{key} must be an http or https URL without credentials; see url_env and token_env."
-    else:
-        said = error["msg"].split(" after validation")[0]
-        for before, after in WORDS:
-            said = said.replace(before, after)
-        needed = said
-    given = "" if "options" in place else f"; got {_shown(error['input'])}"
-    return f"{key} {needed}{given}."
-
-
-def _place(location: Sequence[Any], content: Any) -> list[str]:
-    """The keys of a location that are in the file, without the branches of a union."""
-    found: list[str] = []
-    for index, part in enumerate(location):
-        is_last = index == len(location) - 1
-        if isinstance(content, Mapping) and (part in content or (is_last and isinstance(part, str))):
-            if is_last and part not in content and found and found[-1] in SHAPES:
-                break
-            found.append(str(part))
-            content = content.get(part)
-        elif isinstance(content, list) and isinstance(part, int) and part < len(content):
-            found.append(str(part))
-            content = content[part]
-    return found
-
-
-def _known_keys(location: Sequence[Any], content: Mapping[str, Any]) -> list[str]:
-    tables: dict[int, type[Table]] = {1: Settings, 2: Server}
-    if location[0] == "streams":
-        tables = {3: Stream}
-        if len(location) > 4:
-            kinds = {"models": Models, "changes": Changes, "run_lengths": RunLengthSettings}
-            monitor: Any = content["streams"][location[1]]["monitors"][location[3]]
-            return list(kinds[monitor["kind"]].model_fields)
-    if location[0] == "webhooks":
-        tables = {3: Webhook}
-    return list(tables.get(len(location), Settings).model_fields)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _keys_at(location: Sequence[Any], content: Mapping[str, Any]) -> list[str]:
+    """The keys of the table in which the last part of a location stands."""
+    tables: dict[str, type[Table]] = {"server": Server, "streams": Stream, "webhooks": Webhook}
+    if len(location) > 4:
+        kinds = {"models": Models, "changes": Changes, "run_lengths": RunLengthSettings}
+        monitor: Any = content["streams"][location[1]]["monitors"][location[3]]
+        return list(kinds[monitor["kind"]].model_fields)
+    table = tables[location[0]] if len(location) > 1 else Settings
+    return list(table.model_fields)

@@ -24,14 +24,15 @@ class FollowedFile:
     it.
 
     Attributes:
-        name: the path.
+        path: where it is.
+        name: as it was given.
 
     Raises:
         DataError: from `messages`: the file was truncated, replaced, or cannot be read.
     """
 
-    def __init__(self, path: Path):
-        self.path, self.name = path, str(path)
+    def __init__(self, path: Path, name: str | None = None):
+        self.path, self.name = path, name or str(path)
 
     def messages(self, position: Position | None) -> Iterator[Message | None]:
         """As `Subscription.messages`; waits for the file if it does not exist yet."""
@@ -91,7 +92,7 @@ def open_source(source: str, options: Mapping[str, Any], folder: Path) -> Subscr
     Raises ConfigurationError for an address that no broker has, and options that it does not know.
     """
     if not is_url(source) or source.startswith("file://"):
-        return FollowedFile(folder / Path(source.removeprefix("file://")).expanduser())
+        return FollowedFile(folder / Path(source.removeprefix("file://")).expanduser(), source)
     from evidentia.brokers.addresses import subscribe
 
     return subscribe(source, **options)
