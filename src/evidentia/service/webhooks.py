@@ -80,7 +80,7 @@ class Deliverer(threading.Thread):
             headers["Authorization"] = f"Bearer {schema.secret(settings.token_env, f'{key}.token_env')}"
         self._client = httpx.Client(headers=headers, timeout=settings.timeout, follow_redirects=False)
         self._waiting: queue.SimpleQueue[Alarm | None] = queue.SimpleQueue()
-        self._stop = threading.Event()
+        self._is_ending = threading.Event()
         self.counts: Counter[str] = Counter()
 
     def send(self, alarm: Alarm) -> None:
@@ -89,20 +89,20 @@ class Deliverer(threading.Thread):
 
     def stop(self) -> None:
         """End the thread; alarms that wait are in the checkpoint."""
-        self._stop.set()
+        self._is_ending.set()
         self._waiting.put(None)
 
     def run(self) -> None:
         """The thread."""
         with self._client:
-            while (alarm := self._waiting.get()) is not None and not self._stop.is_set():
+            while (alarm := self._waiting.get()) is not None and not self._is_ending.is_set():
                 if self._attempted(alarm):
                     self._delivered(alarm)
 
     def _attempted(self, alarm: Alarm) -> bool:
         """Whether an alarm was delivered or given up; False if the service stopped before."""
         pause = self._first_pause
-        while not self._stop.is_set():
+        while not self._is_ending.is_set():
             wait, reason = self._post(alarm)
             if reason is None:
                 self.counts["delivered"] += 1
@@ -121,7 +121,7 @@ class Deliverer(threading.Thread):
                 reason=reason,
                 again_in=round(wait, 1),
             )
-            self._stop.wait(wait)
+            self._is_ending.wait(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         return False
 

@@ -68,7 +68,7 @@ class Worker(threading.Thread):
         self.state: Literal["starting", "running", "stopped", "failed"] = "starting"
         self.problem: str | None = None
         self.checkpoint_seconds = self.checkpoint_time = math.nan
-        self._stop = threading.Event()
+        self._is_ending = threading.Event()
         self._requests: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._letters: DeadLetters | None = None
         self._folder: CheckpointFolder | None = None
@@ -77,7 +77,7 @@ class Worker(threading.Thread):
 
     def stop(self) -> None:
         """Ask it to end after the batches in progress, with a checkpoint."""
-        self._stop.set()
+        self._is_ending.set()
 
     def ask(self, function: Callable[[], Any]) -> Future[Any]:
         """Run a function between two batches."""
@@ -160,7 +160,7 @@ class Worker(threading.Thread):
             for message in messages:
                 if message is not None:
                     self._take(message)
-                if self._stop.is_set():
+                if self._is_ending.is_set():
                     return
                 if self._is_due(is_idle=message is None):
                     self._process()
@@ -203,7 +203,7 @@ class Worker(threading.Thread):
         return is_idle or waiting >= GATHERED_KEYS or time.monotonic() - self._gathered_at >= GATHERED_SECONDS
 
     def _process(self) -> None:
-        while self.engine.rows.num_complete and not self._stop.is_set():
+        while self.engine.rows.num_complete and not self._is_ending.is_set():
             alarms, refused = self.engine.process()
             for alarm in alarms:
                 log("alarm", logging.WARNING, **_flat(alarm))
