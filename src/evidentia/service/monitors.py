@@ -6,10 +6,12 @@ begins with its first batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from evidentia.checkpoint.packing import as_damaged
 from evidentia.errors import EvidentiaError
@@ -45,8 +47,8 @@ class Outcome(NamedTuple):
         log_evidence, standard_error: of all rows of the key, by model.
         probabilities: of the models.
         alarms: the changes found in this batch: row, interval, and the numbers of the detector.
-        residual: mean of the rows minus their prediction, in units of its standard deviation; NaN
-            if the model does not tell.
+        residual: the first row of the batch minus its predictive mean, in units of the predictive
+            standard deviation; NaN if the model does not tell.
     """
 
     num_observations: int
@@ -256,8 +258,9 @@ class RunLengthsMonitor:
         found: dict[str, Outcome | Exception] = {}
         for key, batch in batches.items():
             runs = self._runs.get(key) or self._template.restarted()
+            rows, (mean, deviation) = arrays_of(batch, self._columns), runs.next_row
             try:
-                update = runs.update(arrays_of(batch, self._columns))
+                update = runs.update(rows)
             except EvidentiaError as error:
                 found[key] = error
                 continue
@@ -271,6 +274,7 @@ class RunLengthsMonitor:
                 {name: 0.0},
                 {name: 1.0},
                 tuple(jsonable(alarm._asdict()) for alarm in update.alarms),
+                _residual(rows, mean, deviation),
             )
         return found
 
@@ -288,3 +292,8 @@ class RunLengthsMonitor:
             for key, state in content.items():
                 self._runs[key] = self._template.restarted()
                 self._runs[key].restore((state, ()))
+
+
+def _residual(rows: ndarray, mean: float, deviation: float) -> float:
+    """Of the first row, if rows are numbers."""
+    return float((rows[0] - mean) / deviation) if rows.ndim == 1 and 0 < deviation < math.inf else math.nan
