@@ -60,12 +60,16 @@ def serve(service: Service, stop: Callable[[], bool], listening: Callable[[str],
 
 
 def _bound(settings: schema.Server) -> socket.socket:
-    """A socket that is bound to the address. Raises ConfigurationError."""
+    """A socket that listens at the address; requests wait until they are answered.
+
+    Raises ConfigurationError.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((settings.host, settings.port))
+        bound.listen(128)
     except OSError as error:
         bound.close()
         raise ConfigurationError(

@@ -23,7 +23,7 @@ from evidentia.service.engine import Alarm, Engine
 from evidentia.service.logs import log
 from evidentia.service.monitors import RECORDS
 
-GATHERED_KEYS = 1_000  # whose whole batches are processed together
+GATHERED_ROWS = 10_000  # after which whole batches are processed
 GATHERED_SECONDS = 0.2  # after which whole batches do not wait for others
 SHARE_OF_TIME = 0.1  # that checkpoints may take, where there are many keys
 DEAD_LETTERS_LOGGED = 10  # for each stream; then every tenth, hundredth, ...
@@ -73,7 +73,7 @@ class Worker(threading.Thread):
         self._letters: DeadLetters | None = None
         self._folder: CheckpointFolder | None = None
         self._saved_at = self._gathered_at = time.monotonic()
-        self._is_changed, self._oldest = False, math.nan
+        self._is_changed, self._oldest, self._gathered = False, math.nan, 0
 
     def stop(self) -> None:
         """Ask it to end after the batches in progress, with a checkpoint."""
@@ -164,11 +164,7 @@ class Worker(threading.Thread):
                     return
                 if self._is_due(is_idle=message is None):
                     self._process()
-                self._answer()
-                pause = max(self._every, self.checkpoint_seconds / SHARE_OF_TIME)
-                since = time.monotonic() - self._saved_at
-                if self._is_changed and since >= (self._every if math.isnan(pause) else pause):
-                    self.save()
+                self._between_batches()
                 while unsaid:
                     log("warning", logging.WARNING, stream=self.engine.name, reason=unsaid.pop(0)[0])
 
@@ -181,6 +177,7 @@ class Worker(threading.Thread):
             engine.skip(1, message.position)
             reasons = [str(error)]
         else:
+            self._gathered += len(rows)
             reasons = [one.reason for one in engine.take(rows, message.position)]
         if reasons:
             more = f" (and {len(reasons) - 3} more rows)" if len(reasons) > 3 else ""
@@ -194,13 +191,12 @@ class Worker(threading.Thread):
 
     def _is_due(self, is_idle: bool) -> bool:
         """Whether whole batches should be processed now."""
-        waiting = self.engine.rows.num_complete
-        if not waiting:
+        if not self.engine.rows.num_complete:
             self._gathered_at, self._oldest = time.monotonic(), math.nan
             return False
         if math.isnan(self._oldest):
             self._oldest = self.engine.rows.waiting_since or math.nan
-        return is_idle or waiting >= GATHERED_KEYS or time.monotonic() - self._gathered_at >= GATHERED_SECONDS
+        return is_idle or self._gathered >= GATHERED_ROWS or time.monotonic() - self._gathered_at >= GATHERED_SECONDS
 
     def _process(self) -> None:
         while self.engine.rows.num_complete and not self._is_ending.is_set():
@@ -211,10 +207,16 @@ class Worker(threading.Thread):
                     self._deliver(alarm, set(self.engine.undelivered[alarm.id][1]))
             for one in refused:
                 log("refused", logging.WARNING, stream=self.engine.name, **one._asdict())
-            self._answer()
-        self._gathered_at, self._oldest = time.monotonic(), math.nan
+            self._oldest = self.engine.rows.waiting_since or math.nan
+            self._between_batches()
+        self._gathered_at, self._gathered = time.monotonic(), 0
 
-    def _answer(self) -> None:
+    def _between_batches(self) -> None:
+        """Write a checkpoint if one is due, and do what was asked for."""
+        spent = 0.0 if math.isnan(self.checkpoint_seconds) else self.checkpoint_seconds
+        pause = max(self._every, spent / SHARE_OF_TIME)
+        if self._is_changed and time.monotonic() - self._saved_at >= pause:
+            self.save()
         while not self._requests.empty():
             function, future = self._requests.get()
             try:
