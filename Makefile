@@ -15,7 +15,7 @@ EXAMPLES ?= $(wildcard gallery/*.py)
 # What the pages of the gallery link to: each script, and a notebook of it that was not run.
 DOWNLOADS := $(patsubst gallery/%.py,docs/gallery/downloads/%.ipynb,$(wildcard gallery/*.py))
 
-.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-gallery test-in-turn test-package test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
+.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-services test-gallery test-in-turn test-package test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -24,11 +24,11 @@ help: ## Show this list
 demo: $(VENV)/installed ## Estimate the evidence of three models on a million simulated rows
 	$(BIN)/evidentia demo
 
-test: lint ## Lint and run the quick tests: all but those of the next five
-	$(PYTEST) -m "not network and not slow and not reference and not experiments and not cluster and not gallery"
+test: lint ## Lint and run the quick tests: all but those of the next six
+	$(PYTEST) -m "not network and not slow and not reference and not experiments and not cluster and not services and not gallery"
 
 test-slow: $(VENV)/installed-test ## Run the tests that take some seconds each: ten minutes more
-	$(PYTEST) -m "slow and not reference and not experiments and not cluster and not gallery"
+	$(PYTEST) -m "slow and not reference and not experiments and not cluster and not services and not gallery"
 
 test-reference: $(VENV)/installed-test ## Run the tests of the reference estimators and the slowest ones: 15 minutes more
 	$(PYTEST) -m "reference"
@@ -39,6 +39,9 @@ test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experim
 # A file on one worker: each worker that has a test of an engine runs all that was tried on it.
 test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray and an S3 server on this machine: four minutes
 	$(PYTEST) --dist=loadfile -m "cluster"
+
+test-services: $(VENV)/installed-test ## Run the tests that start brokers, the service and a browser on this machine: ten minutes
+	$(PYTEST) -m "services"
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
 	$(PYTEST) -m "gallery"

@@ -106,19 +106,6 @@ class DeadLetters:
         return CheckpointError(f"{self.path} cannot be written: {error.strerror or error}.")
 
 
-def place_of(message: Message, before: Position | None) -> Position:
-    """The entries of a message's position that are new since the message before.
-
-    They identify the message, also where partitions are read in another order.
-
-    Example:
-        >>> place_of(Message(b"", {"0": 8, "1": 5}), {"0": 7, "1": 5})
-        {'0': 8}
-    """
-    before = before or {}
-    return {name: value for name, value in message.position.items() if before.get(name, None) != value}
-
-
 def _identity(letter: Any) -> str:
     parts = [letter["source"], json.dumps(letter["position"], sort_keys=True), letter["payload"]]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -2,10 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
 
 from evidentia.brokers.message import Message
 
+T = TypeVar("T")
 LOGGER = logging.getLogger("evidentia.brokers")
 TICK = 0.25  # seconds between signs of life while nothing comes
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds before an attempt; each further one waits twice as long
@@ -48,6 +51,15 @@ def pausing(seconds: float) -> Iterator[None]:
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(TICK, left))
         yield None
+
+
+def patiently(work: Callable[[], T]) -> Generator[None, None, T]:
+    """Return what a function returns, and yield None while it takes its time on a thread."""
+    with ThreadPoolExecutor(1, "evidentia-connecting") as pool:
+        done = pool.submit(work)
+        while not wait([done], TICK).done:
+            yield None
+        return done.result()
 
 
 def described(error: BaseException) -> str:

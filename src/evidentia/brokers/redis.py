@@ -12,12 +12,19 @@ from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, ResponseError, TimeoutError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,
+)
 from redis.retry import Retry
 
 from evidentia.brokers.addresses import Address
 from evidentia.brokers.message import Message, Position
-from evidentia.brokers.reconnecting import LOGGER, described, reconnecting
+from evidentia.brokers.reconnecting import LOGGER, described, patiently, reconnecting
 from evidentia.errors import ConfigurationError, DataError
 
 LOST = ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError
@@ -94,6 +101,7 @@ class RedisStream:
         self._client.close()
 
     def _connected(self) -> Iterator[Message | None]:
+        yield from patiently(self._greeted)
         while True:
             try:
                 counts, entries = self._next_entries()
@@ -109,18 +117,24 @@ class RedisStream:
                 yield None
                 self._client.xread({self._stream: self._last}, count=1, block=WAIT)  # only to wait
 
+    def _greeted(self) -> None:
+        try:
+            self._client.ping()
+        except (AuthenticationError, ResponseError) as error:
+            raise ConfigurationError(f"{self.name}: Redis refuses: {described(error)}.") from None
+
     def _next_entries(self) -> tuple[Counts | None, list[tuple[bytes, Mapping[bytes, bytes]]]]:
         """The counts and the next entries, of one moment."""
         with self._client.pipeline(transaction=True) as both:
             both.xinfo_stream(self._stream)
             both.xread({self._stream: self._last}, count=BLOCK)
             answers: list[Any] = both.execute(raise_on_error=False)
-        info, read = answers
-        if isinstance(info, ResponseError) and "no such key" in str(info):
+        errors = [answer for answer in answers if isinstance(answer, Exception)]
+        if errors and "no such key" in str(errors[0]):
             return None, []
-        for answer in (info, read):
-            if isinstance(answer, Exception):
-                raise answer
+        if errors:
+            raise errors[0]
+        info, read = answers
         last = info["last-generated-id"]
         counts = Counts(info.get("entries-added"), info["length"], last.decode())
         return counts, read[0][1] if read else []

@@ -17,7 +17,9 @@ EXAMPLES = """[bold]Examples[/bold]
 
   evidentia stream sensor.csv --follow -m linear -m my_models.py:robust -t y
 
-  producer | evidentia stream - -m softmax -t label --num-classes 4 --json"""
+  producer | evidentia stream - -m softmax -t label --num-classes 4 --json
+
+  evidentia stream redis://host/readings -m linear -t y --features a,b -c run"""
 
 
 @reads_tables
@@ -26,7 +28,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="SOURCE...",
-            help="CSV or Parquet files, patterns or folders; or - for Arrow IPC on standard input.",
+            help="CSV or Parquet files, patterns or folders; - for Arrow IPC on standard input; or the URL "
+            "of a broker: kafka, mqtt, redis, nats, http, ws.",
         ),
     ],
     models: Annotated[
@@ -54,6 +57,13 @@ def command(
         int | None, typer.Option(metavar="COUNT", help="Four times as many halve the standard error.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines of a CSV file.")] = False,
+    payload: Annotated[
+        str, typer.Option(metavar="FORM", help="Brokers: json, arrow or avro in a message.")
+    ] = "json",
+    dead_letters: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Brokers: messages without valid rows go here. Default: an error."),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -112,6 +122,8 @@ def command(
         encoding=encoding,
         form=form,
         follow=follow,
+        payload=payload,
+        dead_letters=dead_letters,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         false_alarm_rate=false_alarm_rate,

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pyarrow.parquet as arrow_parquet
 
+from evidentia.brokers.place import Place
+from evidentia.brokers.source import BrokerSource
 from evidentia.cli.columns import listed
 from evidentia.data.files import reading
 from evidentia.data.sources import CsvSource, IpcSource, ParquetSource, TableSource
@@ -17,6 +19,7 @@ from evidentia.errors import CheckpointError, DataError
 from evidentia.system.storage import for_arrow, opened
 
 FileSource = CsvSource | IpcSource | ParquetSource | TableSource
+AnySource = FileSource | BrokerSource
 BYTES, ROWS, COLUMNS = 65_536, 16, 8  # upper limits of the content that identifies a file
 
 
@@ -25,8 +28,10 @@ class KnownFile(NamedTuple):
 
     Attributes:
         name: its name (see `file_names`), independent of where its folder is.
-        size: rows of a Parquet file; bytes of a CSV file, whose rows are unknown until read.
-        content: SHA-256 of its first rows; of the first and the last bytes of a CSV file.
+        size: rows of a Parquet file; bytes of a CSV file, whose rows are unknown until read; rows
+            counted of a broker's stream.
+        content: SHA-256 of its first rows; of the first and the last bytes of a CSV file; the
+            `Place` in a broker's stream after the rows counted.
     """
 
     name: str
@@ -34,9 +39,9 @@ class KnownFile(NamedTuple):
     content: str
 
 
-def file_names(source: FileSource) -> list[str]:
+def file_names(source: AnySource) -> list[str]:
     """Names that identify the files of a resumed run, even if their folder has moved."""
-    if isinstance(source, IpcSource):
+    if isinstance(source, IpcSource | BrokerSource):
         return [source.name]
     return [
         "/".join([*(folder for folder in path.parts[:-1] if "=" in folder), path.name])
@@ -44,8 +49,10 @@ def file_names(source: FileSource) -> list[str]:
     ]
 
 
-def known_files(source: FileSource) -> list[KnownFile]:
+def known_files(source: AnySource) -> list[KnownFile]:
     """Record the files, or the name of standard input; DataError if a file is unreadable."""
+    if isinstance(source, BrokerSource):
+        return []  # `with_place` records it
     if isinstance(source, IpcSource):
         return [KnownFile(source.name, 0, "")]
     return [
@@ -54,7 +61,7 @@ def known_files(source: FileSource) -> list[KnownFile]:
     ]
 
 
-def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile]:
+def with_additions(files: list[KnownFile], source: AnySource) -> list[KnownFile]:
     """Update the record of a followed file, which may have had no rows when it was opened."""
     if isinstance(source, CsvSource) and source.follow:
         (file,) = files
@@ -65,15 +72,39 @@ def with_additions(files: list[KnownFile], source: FileSource) -> list[KnownFile
     return files
 
 
-def check_files(before: Sequence[KnownFile], source: FileSource, folder: Path) -> None:
+def with_place(files: list[KnownFile], source: AnySource, rows: int) -> list[KnownFile]:
+    """Update the record of a broker's stream, of which `rows` are counted."""
+    if not isinstance(source, BrokerSource):
+        return files
+    return [KnownFile(source.name, rows, source.place_at(rows).to_text())]
+
+
+def acknowledge(files: Sequence[KnownFile], source: AnySource) -> None:
+    """Tell a broker that the messages before its recorded place will not be needed again."""
+    if isinstance(source, BrokerSource) and files:
+        source.acknowledge(place_in(files))
+
+
+def place_in(files: Sequence[KnownFile]) -> Place:
+    """The place in a broker's stream that was recorded."""
+    (stream,) = files
+    return Place.from_text(stream.size, stream.content)
+
+
+def check_files(before: Sequence[KnownFile], source: AnySource, folder: Path) -> None:
     """Raise CheckpointError unless a source has a checkpoint's files, with rows only appended."""
     names, had = file_names(source), [file.name for file in before]
+    if isinstance(source, BrokerSource) and names != had:
+        raise CheckpointError(
+            f"the checkpoint in {folder} is of a run on {listed(had, 5)}; got {names[0]}. Give the same URL (credentials "
+            "may differ), or another folder for --checkpoint."
+        )
     if names[: len(had)] != had:
         raise CheckpointError(
             f"the checkpoint in {folder} is of a run on {listed(had, 5)}; got {listed(names, 5)}. New files must come after those, or "
             "rows would be counted twice. Give the same files, or another folder for --checkpoint."
         )
-    if isinstance(source, IpcSource):
+    if isinstance(source, IpcSource | BrokerSource):
         return
     unit = "rows" if isinstance(source, ParquetSource) else "bytes"
     for index, (file, path) in enumerate(zip(before, _paths(source), strict=False)):

@@ -14,7 +14,7 @@ from evidentia.checkpoint.journal import Ends, Journal
 from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.cli import output
 from evidentia.cli.columns import listed
-from evidentia.cli.stream.files import FileSource, KnownFile, with_additions
+from evidentia.cli.stream.files import AnySource, KnownFile, acknowledge, with_additions, with_place
 from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import View
 from evidentia.data.arrivals import arriving
@@ -86,7 +86,8 @@ class Checkpoints:
         journal: the journal of updates, or None.
         ends: of the journals of earlier runs, for later runs with a journal.
         settings: settings of the run, which `check_settings` compares on resuming.
-        source: the source of `files`.
+        source: the source of `files`; a broker is told what is saved, without a folder what is
+            processed.
         files: records of the source's files, which `check_files` compares on resuming.
     """
 
@@ -96,7 +97,7 @@ class Checkpoints:
     journal: Journal | None
     ends: Ends
     settings: Mapping[str, Any]
-    source: FileSource
+    source: AnySource
     files: list[KnownFile]
     _tried: float = -math.inf
     _is_failing: bool = False
@@ -104,11 +105,14 @@ class Checkpoints:
     _failure: CheckpointError | None = None  # of the save that ended
 
     def __post_init__(self) -> None:
-        self._position = self.session.position
+        self._saved = self._state()
 
     def save_if_due(self) -> None:
         """Save if a checkpoint is due and anything has changed; a failure is only a note."""
-        is_new = self._position != self.session.position and not self._has_ended
+        is_new = self._state() != self._saved and not self._has_ended
+        if self.folder is None and is_new:
+            self._saved = self._state()
+            acknowledge(self.files, self.source)
         if self.folder is None or not is_new or time.monotonic() - self._tried < self.every:
             return
         error = self.save()
@@ -119,7 +123,7 @@ class Checkpoints:
 
     def save(self) -> CheckpointError | None:
         """Save if anything has changed; return the error instead of raising it."""
-        if self._has_ended or self._position == self.session.position:
+        if self._has_ended or self._state() == self._saved:
             return self._failure
         try:
             ends = self.ends if self.journal is None else self.journal.commit()
@@ -135,8 +139,14 @@ class Checkpoints:
                 self.folder.write(content, {"num_observations": rows, "models": list(self.session.onlines)})
         except CheckpointError as error:
             return error
-        self._position = self.session.position
+        self._saved = self._state()
+        acknowledge(self.files, self.source)
         return None
+
+    def _state(self) -> tuple[int, list[KnownFile]]:
+        """What a checkpoint would be of; of a broker, messages without rows count too."""
+        self.files = with_place(self.files, self.source, self.session.position)
+        return self.session.position, self.files
 
     def end_before_half_line(self) -> None:
         """Save for the last time, before the row of a line that has no line end."""

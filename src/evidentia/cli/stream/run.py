@@ -10,13 +10,16 @@ from typing import Any
 
 import typer
 
+from evidentia.brokers.place import START
+from evidentia.brokers.source import BrokerSource
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.journal import Journal
 from evidentia.cli import output
 from evidentia.cli.columns import arrays_of, features_of, listed, types_of
 from evidentia.cli.models import named_model
 from evidentia.cli.results import Results, held
-from evidentia.cli.stream.files import FileSource, KnownFile, check_files, file_names, known_files
+from evidentia.cli.stream.files import AnySource, KnownFile, check_files, file_names, known_files, place_in
+from evidentia.cli.stream.live import is_live, open_stream
 from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, consume, stop_on_signals
 from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
 from evidentia.cli.stream.session import Session
@@ -51,6 +54,8 @@ class Plan:
     encoding: str
     form: Form
     follow: bool
+    payload: str
+    dead_letters: Path | None
     checkpoint: Path | None
     checkpoint_every: float
     false_alarm_rate: float | None
@@ -112,13 +117,15 @@ def run(plan: Plan) -> None:
 
 
 def _stream(
-    plan: Plan, source: FileSource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
+    plan: Plan, source: AnySource, stop: Stop, folder: CheckpointFolder | None, content: Any | None
 ) -> None:
     features = features_of(source, plan.target)
     settings = plan.settings(features)
     if folder is not None and content is not None:
         check_settings(content, settings, folder)
         check_files(content["files"], source, folder.path)
+    if isinstance(source, BrokerSource):
+        source.resume(START if content is None else place_in(content["files"]))
     files = [] if folder is None else known_files(source)  # before any rows are read
     session = plan.session(len(features), content)
     resumed_from = session.num_observations if content is not None else None
@@ -134,7 +141,7 @@ def _stream(
     if session.num_observations:
         names = file_names(source)
         data = {
-            "file": ", ".join(plan.sources),
+            "file": _named(plan, source),
             "files": names,
             "target": plan.target,
             "features": features,
@@ -146,17 +153,20 @@ def _stream(
         problem = problem or unwritten
     elif completed:
         left_out = f"; {session.num_dropped:,} with missing values were dropped" * bool(session.num_dropped)
-        problem = problem or DataError(f"{', '.join(plan.sources)} has no rows to process{left_out}.")
+        problem = problem or DataError(f"{_named(plan, source)} has no rows to process{left_out}.")
     elif plan.as_json and problem is None:
         output.print_json(NO_ROWS, None)
     if problem is not None:
         raise problem
 
 
-def _opened(plan: Plan, stop: Stop) -> FileSource | None:
+def _opened(plan: Plan, stop: Stop) -> AnySource | None:
     """Open the source; None if stopped while waiting for the first bytes of standard input."""
 
-    def opened() -> Iterator[FileSource]:
+    def opened() -> Iterator[AnySource]:
+        if is_live(plan.sources):
+            yield open_stream(plan, stop.ends_reading)
+            return
         stdin = stoppable(sys.stdin.fileno(), stop.ends_reading) if plan.sources == ["-"] else None
         yield open_source(
             plan.sources,
@@ -178,6 +188,11 @@ def _opened(plan: Plan, stop: Stop) -> FileSource | None:
         if not stop():  # else the stop caused the error
             raise
     return None
+
+
+def _named(plan: Plan, source: AnySource) -> str:
+    """The sources as they were given; of a broker, without credentials."""
+    return source.name if isinstance(source, BrokerSource) else ", ".join(plan.sources)
 
 
 def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None:
