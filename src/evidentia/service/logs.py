@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 LOGGER = "evidentia.service"
-OTHERS = ("uvicorn.error", "py.warnings")  # whose records take the same form
+OTHERS = ("evidentia.brokers", "uvicorn.error", "py.warnings")  # whose records take the same form
 
 
 class JsonLines(logging.Formatter):

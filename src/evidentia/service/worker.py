@@ -13,9 +13,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Literal
 
-from evidentia.brokers.dead_letters import DeadLetters, place_of
+from evidentia.brokers.dead_letters import DeadLetters
 from evidentia.brokers.message import Message, Subscription
 from evidentia.brokers.payloads import PayloadError, rows_of
+from evidentia.brokers.place import place_of
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.errors import CheckpointError, EvidentiaError, quietly
 from evidentia.service import settings as schema
