@@ -8,7 +8,7 @@ from evidentia.errors import CheckpointError, ConfigurationError, ModelError
 from evidentia.monitor import NormalInverseGamma, RunLengths
 from evidentia.service.batches import Rows
 from evidentia.service.engine import Engine
-from evidentia.service.monitors import RECORDS
+from evidentia.service.bundle import unbundled
 from evidentia.service.settings import checked
 from tests.service.conftest import CHANGED, LEVEL, engine_of, fed, no_models, readings, settings_of
 
@@ -34,7 +34,7 @@ def test_each_key_has_the_log_evidence_it_would_have_alone(engine):
 def saved(engine, folder):
     with CheckpointFolder(folder) as checkpoints:
         checkpoints.write(engine.packed(), {})
-    content, _ = read(folder, RECORDS)
+    content, _ = read(folder)
     return content
 
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_other_settings_is_rejected(tmp_path):
     with pytest.raises(CheckpointError, match=r"streams\.s\.key is None; .* it was 'sensor'"):
         engine_of(settings_of(key=None)).restore(content, tmp_path)
     with pytest.raises(CheckpointError, match="is damaged"):
-        engine_of().restore(content | {"texts": "{"}, tmp_path)
+        engine_of().restore(content | {"shapes": content["shapes"][:-1]}, tmp_path)
 
 
 def test_rows_that_cannot_be_used_are_returned_with_the_reason():
@@ -180,6 +180,6 @@ def test_the_state_is_text_and_arrays():
     """Nothing in a checkpoint is code, and positions may be of any shape."""
     engine = engine_of()
     engine.take([{"sensor": "a", "pressure": 0.1}], {"0": 2**60, "of": {"deep": [1, None]}})
-    texts = json.loads(engine.packed()["texts"])
+    texts = json.loads(unbundled(engine.packed(), {})["texts"])
     assert texts["position"] == {"0": 2**60, "of": {"deep": [1, None]}}
     assert texts["rows"]["rows"]["a"] == [[[0.1], pytest.approx(np.nan, nan_ok=True)]]

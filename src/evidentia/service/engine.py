@@ -23,8 +23,9 @@ from evidentia.checkpoint.packing import as_damaged
 from evidentia.errors import CheckpointError
 from evidentia.service import settings as schema
 from evidentia.service.batches import Batch, Rejected, Rows
+from evidentia.service.bundle import bundled, unbundled
 from evidentia.service.models import Loader, columns_of, integers_of, monitor_of
-from evidentia.service.monitors import Outcome
+from evidentia.service.monitors import RECORDS, Outcome
 from evidentia.service.records import Records
 
 MOST_ALARMS = 1_000  # that a stream remembers
@@ -193,7 +194,7 @@ class Engine:
         return was_there
 
     def packed(self) -> dict[str, Any]:
-        """The whole state, for a checkpoint; `monitors.RECORDS` has its classes."""
+        """The whole state, for a checkpoint."""
         with self.lock:
             undelivered = [[alarm._asdict(), sorted(hooks)] for alarm, hooks in self.undelivered.values()]
             texts = {
@@ -206,20 +207,22 @@ class Engine:
                 "alarms": [alarm._asdict() for alarm in self.alarms],
                 "undelivered": undelivered,
             }
-            return {
+            state = {
                 "texts": json.dumps(texts),
                 "settings": {name: self._settings_of(name) for name in self.monitors},
                 "monitors": {name: monitor.packed() for name, monitor in self.monitors.items()},
                 "records": {name: records.packed() for name, records in self.records.items()},
             }
+        return bundled(state)
 
-    def restore(self, content: Any, folder: Any) -> list[str]:
+    def restore(self, bundle: Any, folder: Any) -> list[str]:
         """Take the state of a checkpoint; return the names of monitors that begin anew.
 
         A monitor that the checkpoint lacks begins with the rows that follow.
 
         Raises CheckpointError if it is of another stream, damaged, or a monitor's settings differ.
         """
+        content = unbundled(bundle, RECORDS)
         with as_damaged(f"the checkpoint in {folder}"):
             texts = json.loads(content["texts"])
             identity, before = self._identity(), texts["identity"]

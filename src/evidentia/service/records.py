@@ -68,6 +68,11 @@ class Record:
         return np.roll(self._recent, -first)[-min(self.num_batches, RECENT) :].tolist()
 
     @property
+    def latest(self) -> float:
+        """The last of `recent`; NaN before the first batch."""
+        return float(self._recent[(self.num_batches - 1) % RECENT])
+
+    @property
     def points(self) -> Float[ndarray, "points columns"]:
         """The trajectory: `LEADING`, then log evidences and probabilities by model."""
         kept = self._table[: self._count]

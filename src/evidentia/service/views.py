@@ -18,7 +18,7 @@ ORDERS: dict[str, Callable[[str, Record], Any]] = {  # of keys; numbers from the
     "key": lambda key, record: key,
     "rows": lambda key, record: -record.num_observations,
     "evidence": lambda key, record: _last(-per_row(record)),
-    "surprise": lambda key, record: _last(record.recent[-1] if record.recent else math.nan),
+    "surprise": lambda key, record: _last(record.latest),
     "alarms": lambda key, record: -record.num_alarms,
 }
 

@@ -22,7 +22,6 @@ from evidentia.errors import CheckpointError, EvidentiaError, quietly
 from evidentia.service import settings as schema
 from evidentia.service.engine import Alarm, Engine
 from evidentia.service.logs import log
-from evidentia.service.monitors import RECORDS
 
 GATHERED_ROWS = 10_000  # after which whole batches are processed
 GATHERED_SECONDS = 0.2  # after which whole batches do not wait for others
@@ -147,7 +146,7 @@ class Worker(threading.Thread):
             return
         self._folder = stack.enter_context(CheckpointFolder(self._path))
         if self._folder.has_checkpoint:
-            content, _ = read(self._path, RECORDS)
+            content, _ = read(self._path)
             begun = self.engine.restore(content, self._path)
             counts = self.engine.counts
             log("resumed", stream=self.engine.name, rows=counts.rows, messages=counts.messages)

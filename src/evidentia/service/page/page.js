@@ -15,7 +15,6 @@ async function fetched(path, parameters = {}) {
 const monitorPath = () => `api/streams/${encodeURIComponent(state.stream)}/monitors/${encodeURIComponent(state.monitor)}`;
 const seconds = (value) => value === null ? "–" : value < 10 ? `${value.toFixed(1)} s` : value < 7200 ? `${Math.round(value)} s` : `${(value / 3600).toFixed(1)} h`;
 const fixed = (value) => value === null ? "–" : value.toFixed(3).replace("-", "−");
-const share = (value) => value > 0.999 ? "> 0.999" : number(value, 3);
 const clock = (text) => new Date(text).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 function show(element, text, isBad = false) {
@@ -109,7 +108,7 @@ function drawKeys({ total, offset, models, keys }) {
     const button = html("button", { type: "button", "data-key": one.key }, one.key);
     button.addEventListener("click", () => { state.key = one.key; remember(); at("charts").replaceChildren(); refresh(); });
     const best = one.probabilities.indexOf(Math.max(...one.probabilities));
-    const cell = models.length > 1 ? [html("td", { class: "roomy" }, `${models[best]} (${share(one.probabilities[best])})`)] : [html("td", { class: "roomy", hidden: "" })];
+    const cell = models.length > 1 ? [html("td", { class: "roomy" }, `${models[best]} ${fixed(one.probabilities[best])}`)] : [html("td", { class: "roomy", hidden: "" })];
     return html("tr", { "aria-current": one.key === state.key ? "true" : undefined },
       html("td", {}, button), html("td", { class: "number" }, number(one.rows, 12)), html("td", { class: "number" }, fixed(one.log_evidence_per_row)),
       ...cell, html("td", { class: one.alarms ? "number bad" : "number" }, number(one.alarms, 12)), html("td", {}, sparkline(one.recent)));
