@@ -169,7 +169,10 @@ def test_fields_are_checked(model):
 def test_moments_are_those_of_the_predictive_density(model, num_rows):
     """Integrals of y and y² over the density; sums over counts."""
     parameters, _ = posterior(model, ROWS[model][:num_rows])
-    density = lambda row: math.exp(model.log_predictive(parameters, row)[0])
+
+    def density(row):
+        return math.exp(model.log_predictive(parameters, row)[0])
+
     if isinstance(model, GammaPoisson | BetaBernoulli):
         values = range(2 if isinstance(model, BetaBernoulli) else 2000)
         mean, square = (sum(y**k * density(y) for y in values) for k in (1, 2))

@@ -52,7 +52,12 @@ def test_from_a_broker_to_an_alarm(tmp_path, monkeypatch, pager):
     try:
         with redis.Redis(port=broker.port) as client:
             exec(configuration)
-            text = Path("service.toml").read_text().replace(":6379/", f":{broker.port}/").replace(":9000/", f":{port}/")
+            text = (
+                Path("service.toml")
+                .read_text()
+                .replace(":6379/", f":{broker.port}/")
+                .replace(":9000/", f":{port}/")
+            )
             Path("service.toml").write_text(text + "[server]\nport = 0\n")
             with serving(tmp_path) as (process, web):
                 namespace = {}
@@ -66,10 +71,17 @@ def test_from_a_broker_to_an_alarm(tmp_path, monkeypatch, pager):
                 assert event["subject"] == "p2" and abs(event["data"]["row"] - 100) <= 2
                 assert event["source"] == "/evidentia/streams/pumps/monitors/level"
                 families = text_string_to_metric_families(web.get("/metrics").text)
-                alarms = [one for family in families for one in family.samples if one.name == "evidentia_alarms_total"]
+                alarms = [
+                    one
+                    for family in families
+                    for one in family.samples
+                    if one.name == "evidentia_alarms_total"
+                ]
                 assert alarms[0].value >= 1 and alarms[0].labels == {"stream": "pumps"}
                 keys = web.get("/api/streams/pumps/monitors/relation/keys").json()
-                assert [(one["key"], one["rows"]) for one in keys["keys"]] == [(f"p{pump}", 200) for pump in range(5)]
+                assert [(one["key"], one["rows"]) for one in keys["keys"]] == [
+                    (f"p{pump}", 200) for pump in range(5)
+                ]
                 process.terminate()
                 assert process.wait(60) == 0
     finally:

@@ -7,8 +7,8 @@ from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.errors import CheckpointError, ConfigurationError, ModelError
 from evidentia.monitor import NormalInverseGamma, RunLengths
 from evidentia.service.batches import Rows
-from evidentia.service.engine import Engine
 from evidentia.service.bundle import unbundled
+from evidentia.service.engine import Engine
 from evidentia.service.settings import checked
 from tests.service.conftest import CHANGED, LEVEL, engine_of, fed, no_models, readings, settings_of
 
@@ -79,7 +79,9 @@ def test_a_checkpoint_of_other_settings_is_rejected(tmp_path):
     fed(first, readings(20))
     content = saved(first, tmp_path)
     other = engine_of(settings_of({"level": {**LEVEL, "hazard": 0.1}}))
-    with pytest.raises(CheckpointError, match=r"streams\.s\.monitors\.level has other settings .*0\.1.*0\.01"):
+    with pytest.raises(
+        CheckpointError, match=r"streams\.s\.monitors\.level has other settings .*0\.1.*0\.01"
+    ):
         other.restore(content, tmp_path)
     with pytest.raises(CheckpointError, match=r"streams\.s\.key is None; .* it was 'sensor'"):
         engine_of(settings_of(key=None)).restore(content, tmp_path)

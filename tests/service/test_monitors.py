@@ -91,7 +91,10 @@ def test_resumed_models_go_on_bit_for_bit_and_new_keys_come_at_any_time():
 def test_a_batch_that_one_model_refuses_changes_none():
     plain, strict = own_model(math.inf), own_model(50.0)
     models = {"m.py:plain": plain, "m.py:strict": strict}
-    settings = MODELS | {"columns": {"y": "pressure"}, "models": {"plain": "m.py:plain", "strict": "m.py:strict"}}
+    settings = MODELS | {
+        "columns": {"y": "pressure"},
+        "models": {"plain": "m.py:plain", "strict": "m.py:strict"},
+    }
     (good,) = batches_of(1)
     found, reference = (monitor(settings, lambda name, _: models[name]) for _ in range(2))
     for one in (found, reference):

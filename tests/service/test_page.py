@@ -33,7 +33,9 @@ def page(browser):
     page.on("pageerror", lambda error: said.append(str(error)))
     yield page
     context.close()
-    assert not [text for text in said if "ERR_INCOMPLETE_CHUNKED" not in text and "ERR_CONNECTION" not in text]
+    assert not [
+        text for text in said if "ERR_INCOMPLETE_CHUNKED" not in text and "ERR_CONNECTION" not in text
+    ]
 
 
 def opened(page, url):
@@ -60,7 +62,10 @@ def test_the_page_follows_the_stream(page, tmp_path):
         page.locator("#alarms tr").wait_for()  # without a reload
         page.locator("#detail-summary", has_text="200 rows").wait_for()
         found = client.get("/api/streams/s/monitors/level/result?key=s1").json()
-        assert f"{found['log_evidence'][0]:.7g}".replace("-", "−") in page.locator("#detail-summary").inner_text()
+        assert (
+            f"{found['log_evidence'][0]:.7g}".replace("-", "−")
+            in page.locator("#detail-summary").inner_text()
+        )
         assert page.locator("#chart-evidence path.line").count() == 1
         assert page.locator("#chart-evidence line.alarm").count() == 1
         assert page.locator("#chart-residuals path.line").count() == 1
@@ -117,7 +122,7 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_and_width(browser, page, tmp_path, scheme):
-    """Text has the contrast that WCAG 2.2 asks for (4.5), and the page fits a telephone of 320 pixels."""
+    """Text has the contrast that WCAG 2.2 asks for (4.5), and the page fits 320 pixels."""
     (tmp_path / "service.toml").write_text(CONFIG)
     (tmp_path / "readings.ndjson").write_bytes(b"".join(payloads_of(readings())))
     with serving(tmp_path) as (_, client):

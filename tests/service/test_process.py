@@ -1,5 +1,6 @@
 """`evidentia serve` as a process: kills, a graceful stop, logs."""
 
+import itertools
 import json
 import os
 import signal
@@ -70,12 +71,12 @@ def evidences(client):
 
 @pytest.mark.services
 def test_rows_count_once_however_often_the_process_is_killed(tmp_path):
-    """Lines are appended in random parts, and kill -9 comes at random moments, between and during them."""
+    """Lines are appended in random parts, and kill -9 comes at random moments."""
     (tmp_path / "service.toml").write_text(CONFIG)
     rows = readings(1000)
     data, generator = b"".join(payloads_of(rows)), np.random.default_rng(0)
     cuts = [0, *sorted(generator.choice(len(data), 40, replace=False).tolist()), len(data)]
-    parts = [data[first:last] for first, last in zip(cuts, cuts[1:])]
+    parts = [data[first:last] for first, last in itertools.pairwise(cuts)]
     for kill in range(5):
         with serving(tmp_path) as (process, client), (tmp_path / "readings.ndjson").open("ab") as file:
             for part in parts[8 * kill : 8 * (kill + 1)]:
@@ -140,8 +141,12 @@ def test_mistakes_end_with_one_message(tmp_path, monkeypatch, capsys):
     config = tmp_path / "service.toml"
     for wrong, message in {
         CONFIG.replace("batch_size", "batchsize"): "streams.s.batchsize is not a key of this table.",
-        CONFIG.replace("readings.ndjson", "ftp://x/y"): "streams.s.source: the URL of a broker must be one of",
-        CONFIG.replace('kind = "run_lengths"', 'kind = "changes"').replace("hazard = 0.01", ""): "model must be one of",
+        CONFIG.replace(
+            "readings.ndjson", "ftp://x/y"
+        ): "streams.s.source: the URL of a broker must be one of",
+        CONFIG.replace('kind = "run_lengths"', 'kind = "changes"').replace(
+            "hazard = 0.01", ""
+        ): "model must be one of",
         CONFIG.replace("port = 0", 'host = "192.0.2.1"'): "cannot listen on 192.0.2.1",
     }.items():
         config.write_text(wrong)

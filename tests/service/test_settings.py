@@ -50,7 +50,11 @@ M = "streams/s/monitors/m/"
         ("server/port", "80", "server.port must be an integer; got '80'."),
         ("server/prt", 80, "server.prt is not a key of this table. Did you mean 'port'?"),
         ("streams/a b", 3, "streams.a b must begin with a letter or digit, and hold only these and _ . -"),
-        ("streams/s/batchsize", 3, "streams.s.batchsize is not a key of this table. Did you mean 'batch_size'?"),
+        (
+            "streams/s/batchsize",
+            3,
+            "streams.s.batchsize is not a key of this table. Did you mean 'batch_size'?",
+        ),
         ("streams/s/batch_size", "ten", "streams.s.batch_size must be an integer; got 'ten'."),
         ("streams/s/batch_size", 0, "streams.s.batch_size must be greater than or equal to 1; got 0."),
         ("streams/s/payload", "xml", "streams.s.payload must be 'json', 'arrow' or 'avro'; got 'xml'."),
@@ -59,20 +63,34 @@ M = "streams/s/monitors/m/"
         (M + "hazard", 2.0, f"{M}hazard must be a number between 0 and 1, or a table with the numbers"),
         (M + "columns", 3, f"{M}columns must be the name of a column, a list of names, or"),
         ("streams/s/monitors/n", 4, "streams.s.monitors.n must be a table; got 4."),
-        ("streams/s/monitors/n", {}, "streams.s.monitors.n.kind must be one of 'models', 'changes', 'run_lengths'; it is"),
+        (
+            "streams/s/monitors/n",
+            {},
+            "streams.s.monitors.n.kind must be one of 'models', 'changes', 'run_lengths'; it is",
+        ),
         (
             "streams/s/monitors/n",
             MODELS | {"models": {"one": 3}},
             "streams.s.monitors.n.models.one must be the name of a model, or a table with type and the",
         ),
-        ("streams/s/monitors/n", MODELS | {"models": {}}, "streams.s.monitors.n.models must have at least 1 item"),
-        ("streams/s/monitors/n", MODELS | {"forgetting": 0}, "streams.s.monitors.n.forgetting must be greater than 0"),
+        (
+            "streams/s/monitors/n",
+            MODELS | {"models": {}},
+            "streams.s.monitors.n.models must have at least 1 item",
+        ),
+        (
+            "streams/s/monitors/n",
+            MODELS | {"forgetting": 0},
+            "streams.s.monitors.n.forgetting must be greater than 0",
+        ),
         ("webhooks/w", {"url": "ftp://x"}, "webhooks.w.url must be an http or https URL without credentials"),
         ("webhooks/w", {}, "webhooks.w needs either url or url_env; got neither."),
     ],
 )
 def test_errors_name_the_key_what_is_needed_and_what_was_given(path, value, message):
-    with pytest.raises(ConfigurationError, match=re.escape("service: " + message.replace(M, M.replace("/", ".")))):
+    with pytest.raises(
+        ConfigurationError, match=re.escape("service: " + message.replace(M, M.replace("/", ".")))
+    ):
         checked(changed(path, value), "service")
 
 

@@ -100,7 +100,11 @@ def test_the_result_of_a_key(client, service):
 @pytest.mark.parametrize(
     "path, status, message",
     [
-        (KEYS + "?order=size", 400, "order must be one of key, rows, evidence, surprise, alarms; got 'size'."),
+        (
+            KEYS + "?order=size",
+            400,
+            "order must be one of key, rows, evidence, surprise, alarms; got 'size'.",
+        ),
         (KEYS + "?limit=-1", 400, "limit must be a whole number up to 500; got '-1'."),
         (KEYS + "?limit=501", 400, "limit must be a whole number up to 500; got '501'."),
         (RESULT + "?key=s9", 404, "there are no results of the key 's9'."),

@@ -111,7 +111,9 @@ def test_a_stop_does_not_wait_for_the_next_attempt():
 
 def test_secrets_must_be_set(monkeypatch):
     monkeypatch.delenv("NOT_SET", raising=False)
-    with pytest.raises(ConfigurationError, match=r"webhooks\.pager\.url_env names the environment variable NOT_SET"):
+    with pytest.raises(
+        ConfigurationError, match=r"webhooks\.pager\.url_env names the environment variable NOT_SET"
+    ):
         Deliverer("pager", Webhook(url_env="NOT_SET"), lambda alarm: None)
     with pytest.raises(ConfigurationError, match=r"webhooks\.pager\.token_env names .* NOT_SET"):
         Deliverer("pager", Webhook(url="http://x/", token_env="NOT_SET"), lambda alarm: None)

@@ -67,7 +67,11 @@ def test_what_is_not_saved_is_not_acknowledged(tmp_path):
 
 def test_messages_without_rows_go_to_the_dead_letters(tmp_path):
     settings = settings_of(dead_letters="letters.jsonl")
-    payloads = [*payloads_of(readings(10)), b"not json", b'[{"sensor": "s0"}, {"sensor": "s0", "pressure": 1}]']
+    payloads = [
+        *payloads_of(readings(10)),
+        b"not json",
+        b'[{"sensor": "s0"}, {"sensor": "s0", "pressure": 1}]',
+    ]
     engine = finished(worker_of(Given(payloads), tmp_path, settings=settings), 30)
     letters = [json.loads(line) for line in (tmp_path / "letters.jsonl").read_text().splitlines()]
     assert [letter["position"] for letter in letters] == [{"next": 31}, {"next": 32}]
@@ -77,7 +81,10 @@ def test_messages_without_rows_go_to_the_dead_letters(tmp_path):
 
 def test_alarms_are_delivered_again_until_they_were(tmp_path):
     rows, sent = readings(), []
-    deliver = lambda alarm, hooks: sent.append((alarm.id, hooks))
+
+    def deliver(alarm, hooks):
+        sent.append((alarm.id, hooks))
+
     finished(worker_of(Given(payloads_of(rows)), tmp_path, deliver=deliver, webhooks=("a", "b")), 600)
     ((alarm, hooks),) = sent
     assert hooks == {"a", "b"}

@@ -1,4 +1,4 @@
-"""Command line: `evidentia demo | estimate | regress | test | compare | stream | serve | reproduce`.
+"""Command line: `evidentia demo | estimate | regress | test | compare | stream | serve | …`.
 
 Commands are thin wrappers of the Python interface. They import JAX and the rest only when they
 run, so that help and completion are fast.

@@ -110,9 +110,7 @@ def load_model(name: str, argument: str | None = None) -> Model:
         return value
     if not callable(value) or isinstance(value, type):
         kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
-        raise ModelError(
-            f"{given} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}."
-        )
+        raise ModelError(f"{given} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}.")
     return Model.from_numpyro(value, name=attribute)
 
 

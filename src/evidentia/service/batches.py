@@ -140,7 +140,7 @@ class Rows:
     def restore(self, content: Mapping[str, Any]) -> None:
         """Take the rows of a checkpoint.
 
-        Columns that these rows lack, as a new monitor needs them, are NaN, which its models reject.
+        Columns that these rows lack, as a new monitor needs them, are NaN: its models reject them.
         """
         order = [
             content["columns"].index(name) if name in content["columns"] else None for name in self._columns

@@ -79,12 +79,20 @@ class ServiceCollector(Collector):
 
     def _of_monitors(self) -> Iterator[Metric]:
         labels = ["stream", "monitor", "model"]
-        evidence = GaugeMetricFamily("evidentia_log_evidence", "Log evidence, summed over keys, in nats.", labels=labels)
-        per_row = GaugeMetricFamily("evidentia_log_evidence_per_row", "Log evidence per row, in nats.", labels=labels)
-        weight = GaugeMetricFamily("evidentia_model_weight", "Probability of a model, mean over keys.", labels=labels)
+        evidence = GaugeMetricFamily(
+            "evidentia_log_evidence", "Log evidence, summed over keys, in nats.", labels=labels
+        )
+        per_row = GaugeMetricFamily(
+            "evidentia_log_evidence_per_row", "Log evidence per row, in nats.", labels=labels
+        )
+        weight = GaugeMetricFamily(
+            "evidentia_model_weight", "Probability of a model, mean over keys.", labels=labels
+        )
         alarms = CounterMetricFamily("evidentia_monitor_alarms", "Changes found.", labels=labels[:2])
         seconds = CounterMetricFamily("evidentia_update_seconds", "Time spent on batches.", labels=labels[:2])
-        refused = CounterMetricFamily("evidentia_refused_rows", "Rows in batches that a monitor refused.", labels=labels[:2])
+        refused = CounterMetricFamily(
+            "evidentia_refused_rows", "Rows in batches that a monitor refused.", labels=labels[:2]
+        )
         for name, worker in self._service.workers.items():
             engine = worker.engine
             with engine.lock:

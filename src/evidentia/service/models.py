@@ -66,7 +66,7 @@ def monitor_of(
     if isinstance(settings, schema.RunLengthSettings):
         model = _family(settings.model, f"{key}.model")
         hazard = settings.hazard
-        if not isinstance(hazard, float):
+        if isinstance(hazard, dict):
             hazard = _made(BetaHazard, hazard, f"{key}.hazard")
         template = RunLengths(
             model, hazard, max_runs=settings.max_runs, threshold=settings.threshold, history=0
@@ -103,7 +103,9 @@ def _model(given: str | Mapping[str, Any], columns: Any, key: str, load: Loader)
     if name == "mixture":
         if not isinstance(columns, list):
             raise ConfigurationError(f"{key}: mixture needs columns as a list of names; got {columns!r}.")
-        return _made(built_in.gaussian_mixture, {"num_components": 2, "num_features": len(columns)} | options, key)
+        return _made(
+            built_in.gaussian_mixture, {"num_components": 2, "num_features": len(columns)} | options, key
+        )
     features = columns.get("x") if isinstance(columns, Mapping) else None
     if not isinstance(features, list) or set(columns) != {"x", "y"}:
         raise ConfigurationError(

@@ -28,7 +28,7 @@ from evidentia.results.configurations import jsonable
 from evidentia.service.batches import Batch
 from evidentia.service.settings import Changes, Columns
 from evidentia.streams.change_fleet import ChangeDetectorFleet
-from evidentia.streams.intake import RECORDS_OF_FLEETS
+from evidentia.streams.intake import RECORDS_OF_FLEETS, Name
 from evidentia.streams.online_fleet import OnlineFleet
 
 # The classes that a checkpoint of a monitor may contain.
@@ -116,14 +116,14 @@ class ModelsMonitor:
 
     def update(self, batches: Mapping[str, Batch]) -> dict[str, Outcome | Exception]:
         """As `Monitor.update`: of a key, either every model processes the batch or none does."""
-        arrays = {key: arrays_of(batch, self._columns) for key, batch in batches.items()}
+        arrays: dict[Name, Any] = {key: arrays_of(batch, self._columns) for key, batch in batches.items()}
         before = {
-            name: {key: fleet[key].state for key in arrays if key in fleet}
+            name: {key: fleet[key].state for key in batches if key in fleet}
             for name, fleet in self._fleets.items()
         }
         steps = {name: fleet.update(arrays) for name, fleet in self._fleets.items()}
         found: dict[str, Outcome | Exception] = {}
-        for key in arrays:
+        for key in batches:
             errors = [step.errors[key] for step in steps.values() if key in step.errors]
             if errors:
                 self._return_to(key, before)
@@ -166,7 +166,9 @@ class ModelsMonitor:
 
     def _outcome(self, key: str, updates: Mapping[str, OnlineUpdate]) -> Outcome:
         if key not in self._averages:
-            none = np.zeros(len(self.models))  # the fleets have processed the first batch, the average has not
+            none = np.zeros(
+                len(self.models)
+            )  # the fleets have processed the first batch, the average has not
             self._averages[key] = self._average(key).resume(AverageState(0.0, none, none))
         found = self._averages[key].concluded(updates)
         return Outcome(

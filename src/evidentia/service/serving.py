@@ -38,7 +38,11 @@ def serve(service: Service, stop: Callable[[], bool], listening: Callable[[str],
     host, port = bound.getsockname()[:2]
     is_over = threading.Event()
     config = uvicorn.Config(
-        make_app(service, is_over), log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="off"
+        make_app(service, is_over),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([bound],), name="evidentia-http", daemon=True)

@@ -44,9 +44,7 @@ def health(service: Service) -> tuple[bool, dict[str, Any]]:
     return all(one["state"] in ("starting", "running") for one in states.values()), {"streams": states}
 
 
-def keys(
-    worker: Worker, monitor: str, *, offset: int, limit: int, order: str, search: str
-) -> dict[str, Any]:
+def keys(worker: Worker, monitor: str, *, offset: int, limit: int, order: str, search: str) -> dict[str, Any]:
     """Some keys of a monitor, in an order, with the numbers of each."""
     engine = worker.engine
     with engine.lock:
@@ -69,9 +67,7 @@ def result(worker: Worker, monitor: str, key: str) -> dict[str, Any] | None:
         points = record.points.T.tolist()
         count = len(models)
         evidences, shares = points[len(LEADING) : len(LEADING) + count], points[len(LEADING) + count :]
-        alarms = [
-            alarm._asdict() for alarm in engine.alarms if alarm.monitor == monitor and alarm.key == key
-        ]
+        alarms = [alarm._asdict() for alarm in engine.alarms if alarm.monitor == monitor and alarm.key == key]
         trajectory = {
             **dict(zip(LEADING, points, strict=False)),
             "log_evidence": dict(zip(models, evidences, strict=True)),

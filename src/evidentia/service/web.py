@@ -145,7 +145,9 @@ class _Site:
 
     def _check_token(self, request: Request) -> None:
         if self._service.token is None:
-            raise HTTPException(403, "this service only shows: server.token_env is not set in its configuration.")
+            raise HTTPException(
+                403, "this service only shows: server.token_env is not set in its configuration."
+            )
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._service.allows(token.strip()):
             raise HTTPException(401, "needs the header Authorization: Bearer with the service's token.")

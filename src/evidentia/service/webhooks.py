@@ -6,7 +6,7 @@ the receiver asks for. A status that says that the request itself is wrong (3xx,
 408, 425 and 429) ends it. An alarm may come twice, with the same id: after a crash between the
 delivery and the next checkpoint.
 
-Source: CloudEvents 1.0.2, JSON event format 1.0.2 and HTTP protocol binding 1.0.2, structured mode.
+Source: CloudEvents 1.0.2, its JSON event format and HTTP protocol binding, structured mode.
 """
 
 from __future__ import annotations

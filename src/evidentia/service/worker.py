@@ -96,7 +96,7 @@ class Worker(threading.Thread):
         return 0.0 if math.isnan(oldest := self._oldest) else time.monotonic() - oldest
 
     def save(self) -> bool:
-        """Write a checkpoint, in its own thread (see `ask`); return whether it could be written."""
+        """Write a checkpoint, in its own thread (see `ask`); return whether that went well."""
         started = time.monotonic()
         if self._folder is not None:
             try:
@@ -196,7 +196,11 @@ class Worker(threading.Thread):
             return False
         if math.isnan(self._oldest):
             self._oldest = self.engine.rows.waiting_since or math.nan
-        return is_idle or self._gathered >= GATHERED_ROWS or time.monotonic() - self._gathered_at >= GATHERED_SECONDS
+        return (
+            is_idle
+            or self._gathered >= GATHERED_ROWS
+            or time.monotonic() - self._gathered_at >= GATHERED_SECONDS
+        )
 
     def _process(self) -> None:
         while self.engine.rows.num_complete and not self._is_ending.is_set():
