@@ -40,7 +40,7 @@ test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experim
 test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray and an S3 server on this machine: four minutes
 	$(PYTEST) --dist=loadfile -m "cluster"
 
-test-services: $(VENV)/installed-test ## Run the tests that start Kafka's mock, Mosquitto, Redis and NATS on this machine: five minutes
+test-services: $(VENV)/installed-test ## Run the tests that start brokers, the service and a browser on this machine: ten minutes
 	$(PYTEST) -m "services"
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped

@@ -29,6 +29,7 @@ LAYERS = (
     {"monitor", "latent", "report", "bilby_sampler"},
     {"fleet"},
     {"streams"},
+    {"service"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -85,6 +85,12 @@ def test_wheel_runs_without_the_source_tree(wheel, tmp_path):
     assert list((tmp_path / "wheel").glob("evidentia/report/*.j2"))
 
 
+def _module(requirement: str) -> str:
+    """The module of a required package."""
+    name = re.match(r"[\w-]+", requirement)[0]
+    return {"nats-py": "nats", "paho-mqtt": "paho"}.get(name, name.replace("-", "_"))
+
+
 def test_every_import_is_a_declared_dependency(wheel):
     """The wheel requires exactly what its modules import; the rest is in the extras of engines."""
     imported = set()
@@ -99,12 +105,9 @@ def test_every_import_is_a_declared_dependency(wheel):
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(name))
     lines = metadata.get_all("Requires-Dist")
-    required = {re.match(r"[\w-]+", line)[0] for line in lines if "extra ==" not in line}
-    optional = {
-        re.match(r"[\w-]+", line)[0]
-        for line in lines
-        if re.search(r"extra == .(bilby|dask|pymc|ray)\b", line)
-    }
+    required = {_module(line) for line in lines if "extra ==" not in line}
+    extras = r"extra == .(avro|bilby|dask|events|kafka|mqtt|nats|pymc|ray|redis|serve)\b"
+    optional = {_module(line) for line in lines if re.search(extras, line)}
     assert required <= imported <= required | optional
 
 

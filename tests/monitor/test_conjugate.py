@@ -162,3 +162,29 @@ def test_fields_are_checked(model):
         values = {"dimensions": 0, "num_features": 0, "mean": math.inf}
         with pytest.raises(ConfigurationError, match=field):
             type(model)(**{**vars(model), field: values.get(field, -1.0)})
+
+
+@pytest.mark.parametrize("model", list(ROWS)[:4], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("num_rows", [0, 12])
+def test_moments_are_those_of_the_predictive_density(model, num_rows):
+    """Integrals of y and y² over the density; sums over counts."""
+    parameters, _ = posterior(model, ROWS[model][:num_rows])
+
+    def density(row):
+        return math.exp(model.log_predictive(parameters, row)[0])
+
+    if isinstance(model, GammaPoisson | BetaBernoulli):
+        values = range(2 if isinstance(model, BetaBernoulli) else 2000)
+        mean, square = (sum(y**k * density(y) for y in values) for k in (1, 2))
+    else:
+        mean, square = (
+            integrate.quad(lambda y, k=k: y**k * density(y), -math.inf, math.inf)[0] for k in (1, 2)
+        )
+    (found,), (variance,) = model.moments(parameters)
+    assert found == pytest.approx(mean, abs=1e-6)
+    assert variance == pytest.approx(square - mean**2, rel=1e-4)
+
+
+def test_the_variance_of_few_rows_may_be_infinite():
+    model = NormalInverseGamma(shape=1.0)
+    assert model.moments(model.prior[None])[1] == np.inf

@@ -350,3 +350,23 @@ def test_series_of_the_benchmark(shared_data):
 def test_examples_in_docstrings(module):
     result = doctest.testmod(module, extraglobs={"ev": ev, "np": np})
     assert result.attempted and not result.failed
+
+
+def test_the_next_row_is_a_mixture_over_the_runs():
+    model = NormalMean(standard_deviation=1.0, spread=5.0)
+    runs = RunLengths(model, hazard=0.2)
+    assert all(math.isnan(one) for one in runs.next_row)
+    rows = np.array([0.3, 4.0, 4.5])
+    runs.update(rows)
+    starts = 3 - runs.run_length.lengths
+    posteriors = []
+    for start in starts:
+        parameters = model.prior[None]
+        for row in rows[start:]:
+            parameters = model.updated(parameters, row)
+        posteriors.append(parameters[0])
+    means, variances = np.array(posteriors).T
+    shares = runs.run_length.probabilities
+    mean, deviation = runs.next_row
+    assert mean == pytest.approx(shares @ means, rel=1e-12)
+    assert deviation**2 == pytest.approx(shares @ (variances + 1.0 + means**2) - mean**2, rel=1e-12)

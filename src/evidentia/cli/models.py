@@ -87,27 +87,30 @@ def named_model(name: str, num_features: int, options: Mapping[str, Any]) -> Mod
     return load_model(name)
 
 
-def load_model(name: str) -> Model:
+def load_model(name: str, argument: str | None = None) -> Model:
     """Load an `evidentia.Model` or a NumPyro function from `path/to/file.py:name`.
+
+    Args:
+        name: of the file and in it.
+        argument: what named it, for messages; by default --model.
 
     Raises:
         ModelError: a missing file or name, an error in the file, or an object that is not a model.
     """
+    given = f"--model {name}" if argument is None else f"{argument}: {name}"
     file, _, attribute = name.rpartition(":")
     path = place(file)
     if not path.is_file() or path.suffix != ".py":
-        raise ModelError(f"--model {name}: there is no Python file {path}. Write path/to/file.py:name.")
+        raise ModelError(f"{given}: there is no Python file {path}. Write path/to/file.py:name.")
     public = {key: value for key, value in _executed(path).items() if not key.startswith("_")}
     if attribute not in public:
-        raise ModelError(f"--model {name}: {path} defines no {attribute!r}. {near(attribute, list(public))}")
+        raise ModelError(f"{given}: {path} defines no {attribute!r}. {near(attribute, list(public))}")
     value = public[attribute]
     if isinstance(value, Model):
         return value
     if not callable(value) or isinstance(value, type):
         kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
-        raise ModelError(
-            f"--model {name} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}."
-        )
+        raise ModelError(f"{given} must be an evidentia.Model or a NumPyro function; {attribute} is {kind}.")
     return Model.from_numpyro(value, name=attribute)
 
 

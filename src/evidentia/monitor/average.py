@@ -185,28 +185,35 @@ class ModelAverage:
 
     def _updated(self, batch: Any) -> AverageUpdate:
         self._check_same_rows()
-        updates = {name: online.update(batch) for name, online in self.onlines.items()}
+        return self.concluded({name: online.update(batch) for name, online in self.onlines.items()})
+
+    def concluded(self, updates: Mapping[str, UpdateLike]) -> AverageUpdate:
+        """The result of a batch, from what it did to each of `onlines`.
+
+        For models that were updated elsewhere, such as the streams of several `OnlineFleet`s.
+        """
         some = next(iter(updates.values()))
         shrink = self.forgetting**some.batch_size
-        log_predictives = np.array([update.log_predictive for update in updates.values()], np.float64)
+        found = [updates[name] for name in self.onlines]
+        log_predictives = np.array([update.log_predictive for update in found], np.float64)
         log_joint = self._log_shares(shrink) + log_predictives
         combined = weights.log_sum_exp(log_joint)
         if self.forgetting == 1:  # not a running sum: a model may have revised its estimate for earlier rows
-            self._weigh_anew(list(updates.values()))
+            self._weigh_anew(found)
         else:
-            errors = np.array([update.log_predictive_standard_error for update in updates.values()])
+            errors = np.array([update.log_predictive_standard_error for update in found])
             self.log_evidence += combined
             self._variance += float(np.exp(2 * (log_joint - combined)) @ errors**2)
             self._log_weights = shrink * self._log_weights + log_predictives
             self._variances = shrink**2 * self._variances + errors**2
         return AverageUpdate(
-            self.num_observations,
+            some.num_observations,
             some.batch_size,
             combined,
             self.log_evidence,
             self.standard_error,
             self.probabilities,
-            updates,
+            dict(updates),
         )
 
     def _weigh_anew(self, found: Sequence[OnlineLike | UpdateLike]) -> None:

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, as_number, check_count, kind_of
 from evidentia.monitor import run_state, segmentation
-from evidentia.monitor.conjugate.protocol import Conjugate
+from evidentia.monitor.conjugate.protocol import Conjugate, WithMoments
 from evidentia.monitor.hazards import BetaHazard, hazards_of
 from evidentia.monitor.run_changes import (
     HazardPosterior,
@@ -186,6 +186,20 @@ class RunLengths:
     def hazard_posterior(self) -> HazardPosterior:
         """The hazards and their posterior probabilities; one hazard, if it is given."""
         return HazardPosterior(self._hazards.values, self._state.weights.hazard_probabilities)
+
+    @property
+    def next_row(self) -> tuple[float, float]:
+        """Mean and standard deviation of the next row, if no change follows the last one.
+
+        NaN before the first row and if the model has no `moments` (`WithMoments`); the standard
+        deviation may be infinite.
+        """
+        parameters, weights = self._state.parameters, self._state.weights
+        if not len(parameters) or not isinstance(self.model, WithMoments):
+            return float("nan"), float("nan")
+        means, variances = self.model.moments(parameters)
+        mean = float(weights.probabilities @ means)
+        return mean, float(np.sqrt(weights.probabilities @ (variances + (means - mean) ** 2)))
 
     def change_probability(self, first: int, last: int | None = None) -> float:
         """Probability that the current run began with one of the rows from `first` to `last`.

@@ -15,7 +15,7 @@ from evidentia.monitor.change import ChangeDetector, check_on_change
 from evidentia.monitor.e_detector import EDetector
 from evidentia.monitor.protocols import OnlineLike
 from evidentia.streams import intake
-from evidentia.streams.intake import DetectorState, FleetStep, Intake, Name
+from evidentia.streams.intake import DetectorState, FleetStep, Intake, Name, Saved
 from evidentia.streams.stream import Stream, outcomes_of
 
 
@@ -129,10 +129,7 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
 
         Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written.
         """
-        with self._intake.alone:
-            states = {name: _state_of(detector) for name, detector in self._detectors.items()}
-        settings = {**self._settings, "seed": self._intake.seed}
-        intake.save(folder, type(self).__name__, self._intake, settings, states)
+        intake.save(folder, self.packed(), self.model)
 
     @classmethod
     def load(cls, folder: str | Path, model: Model) -> ChangeDetectorFleet:
@@ -140,7 +137,19 @@ class ChangeDetectorFleet(Mapping[Name, ChangeDetector]):
 
         Raises CheckpointError if there is none, it is damaged, or the model is different.
         """
-        saved, common = intake.load(folder, cls.__name__, model)
+        return cls.unpacked(intake.load(folder, cls.__name__), model)
+
+    def packed(self) -> Saved:
+        """This object without the model's functions, for a custom checkpoint."""
+        with self._intake.alone:
+            states = {name: _state_of(detector) for name, detector in self._detectors.items()}
+        settings = {**self._settings, "seed": self._intake.seed}
+        return intake.packed(type(self).__name__, self._intake, settings, states)
+
+    @classmethod
+    def unpacked(cls, content: Saved, model: Model) -> ChangeDetectorFleet:
+        """Rebuild a packed object. Raises CheckpointError if damaged or of another model."""
+        saved, common = intake.unpacked(content, cls.__name__, model)
         with as_damaged():
             fleet = cls(model, **saved.settings)
             fleet._intake.common = common

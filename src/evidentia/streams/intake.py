@@ -117,26 +117,24 @@ RECORDS_OF_FLEETS: dict[str, type] = RECORDS | {
 }
 
 
-def save(
-    folder: str | Path, kind: str, intake: Intake, settings: dict[str, Any], streams: Mapping[Name, Any]
-):
-    """Write a checkpoint of a fleet. Raises CheckpointError."""
+def packed(kind: str, intake: Intake, settings: dict[str, Any], streams: Mapping[Name, Any]) -> Saved:
+    """A fleet without the model's functions, for a checkpoint."""
     check_not_forked()
     common = intake.common
     known = (None, None, None)
     if common is not None:
         of_model = fingerprint(common.model, Known(common.prior.first, common.example))
         known = of_model, common.example, common.prior
-    content = Saved(kind, settings, tuple(streams), tuple(streams.values()), *known)
-    with CheckpointFolder(folder) as checkpoints:
-        checkpoints.write(content, {"kind": kind, "streams": len(streams), "model": intake.model.name})
+    return Saved(kind, settings, tuple(streams), tuple(streams.values()), *known)
 
 
-def load(folder: str | Path, kind: str, model: Model) -> tuple[Saved, Shared | None]:
-    """The content of a checkpoint, and what its streams share. Raises CheckpointError."""
-    content, _ = read(folder, RECORDS_OF_FLEETS)
+def unpacked(content: Any, kind: str, model: Model) -> tuple[Saved, Shared | None]:
+    """A packed fleet of this kind, and what its streams share.
+
+    Raises CheckpointError if it is damaged, or of another kind or model.
+    """
     if not isinstance(content, Saved) or content.kind != kind:
-        raise CheckpointError(f"folder must be one that {kind}.save wrote; {folder} holds something else.")
+        raise CheckpointError(f"content must be what {kind}.packed returned; got something else.")
     with as_damaged():
         check_fields(content)
         if len(content.names) != len(content.streams):
@@ -146,3 +144,18 @@ def load(folder: str | Path, kind: str, model: Model) -> tuple[Saved, Shared | N
         known = Known(content.prior.first, content.example)
         bound = bind_as_saved(content.fingerprint, model, known)
         return content, Shared(bound, model.check_data, content.example, content.prior)
+
+
+def save(folder: str | Path, content: Saved, model: Model) -> None:
+    """Write a checkpoint of a packed fleet. Raises CheckpointError."""
+    with CheckpointFolder(folder) as checkpoints:
+        summary = {"kind": content.kind, "streams": len(content.names), "model": model.name}
+        checkpoints.write(content, summary)
+
+
+def load(folder: str | Path, kind: str) -> Saved:
+    """The content of a checkpoint. Raises CheckpointError."""
+    content, _ = read(folder, RECORDS_OF_FLEETS)
+    if not isinstance(content, Saved) or content.kind != kind:
+        raise CheckpointError(f"folder must be one that {kind}.save wrote; {folder} holds something else.")
+    return content

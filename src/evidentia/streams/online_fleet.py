@@ -11,7 +11,7 @@ from evidentia.errors import EvidentiaError
 from evidentia.fleet.jobs import kept
 from evidentia.model.model import Model
 from evidentia.streams import intake
-from evidentia.streams.intake import FleetStep, Intake, Name
+from evidentia.streams.intake import FleetStep, Intake, Name, Saved
 from evidentia.streams.stream import Stream, outcomes_of
 
 
@@ -97,9 +97,7 @@ class OnlineFleet(Mapping[Name, Stream]):
 
         Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written.
         """
-        with self._intake.alone:
-            states = {name: stream.state for name, stream in self._streams.items()}
-        intake.save(folder, type(self).__name__, self._intake, {"seed": self.seed}, states)
+        intake.save(folder, self.packed(), self.model)
 
     @classmethod
     def load(cls, folder: str | Path, model: Model) -> OnlineFleet:
@@ -107,7 +105,18 @@ class OnlineFleet(Mapping[Name, Stream]):
 
         Raises CheckpointError if there is none, it is damaged, or the model is different.
         """
-        saved, common = intake.load(folder, cls.__name__, model)
+        return cls.unpacked(intake.load(folder, cls.__name__), model)
+
+    def packed(self) -> Saved:
+        """This object without the model's functions, for a custom checkpoint."""
+        with self._intake.alone:
+            states = {name: stream.state for name, stream in self._streams.items()}
+        return intake.packed(type(self).__name__, self._intake, {"seed": self.seed}, states)
+
+    @classmethod
+    def unpacked(cls, content: Saved, model: Model) -> OnlineFleet:
+        """Rebuild a packed object. Raises CheckpointError if damaged or of another model."""
+        saved, common = intake.unpacked(content, cls.__name__, model)
         with as_damaged():
             fleet = cls(model, **saved.settings)
             fleet._intake.common = common

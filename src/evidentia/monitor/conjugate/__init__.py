@@ -2,7 +2,7 @@
 
 from evidentia.monitor.conjugate.counts import BetaBernoulli, GammaPoisson
 from evidentia.monitor.conjugate.normal import NormalInverseGamma, NormalMean
-from evidentia.monitor.conjugate.protocol import Conjugate
+from evidentia.monitor.conjugate.protocol import Conjugate, WithMoments
 from evidentia.monitor.conjugate.vectors import ConjugateRegression, NormalInverseWishart
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "NormalInverseGamma",
     "NormalInverseWishart",
     "NormalMean",
+    "WithMoments",
 ]

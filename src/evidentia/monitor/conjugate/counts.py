@@ -61,6 +61,13 @@ class GammaPoisson:
         """a + y and b + 1."""
         return parameters + np.array([row, 1.0])
 
+    def moments(
+        self, parameters: Float[ndarray, "runs 2"]
+    ) -> tuple[Float[ndarray, " runs"], Float[ndarray, " runs"]]:
+        """a/b and a(b+1)/b²."""
+        a, b = parameters.T
+        return a / b, a * (b + 1) / b**2
+
     def log_ratio_bound(
         self, parameters: Float[ndarray, "runs 2"], fewer: Float[ndarray, "runs 2"]
     ) -> Float[ndarray, " runs"]:
@@ -113,6 +120,13 @@ class BetaBernoulli:
     def updated(self, parameters: Float[ndarray, "runs 2"], row: float) -> Float[ndarray, "runs 2"]:
         """One more of the ones or zeros."""
         return parameters + np.array([row, 1 - row])
+
+    def moments(
+        self, parameters: Float[ndarray, "runs 2"]
+    ) -> tuple[Float[ndarray, " runs"], Float[ndarray, " runs"]]:
+        """The share p of ones, and p(1-p)."""
+        share = parameters[:, 0] / parameters.sum(1)
+        return share, share * (1 - share)
 
     def log_ratio_bound(
         self, parameters: Float[ndarray, "runs 2"], fewer: Float[ndarray, "runs 2"]

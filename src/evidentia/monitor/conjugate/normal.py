@@ -80,6 +80,14 @@ class NormalInverseGamma:
             [m + (row - m) / (k + 1), k + 1, a + 0.5, b + 0.5 * k / (k + 1) * (row - m) ** 2], axis=1
         )
 
+    def moments(
+        self, parameters: Float[ndarray, "runs 4"]
+    ) -> tuple[Float[ndarray, " runs"], Float[ndarray, " runs"]]:
+        """m, and b(κ+1)/((a-1)κ), which is infinite for a <= 1."""
+        m, k, a, b = parameters.T
+        with np.errstate(divide="ignore"):
+            return m, np.where(a > 1, b * (k + 1) / (np.maximum(a - 1, 0.0) * k), np.inf)
+
     def log_ratio_bound(
         self, parameters: Float[ndarray, "runs 4"], fewer: Float[ndarray, "runs 4"]
     ) -> Float[ndarray, " runs"]:
@@ -147,6 +155,13 @@ class NormalMean:
         noise = self.standard_deviation**2
         gain = v / (v + noise)
         return np.stack([m + gain * (row - m), gain * noise], axis=1)
+
+    def moments(
+        self, parameters: Float[ndarray, "runs 2"]
+    ) -> tuple[Float[ndarray, " runs"], Float[ndarray, " runs"]]:
+        """The mean of μ, and its variance and that of the rows about it."""
+        m, v = parameters.T
+        return m, v + self.standard_deviation**2
 
     def log_ratio_bound(
         self, parameters: Float[ndarray, "runs 2"], fewer: Float[ndarray, "runs 2"]

@@ -60,6 +60,17 @@ class Conjugate(Protocol):
         ...
 
 
+@runtime_checkable
+class WithMoments(Protocol):
+    """A conjugate model of numbers that can tell mean and variance of the next one."""
+
+    def moments(
+        self, parameters: Float[ndarray, "runs parameters"]
+    ) -> tuple[Float[ndarray, " runs"], Float[ndarray, " runs"]]:
+        """Mean and variance of a row given the rows of each run; the variance may be infinite."""
+        ...
+
+
 def check_real(field: str, value: Any) -> None:
     """Raise ConfigurationError unless `value` is a finite number."""
     if not np.isfinite(as_number(value)):
