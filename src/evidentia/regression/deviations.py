@@ -38,7 +38,7 @@ from evidentia.posterior.rows import Window
 from evidentia.regression.peak import Point, climb
 from evidentia.system.interruption import check
 
-SECONDS = 8.0  # that the draws of one round may take on a core
+SECONDS = 2.0  # that the draws of one round may take on a core
 LEAST_DRAWS, MOST_DRAWS = 32, 512  # of a round
 LEAST_ROUNDS, MOST_ROUNDS = 3, 8  # where the first draws are not from about a Gaussian
 GOOD = 0.9  # effective draws as a fraction of a round's, from which on no other round is needed
