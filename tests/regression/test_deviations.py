@@ -131,7 +131,7 @@ def evidence_by_grid(table):
         places, shares = np.polynomial.legendre.leggauss(count)
         return low + (high - low) * (places + 1) / 2, np.log(shares * (high - low) / 2)
 
-    (scales, of_scale), (sds, of_sd) = nodes(np.log(0.04), np.log(1.7), 31), nodes(-9.0, 2.5, 41)
+    (scales, of_scale), (sds, of_sd) = nodes(np.log(0.04), np.log(1.7), 25), nodes(-9.0, 2.5, 33)
     found = []
     for scale, log_share in zip(scales, of_scale, strict=True):
         for first, log_first in zip(sds, of_sd, strict=True):
@@ -146,7 +146,7 @@ def evidence_by_grid(table):
 
 
 def test_the_evidence_is_that_of_a_grid():
-    table = crossed_table(2)
+    table = crossed_table(2, 24)
     found = ev.estimate(ev.Regression(FORMULA, prior="normal"), table)
     assert isinstance(found.method, OverDeviations) and found.verdict.word == "trusted"
     assert abs(found.log_evidence - evidence_by_grid(table)) < 4 * found.standard_error < 0.12
@@ -163,9 +163,14 @@ def test_of_twenty_tables_none_is_wrong_without_a_sign():
     assert np.sqrt(np.mean(np.square(apart))) < 1.5  # 0.05% by chance, of 20
 
 
+@pytest.mark.slow
 def test_replaced_priors_are_those_of_the_integrand():
     table = crossed_table(3)
-    priors = {"x": dist.StudentT(3.0, 0.5, 0.3), "sd(Intercept|b)": dist.HalfNormal(0.4), "scale": dist.Gamma(2, 2)}
+    priors = {
+        "x": dist.StudentT(3.0, 0.5, 0.3),
+        "sd(Intercept|b)": dist.HalfNormal(0.4),
+        "scale": dist.Gamma(2, 2),
+    }
     regression = ev.Regression(FORMULA, prior="normal", priors=priors)
     found = ev.estimate(regression, table)
     other = ev.estimate(regression, table, method=ev.SGAIS())

@@ -1,8 +1,8 @@
 """Normal responses given the ratios of deviations: coefficients exact, the scale by a grid.
 
 Let ρ be the deviations of effects that vary, divided by the scale σ of the residuals, and V(ρ) the
-rows' covariance divided by σ². With the coefficients β ~ N(m, V₀) (whitened: β = m + R γ), XᵀV⁻¹X =
-U diag(l) Uᵀ in these units and t = Uᵀ RᵀXᵀV⁻¹(y - X m),
+rows' covariance divided by σ². With coefficients β ~ N(m, R²) a priori, R XᵀV⁻¹X R = U diag(l) Uᵀ
+and t = Uᵀ R XᵀV⁻¹(y - X m),
 
     log p(y | σ, ρ) = -n log σ - ½ [n log 2π + log |V| + Σ log(1 + l/σ²)
                       + (yᵀV⁻¹y)/σ² - Σ t² / (σ² (σ² + l))],
@@ -74,9 +74,7 @@ class Conditional(NamedTuple):
         return scales, self.centre + steps @ self.to_coefficients.T
 
 
-def conditional(
-    eliminated: Eliminated, num_rows: int, working: Working, log_prior: LogPrior
-) -> Conditional:
+def conditional(eliminated: Eliminated, num_rows: int, working: Working, log_prior: LogPrior) -> Conditional:
     """The law given the ratios at which effects were eliminated.
 
     Args:
@@ -100,7 +98,7 @@ def conditional(
         return log_prior(log_scales) - 0.5 * (rest + (squares - fit) / variances[:, 0])
 
     residual = squares - np.sum(slopes**2 / np.maximum(curvatures, 1e-300) * (curvatures > 0))
-    start = 0.5 * np.log(max(residual, 1e-12 * squares) / num_rows)
+    start = float(0.5 * np.log(max(residual, 1e-12 * squares) / num_rows))
     points = _about_peak(log_density, start, num_rows)
     heights = log_density(points)
     log_mass = weights.log_sum_exp(heights) + float(np.log(points[1] - points[0]))

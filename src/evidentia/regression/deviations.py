@@ -1,9 +1,9 @@
 """Integration over the deviations of effects that vary, where all else is integrated given them.
 
-The coordinates are few: the logarithms of deviations, and correlations. At each point the integrand
-costs one elimination of all effects. Student t draws about its peak are weighted; where the weights
-are uneven, a mixture is fitted to all draws so far and drawn from. The estimate and its error are
-of the last draws alone, which no fit has seen.
+The coordinates are few: deviations and correlations. At each point the integrand costs one
+elimination of all effects. Student t draws about its peak are weighted; where the weights are
+uneven, a mixture is fitted to all draws so far and drawn from. The estimate and its error are of
+the last draws alone, which no fit has seen.
 
 Source: Geweke (1989), Econometrica 57, 1317 (importance sampling about a mode); Rue, Martino,
 Chopin (2009), Journal of the Royal Statistical Society B 71, 319 (few outer parameters, all else
@@ -79,7 +79,7 @@ class Integrand(Protocol):
         ...
 
     def log_ratios(self, params: Mapping[str, ndarray]) -> Float[ndarray, " draws"]:
-        """Log weights of draws given their points, whose mean the masses lack; 0 if these are exact."""
+        """Log weights of draws given their points, by whose mean the masses are off."""
         ...
 
 
@@ -183,7 +183,9 @@ def _snapshot(
     """The estimate of a round, and draws of all parameters at its points."""
     each = -(-wanted // len(draws.points))
     possible = np.isfinite(draws.log_weights)
-    drawn = [one.draw(generator, each) for one in draws.given if one is not None and np.isfinite(one.log_mass)]
+    drawn = [
+        one.draw(generator, each) for one in draws.given if one is not None and np.isfinite(one.log_mass)
+    ]
     if not drawn:
         raise EstimationError("the likelihood is not finite at any draw of the deviations.")
     params = {name: np.concatenate([one[name] for one in drawn]) for name in model.densities.sites}
@@ -205,7 +207,9 @@ def _diagnose(log_weights: Float[ndarray, " points"], number: int) -> Diagnosis:
     effective, shape = weights.ess(log_weights), weights.pareto_shape(log_weights)
     count, problem = len(log_weights), None
     if effective < MIN_ESS * count:
-        problem = f"the {count:,} weighted draws of the deviations are worth {effective:.1f} independent draws"
+        problem = (
+            f"the {count:,} weighted draws of the deviations are worth {effective:.1f} independent draws"
+        )
     elif shape > weights.MAX_PARETO_SHAPE and effective < GOOD * count:
         problem = f"the largest weights of the draws of the deviations have a Pareto shape of {shape:.2f}"
     signs = {} if problem is None else {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from evidentia.regression.elimination import Eliminated
 from evidentia.regression.grouped import Grouped
@@ -31,9 +31,7 @@ def moments_given(
     others = _solved(found.rest, found.rest_rows @ combined)
     size, levels = inner.size, len(inner.levels)
     own = (found.own_rows @ combined - found.across @ others).reshape(levels, size)
-    covariance, failed = lapack.dpotri(found.rest, lower=1)
-    assert not failed
-    covariance = np.tril(covariance) + np.tril(covariance, -1).T
+    covariance = cho_solve((found.rest, True), np.eye(len(others)), check_finite=False)
     among = np.broadcast_to(np.eye(size), (levels, size, size)).copy()  # L_Dᵀ cov(a) L_D
     for column in range(size):
         spread = found.across[column::size] @ covariance
@@ -71,7 +69,9 @@ def drawn_given(
     return by_factor
 
 
-def _solved(lower: Float[ndarray, "others others"], right: Float[ndarray, " others"]) -> Float[ndarray, " others"]:
+def _solved(
+    lower: Float[ndarray, "others others"], right: Float[ndarray, " others"]
+) -> Float[ndarray, " others"]:
     """L⁻ᵀ of a vector."""
     return solve_triangular(lower, right, lower=True, trans=1, check_finite=False)
 

@@ -1,8 +1,8 @@
 """Normal effects of several factors, eliminated from the normal equations, in float64 on the host.
 
-With Λ_k the factors of the covariances in units of the residual variance, and A = Z Λ the columns
-of all effects u ~ N(0, 1), those of the factor with most levels, a, and those of all others, b, the
-rows' covariance in these units is V = I + A Aᵀ. For columns W of the rows
+Let A = Z Λ be the columns of all effects u ~ N(0, 1), with Λ in units of the residuals' scale:
+those of the factor with most levels, a, and those of all others, b. The rows' covariance in these
+units is V = I + A Aᵀ, and for columns W of the rows
 
     log |V| = log |I + AᵀA| = log |D| + log |S|,
     Wᵀ V⁻¹ W = WᵀW - vᵀv - tᵀt,    v = L_D⁻¹ aᵀW,    t = L_S⁻¹ (bᵀW - Cᵀv),    C = L_D⁻¹ aᵀb,
@@ -17,13 +17,13 @@ Source: Bates, Mächler, Bolker, Walker (2015), Journal of Statistical Software 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from scipy import sparse
-from scipy.linalg import blas, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
 
 from evidentia.errors import EstimationError
 from evidentia.regression.grouped import Grouped
@@ -57,7 +57,7 @@ class Products(NamedTuple):
     @property
     def seconds(self) -> float:
         """About how long one elimination takes on a core."""
-        others, filled = self.among.shape[0], np.diff(self.across.indptr).astype(float)
+        others, filled = len(self.other_rows), _filled(self.across)
         return 1e-3 + 2e-11 * others**3 + 5e-9 * float(np.minimum(filled, others * DENSE_FROM) @ filled)
 
 
@@ -112,7 +112,7 @@ def eliminated(products: Products, factors: Sequence[Float[ndarray, "effects eff
     Raises EstimationError for a matrix that is singular to rounding.
     """
     half, *others = factors
-    levels, size, _ = products.own.shape
+    size = products.own.shape[1]
     own = np.linalg.cholesky(np.eye(size) + half.T @ products.own @ half)
     inverse = _blocks(np.linalg.solve(own, np.broadcast_to(half.T, own.shape)))
     scale = _repeated(others, products.shapes)
@@ -121,9 +121,10 @@ def eliminated(products: Products, factors: Sequence[Float[ndarray, "effects eff
     rest = np.asfortranarray((scale.T @ products.among @ scale).toarray())
     rest[np.diag_indices_from(rest)] += 1
     _subtract_squares(rest, across)
-    rest, failed = lapack.dpotrf(rest, lower=1, overwrite_a=1, clean=0)
-    if failed:
-        raise EstimationError("the effects of crossed factors cannot be told apart to rounding.")
+    try:
+        rest = cholesky(rest, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError as error:
+        raise EstimationError(f"the effects cannot be told apart to rounding: {error}.") from None
     rest_rows = scale.T @ products.other_rows - across.T @ own_rows
     rest_rows = solve_triangular(rest, rest_rows, lower=True, check_finite=False)
     log_det = 2 * np.log(np.diagonal(own, axis1=1, axis2=2)).sum() + 2 * np.log(np.diag(rest)).sum()
@@ -137,6 +138,11 @@ def _indicators(grouped: Grouped) -> sparse.csr_array:
     places = grouped.codes[:, None] * size + np.arange(size)
     ends = np.arange(rows + 1) * size
     return sparse.csr_array((grouped.columns.ravel(), places.ravel(), ends), shape=(rows, grouped.count))
+
+
+def _filled(matrix: sparse.csr_array) -> Float[ndarray, " rows"]:
+    """How many numbers of each row are not zero."""
+    return np.diff(matrix.indptr).astype(float)
 
 
 def _pairs(grouped: Grouped) -> Iterable[Float[ndarray, " rows"]]:
@@ -154,17 +160,18 @@ def _blocks(blocks: Float[ndarray, "levels effects effects"]) -> sparse.bsr_arra
 def _repeated(factors: Sequence[ndarray], shapes: Sequence[tuple[int, int]]) -> sparse.csr_array:
     """The matrix with Λ of each other factor for each of its levels along its diagonal."""
     blocks = (
-        _blocks(np.broadcast_to(one, (shape[0], *one.shape))) for one, shape in zip(factors, shapes, strict=True)
+        _blocks(np.broadcast_to(one, (shape[0], *one.shape)))
+        for one, shape in zip(factors, shapes, strict=True)
     )
     return sparse.csr_array(sparse.block_diag(list(blocks)))
 
 
 def _subtract_squares(target: Matrix, across: sparse.csr_array) -> None:
     """Subtract CᵀC in the lower triangle, by sparse products of rows with few numbers."""
-    filled = np.diff(across.indptr)
-    is_dense = filled > DENSE_FROM * across.shape[1]
+    syrk: Any = get_blas_funcs("syrk", (target,))
+    is_dense = _filled(across) > DENSE_FROM * len(target)
     few, many = across[~is_dense], across[is_dense]
     target -= (few.T @ few).toarray()
-    for start in range(0, many.shape[0], AT_ONCE):
+    for start in range(0, np.count_nonzero(is_dense), AT_ONCE):
         block = np.asfortranarray(many[start : start + AT_ONCE].toarray().T)
-        blas.dsyrk(-1.0, block, beta=1.0, c=target, lower=1, overwrite_c=1)
+        syrk(-1.0, block, beta=1.0, c=target, lower=1, overwrite_c=1)

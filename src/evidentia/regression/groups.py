@@ -79,7 +79,7 @@ def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: G
     if isinstance(function, Crossed):
         given = function.given(asked.arrays)
         of_draws = [given.moments(one)[grouped.name] for one in each_of(draws)]
-        by_draw = {
+        by_draw: Any = {
             name: tuple(np.stack(part) for part in zip(*(one[name] for one in of_draws), strict=True))
             for name in grouped.names
         }

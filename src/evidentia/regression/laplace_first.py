@@ -43,7 +43,11 @@ def at_the_mode(varying: RandomEffects, run: Callable[..., Evidence]) -> Evidenc
         return None
     for message, category in unsaid:
         warn([message], category)
-    return _with_reason(found, "Laplace, as the posterior is about Gaussian at its mode") if found.completed else found
+    return (
+        _with_reason(found, "Laplace, as the posterior is about Gaussian at its mode")
+        if found.completed
+        else found
+    )
 
 
 def _num_draws(varying: RandomEffects) -> int:

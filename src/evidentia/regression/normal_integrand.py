@@ -38,7 +38,7 @@ def coefficients_of(prior: Mapping[str, dist.Distribution], factors: Sequence[Gr
 def columns_of(
     predictor: Predictor, prior: Mapping[str, dist.Distribution], sizes: Mapping[str, int], data: Params
 ) -> Iterator[Float[ndarray, "rows columns"]]:
-    """Blocks of the columns of coefficients, and of y without offset, as the predictor has them."""
+    """Blocks of rows: the columns of the coefficients, and y less the offset."""
     ends = np.cumsum(list(sizes.values())).tolist()
     places = {name: slice(end - sizes[name], end) for name, end in zip(sizes, ends, strict=True)}
 
@@ -166,7 +166,10 @@ class NormalIntegrand:
         """As in `Integrand`: the prior over the working law of coefficients."""
         first, total = 0, np.zeros(len(params["scale"]))
         for name, size in self.sizes.items():
-            mean, deviation = self._working.mean[first : first + size], self._working.deviations[first : first + size]
+            mean, deviation = (
+                self._working.mean[first : first + size],
+                self._working.deviations[first : first + size],
+            )
             steps = (params[name].reshape(-1, size) - mean) / deviation
             total += 0.5 * np.sum(steps**2, axis=1) + np.log(deviation).sum() + size * HALF_LOG_2PI
             with in_float64():
@@ -245,7 +248,7 @@ def _moments(law: dist.Distribution) -> tuple[Float[ndarray, " numbers"], Float[
     if isinstance(law, dist.TransformedDistribution) and len(law.transforms) == 1:
         transform = law.transforms[0]
         if isinstance(transform, dist.transforms.AffineTransform):
-            scale, shift, base = float(transform.scale), float(transform.loc), law.base_dist
+            scale, shift, base = np.asarray(transform.scale), np.asarray(transform.loc), law.base_dist
     plain = base
     while isinstance(plain, dist.Independent | dist.ExpandedDistribution):
         plain = plain.base_dist
@@ -257,4 +260,4 @@ def _moments(law: dist.Distribution) -> tuple[Float[ndarray, " numbers"], Float[
         deviations = WIDER * (high - low) / 2
     found = (np.ravel(np.asarray(one, np.float64)) for one in (means, deviations))
     means, deviations = found
-    return shift + scale * means, abs(scale) * deviations
+    return shift + scale * means, np.abs(scale) * deviations
