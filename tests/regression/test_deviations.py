@@ -13,10 +13,10 @@ from scipy.stats import multivariate_normal
 import evidentia as ev
 from evidentia.errors import ConfigurationError, EstimationError
 from evidentia.evidence.laplace import Laplace
+from evidentia.regression.coordinates import logs_of, places_of
 from evidentia.regression.deviations import OverDeviations
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import frame_of
-from evidentia.regression.normal_integrand import logs_of, places_of
 from evidentia.regression.peak import climb
 
 FORMULA = "y ~ x + (1 | a) + (1 | b)"
@@ -61,7 +61,7 @@ def test_a_mass_is_the_integral_over_scale_and_coefficients():
     table = crossed_table(0)
     integrand, _ = integrand_of(FORMULA, table)
     dense, ratios = dense_of(table), np.array([0.7, 0.05])
-    point = places_of(np.log(ratios) - integrand._least)
+    point = places_of(np.log(ratios) - integrand.coordinates.least)
 
     def density(log_scale):
         sds = np.exp(log_scale) * ratios
@@ -78,8 +78,8 @@ def test_draws_at_a_point_have_the_moments_of_its_mass():
     table = crossed_table(1)
     integrand, _ = integrand_of(FORMULA, table)
     given = integrand.at(np.zeros(2))
-    drawn = given.draw(np.random.default_rng(0), 20_000)
-    ratios = np.exp(integrand._least)
+    drawn, log_weights = given.draw(np.random.default_rng(0), 20_000)
+    ratios = np.exp(integrand.coordinates.least)
     assert np.allclose(drawn["sd(Intercept|a)"] / drawn["scale"], ratios[0])
     logs, law = np.log(drawn["scale"]), given.law
     mean = law.shares @ law.log_scales
@@ -95,7 +95,7 @@ def test_draws_at_a_point_have_the_moments_of_its_mass():
     width = np.sqrt(np.linalg.inv(precision)[1, 1])
     assert abs(slopes.mean() - means[1]) < 0.1 * width
     assert slopes.std() == pytest.approx(width, rel=0.1)
-    assert np.allclose(integrand.log_ratios(drawn), 0, atol=1e-6)  # the prior is normal
+    assert np.allclose(log_weights, 0, atol=1e-6)  # the prior is normal
 
 
 def test_the_line_of_deviations_has_an_inverse_and_its_slope():

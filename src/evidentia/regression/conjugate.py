@@ -22,24 +22,12 @@ from numpy import ndarray
 
 from evidentia import weights
 from evidentia.regression.elimination import Eliminated
+from evidentia.regression.working import HALF_LOG_2PI, Working
 
-HALF_LOG_2PI = 0.9189385332046727
 NUM_ZOOMS, ZOOM = 10, 4.0  # towards the peak over log σ
 WIDE, NUM_POINTS = 10.0, 121  # deviations on either side of the peak, and points of the grid
 
 LogPrior = Callable[[Float[ndarray, " points"]], Float[ndarray, " points"]]
-
-
-class Working(NamedTuple):
-    """A normal law of the coefficients: their prior if it is normal, else one for draws.
-
-    Attributes:
-        mean: m.
-        deviations: R, on its diagonal, as coefficients are independent.
-    """
-
-    mean: Float[ndarray, " coefficients"]
-    deviations: Float[ndarray, " coefficients"]
 
 
 class Conditional(NamedTuple):

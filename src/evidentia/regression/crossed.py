@@ -21,18 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.linalg import solve_triangular
+from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.model.local.mode import cholesky, solve
+from evidentia.regression.coordinates import Coordinates, factor_of
 from evidentia.regression.effects_given import Moments, drawn_given, moments_given
 from evidentia.regression.elimination import products_of
-from evidentia.regression.normal_integrand import (
-    NormalIntegrand,
-    coefficients_of,
-    columns_of,
-    factor_of,
-)
+from evidentia.regression.normal_integrand import NormalIntegrand, columns_of
 from evidentia.regression.predictor import Predictor
+from evidentia.regression.working import working_of
 
 if TYPE_CHECKING:
     from evidentia.regression.grouped import Grouped
@@ -132,12 +130,19 @@ class Crossed:
 
     def integrand(self, data: Params) -> NormalIntegrand:
         """The integrand over deviations and correlations, for data on the host."""
-        factors = self.inner, *self.outer
-        sizes = coefficients_of(self.prior, factors)
+        coordinates = Coordinates((self.inner, *self.outer), self.prior)
+        working = working_of(self.prior, coordinates.factors)
         rows = {name: np.asarray(array) for name, array in _of_fixed_part(data).items()}
-        columns = columns_of(self.fixed_predictor, self.prior, sizes, rows)
-        products = products_of(self.inner, self.outer, columns)
-        return NormalIntegrand(factors, self.prior, products, self.num_rows(data))
+        products = products_of(self.inner, self.outer, self._columns(working.sizes, rows))
+        return NormalIntegrand(coordinates, working, products, self.num_rows(data))
+
+    def _columns(self, sizes: Mapping[str, int], rows: Params) -> Iterator[Float[ndarray, "rows columns"]]:
+        """Blocks of rows: the columns of the coefficients, and y less the offset."""
+        first = 0
+        for columns, offset in columns_of(self.fixed_predictor, self.prior, sizes, rows):
+            y = rows["y"][first : first + len(offset)].astype(np.float64)
+            yield np.column_stack([columns, y - offset])
+            first += len(offset)
 
     def given(self, data: Params) -> EffectsGiven:
         """What gives moments and draws of the effects, for data on the host."""
@@ -160,13 +165,13 @@ class EffectsGiven:
     def moments(self, params: Params) -> dict[str, Moments]:
         """Mean and variance of each level's effects of the table's columns, by factor and name."""
         found, combined = self.integrand.eliminated_at(params)
-        factors = [factor_of(one, params) for one in self.integrand.factors]
-        return moments_given(found, combined, self.integrand.factors, factors)
+        grouped = self.integrand.coordinates.factors
+        return moments_given(found, combined, grouped, [factor_of(one, params) for one in grouped])
 
     def drawn(self, params: Params, noise: Mapping[str, ndarray]) -> dict[str, ndarray]:
         """Draws of u given the rows, (levels, effects) by factor, from standard normal noise."""
         found, combined = self.integrand.eliminated_at(params)
-        return drawn_given(found, combined, self.integrand.factors, noise)
+        return drawn_given(found, combined, self.integrand.coordinates.factors, noise)
 
 
 def each_of(draws: Mapping[str, Any]) -> Iterator[dict[str, ndarray]]:

@@ -56,8 +56,13 @@ class Given(Protocol):
         """log of the integrand in nats: the density of data and point, with a Jacobian."""
         ...
 
-    def draw(self, generator: np.random.Generator, count: int) -> Mapping[str, ndarray]:
-        """Draws of all parameters given the point, by name."""
+    def draw(
+        self, generator: np.random.Generator, count: int
+    ) -> tuple[Mapping[str, ndarray], Float[ndarray, " draws"]]:
+        """Draws of all parameters given the point, by name, with log weights.
+
+        Mass times mean weight is the integrand; the weights are 1 where the mass is exact.
+        """
         ...
 
 
@@ -76,10 +81,6 @@ class Integrand(Protocol):
 
     def at(self, point: Point) -> Given:
         """The integrand at a point. Raises EstimationError where it cannot be computed."""
-        ...
-
-    def log_ratios(self, params: Mapping[str, ndarray]) -> Float[ndarray, " draws"]:
-        """Log weights of draws given their points, by whose mean the masses are off."""
         ...
 
 
@@ -124,7 +125,7 @@ class OverDeviations:
         integrand: Integrand = likelihood.whole.integrand(data)  # pyright: ignore
         count = int(np.clip(SECONDS / integrand.seconds, LEAST_DRAWS, MOST_DRAWS))
         for number, draws in enumerate(_rounds(integrand, min(count, self.num_particles), generator), 1):
-            yield _snapshot(model, rows, integrand, draws, generator, self.num_particles, number)
+            yield _snapshot(model, rows, draws, generator, self.num_particles, number)
 
 
 def _rounds(integrand: Integrand, count: int, generator: np.random.Generator) -> Iterator[Draws]:
@@ -174,7 +175,6 @@ def _for_fit(rounds: Rounds) -> Particles:
 def _snapshot(
     model: BoundModel,
     rows: Window,
-    integrand: Integrand,
     draws: Draws,
     generator: np.random.Generator,
     wanted: int,
@@ -188,8 +188,8 @@ def _snapshot(
     ]
     if not drawn:
         raise EstimationError("the likelihood is not finite at any draw of the deviations.")
-    params = {name: np.concatenate([one[name] for one in drawn]) for name in model.densities.sites}
-    own = integrand.log_ratios(params).reshape(-1, each)
+    params = {name: np.concatenate([one[name] for one, _ in drawn]) for name in model.densities.sites}
+    own = np.stack([log_weights for _, log_weights in drawn])
     of_points = draws.log_weights.copy()
     of_points[possible] += np.logaddexp.reduce(own, axis=1) - math.log(each)
     is_even = weights.ess(of_points) >= MIN_ESS * len(of_points)
