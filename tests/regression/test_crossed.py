@@ -1,5 +1,7 @@
 """Gaussian responses with crossed and nested factors: against one normal of all rows."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +14,13 @@ import evidentia as ev
 from evidentia.errors import DataError
 from evidentia.posterior.units import bound_to
 from evidentia.regression import crossed
+from evidentia.regression.elimination import eliminated, products_of
 from evidentia.regression.formula import parse
 from evidentia.regression.random_effects import random_effects_of
 
 HALF = np.linalg.cholesky([[1.0, -0.4], [-0.4, 1.0]])
 PARAMS = {
+    "Intercept": 0.3,
     "scale": 0.8,
     "sd(Intercept|g)": 0.9,
     "sd(x|g)": 0.5,
@@ -26,6 +30,12 @@ PARAMS = {
     "cholesky(item)": HALF.T[::-1, ::-1],
     "sd(Intercept|day)": 0.4,
     "sd(Intercept|item:g)": 0.7,
+}
+
+PRIORS = {
+    name: dist.LKJCholesky(2) if name.startswith("cholesky") else dist.Exponential(1.0)
+    for name in PARAMS
+    if name != "Intercept"
 }
 
 
@@ -48,9 +58,18 @@ def exact(formula):
     varying = random_effects_of(parse(formula), rows, is_gaussian=True)
     assert varying.is_exact and varying.of_parameters == ()
     data = {"y": rows["y"].to_numpy(np.float32), **crossed.arrays_of(varying.inner, varying.outer)}
-    likelihood = crossed.Crossed(lambda params, rows: 0.3 + 0 * rows["y"], varying.inner, varying.outer)
+    prior = {"Intercept": dist.Normal(0, 1)}
+    likelihood = crossed.Crossed(
+        lambda params, rows: params["Intercept"] + 0 * rows["y"],
+        prior | PRIORS,
+        varying.inner,
+        varying.outer,
+    )
     single = {f"cholesky({one.name})" for one in varying.factors if one.size == 1}
-    params = {name: jnp.asarray(value, jnp.float32) for name, value in PARAMS.items() if name not in single}
+    own = {name for one in varying.factors for name in (*one.sd_names, *one.correlations)} - single
+    names = {"Intercept", "scale", *own}
+    params = {name: jnp.asarray(value, jnp.float32) for name, value in PARAMS.items() if name in names}
+    likelihood = replace(likelihood, prior={name: likelihood.prior[name] for name in params})
     columns, factors = [], []
     for one in varying.factors:
         for level in range(len(one.levels)):
@@ -84,7 +103,7 @@ def test_the_moments_of_effects_are_those_of_a_conjugate_regression():
     covariance = np.linalg.inv(np.eye(scaled.shape[1]) + scaled.T @ scaled / 0.64)
     mean = covariance @ scaled.T @ (data["y"] - 0.3) / 0.64
     first = 0
-    moments = jax.jit(likelihood.moments)(params, data)
+    moments = likelihood.given(data).moments(params)
     for one in (likelihood.inner, *likelihood.outer):
         for level in range(len(one.levels)):
             place = slice(first, first + one.size)
@@ -97,7 +116,55 @@ def test_the_moments_of_effects_are_those_of_a_conjugate_regression():
     assert first == scaled.shape[1]
 
 
-@pytest.mark.reference
+def test_draws_of_effects_have_these_moments():
+    likelihood, params, data, *_ = exact("y ~ x + (x | g) + (x | item) + (1 | day)")
+    given, generator = likelihood.given(data), np.random.default_rng(1)
+    shapes = {one.name: (len(one.levels), one.size) for one in (likelihood.inner, *likelihood.outer)}
+    drawn = [
+        given.drawn(params, {name: generator.standard_normal(shape) for name, shape in shapes.items()})
+        for _ in range(400)
+    ]
+    moments = given.moments(params)
+    for one in (likelihood.inner, *likelihood.outer):
+        back = one.at_zero @ np.asarray(one.factor(params), float)
+        effects = np.stack([each[one.name] @ back.T for each in drawn])
+        for index, name in enumerate(one.names):
+            mean, variance = moments[one.name][name]
+            assert np.all(np.abs(effects[:, :, index].mean(0) - mean) < 5 * np.sqrt(variance / 400))
+            assert np.allclose(effects[:, :, index].var(0) / variance, 1, atol=5 * np.sqrt(2 / 400))
+
+
+DESIGNS = {
+    "crossed": lambda rows: (rows % 7, rows // 3 % 5),
+    "nested by accident": lambda rows: (rows % 8, rows % 8 // 2),
+    "the same twice": lambda rows: (rows % 6, rows % 6),
+    "levels seen once": lambda rows: (rows, rows % 4),
+    "many and few rows": lambda rows: (np.where(rows < 30, rows % 2, rows), rows % 3),
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_elimination_is_that_of_a_dense_matrix_for_any_design(design):
+    generator, rows = np.random.default_rng(3), np.arange(48)
+    a, b = DESIGNS[design](rows)
+    found = pd.DataFrame({"y": generator.normal(size=48), "x": generator.normal(size=48), "a": a, "b": b})
+    varying = random_effects_of(parse("y ~ (x | a) + (x | b)"), found, is_gaussian=True)
+    columns = generator.normal(size=(48, 3))
+    products = products_of(varying.inner, varying.outer, [columns[:20], columns[20:]])
+    factors = [np.array([[1.5, 0.0], [-0.4, 0.7]]), np.array([[30.0, 0.0], [0.2, 1e-3]])]
+    effects = [
+        one.columns * (one.codes == level)[:, None] @ factor
+        for one, factor in zip(varying.factors, factors, strict=True)
+        for level in range(len(one.levels))
+    ]
+    both = np.concatenate(effects, axis=1)
+    covariance = np.eye(48) + both @ both.T
+    solved = eliminated(products, factors)
+    assert solved.log_det == pytest.approx(np.linalg.slogdet(covariance)[1], abs=1e-8)
+    assert np.allclose(solved.gram, columns.T @ np.linalg.solve(covariance, columns), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.slow
 def test_the_evidence_is_that_of_effects_as_parameters():
     rows = table(60)
     regression = ev.Regression("y ~ x + (1 | g) + (1 | item)", prior="normal")

@@ -18,7 +18,6 @@ from evidentia.model.local import Hidden, Integrated, LocalSites
 from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
 from evidentia.model.local.packed import in_packs, unpacked
 from evidentia.model.local.packs import GROUP_OF_STRIP
-from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.probe import NUM_POSITIONS, probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.repeats import check_repeats, check_traces
@@ -45,8 +44,8 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     Raises:
         ModelError: the prior or the log-likelihood cannot be used.
     """
-    if isinstance(model.log_likelihood, OutsideLikelihood):
-        return _bound_outside(model, batch, model.log_likelihood)
+    if (identity := getattr(model.log_likelihood, "identity", None)) is not None:
+        return _bound_as(model, batch, identity)
     few, more = checks.some_rows(batch, 3), checks.some_rows(batch, 5)
     densities = (
         _of_groups(model, batch, few, more)
@@ -130,12 +129,20 @@ def _in_float64(densities: Densities, rows: Observations) -> np.ndarray:
         return np.asarray(at_positions(jnp.asarray(positions), rows))
 
 
-def _bound_outside(model: Any, batch: Observations, likelihood: OutsideLikelihood) -> BoundModel:
-    """Without checks that evaluate the log-likelihood, which may take long."""
+def _bound_as(model: Any, batch: Observations, identity: str) -> BoundModel:
+    """Without checks that evaluate the log-likelihood, which takes long and says what it is."""
     densities = _densities(model, batch, batch, is_whole=True)
-    identity = f"outside JAX, {likelihood.identity}"
-    more = model.sample_posterior, identity, model.shown, likelihood.evaluations
-    return BoundModel(model.name, densities, Symmetry(), *more, is_constant=not densities.size)
+    return BoundModel(
+        model.name,
+        densities,
+        Symmetry(),
+        model.sample_posterior,
+        identity,
+        model.shown,
+        getattr(model.log_likelihood, "evaluations", None),
+        starts=tuple(np.asarray(densities.unplace(params)) for params in model.starts),
+        is_constant=not densities.size,
+    )
 
 
 def _densities(model: Any, few: Observations, more: Observations, is_whole: bool) -> Densities:
@@ -145,7 +152,7 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         prior, rows = program_of(model.prior), {}
         found = statements.statements_of(prior, rows, sums_out=False)
         if is_whole:
-            log_likelihood = likelihoods.of_each_row(log_likelihood)
+            log_likelihood = likelihoods.OfEachRow(log_likelihood)
         return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
     statements.check_arguments(model.prior, few)
     if is_whole:
@@ -153,7 +160,7 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         found = statements.statements_of(prior, few, is_whole=True)
         statements.check_observes(found, few)
         densities = Densities(
-            prior, statements.latent_sites(found), likelihoods.of_each_row(log_likelihood), few
+            prior, statements.latent_sites(found), likelihoods.OfEachRow(log_likelihood), few
         )
         checks.check_summed_out(densities, densities.prior, few)
         return densities

@@ -1,73 +1,61 @@
 """Gaussian responses with several factors: all effects that vary are integrated out at once.
 
 With r = (y - the fixed part) / σ, the effects u ~ N(0, 1) in units of their deviations, and A =
-Z Λ / σ their columns, split into those of the factor with most levels, a, and of all others, b,
+Z Λ / σ their columns, those of the factor with most levels, a, and of all others, b,
 
     log p(y) = -½ [n log(2π σ²) + log |I + AᵀA| + rᵀr - rᵀA (I + AᵀA)⁻¹ Aᵀr].
 
-The matrix I + aᵀa has one small block D for each level. What is left of the others is Schur's
-complement S = I + bᵀb - bᵀa D⁻¹ aᵀb, as large as there are other effects:
-
-    log |I + AᵀA| = log |D| + log |S|.
-
-The products of columns, Zᵀ Z, are computed once.
-
-Source: Bates, Mächler, Bolker, Walker (2015), Journal of Statistical Software 67(1), section 3
-(sparse factorisation of the same matrix).
+`Crossed` is this function of all parameters for JAX, with dense matrices, for methods that are
+named. Its `integrand`, in float64 on the host (`elimination.py`), is what `OverDeviations` takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.evidence.laplace import Laplace
-from evidentia.model.local.mode import cholesky, solve, solve_transposed
-from evidentia.model.local.quadrature import Moments
+from evidentia.model.local.mode import cholesky, solve
+from evidentia.regression.coordinates import Coordinates, factor_of
+from evidentia.regression.effects_given import Moments, drawn_given, moments_given
+from evidentia.regression.elimination import products_of
+from evidentia.regression.normal_integrand import NormalIntegrand, columns_of
+from evidentia.regression.predictor import Predictor
+from evidentia.regression.working import working_of
 
 if TYPE_CHECKING:
     from evidentia.regression.grouped import Grouped
 
-MOST_OTHER_EFFECTS = 4_000  # a dense matrix of as many rows takes a second to factorise
-MOST_PRODUCTS = 1 << 26  # of columns of the two parts: 256 MiB in float32
-METHOD = Laplace(num_particles=128)  # few parameters are left, whose likelihood takes long
-PRODUCTS = "own", "across", "among"  # arrays that have no rows
+MOST_OTHER_EFFECTS = 8_000  # a dense matrix of as many rows takes ten seconds to factorise
 HALF_LOG_2PI = 0.9189385332046727
+OF_EFFECTS = "varying", "group", "others", "places"  # arrays that are not of the fixed part
 
 Params = Mapping[str, Any]
 
 
 def is_feasible(inner: Grouped, outer: tuple[Grouped, ...]) -> bool:
-    """Whether there are several factors, and the matrices are small enough."""
-    others = sum(one.count for one in outer)
-    return 0 < others <= MOST_OTHER_EFFECTS and inner.count * others <= MOST_PRODUCTS
+    """Whether there are several factors, and the matrix of others is small enough."""
+    return 0 < sum(one.count for one in outer) <= MOST_OTHER_EFFECTS
 
 
 def arrays_of(inner: Grouped, outer: tuple[Grouped, ...]) -> dict[str, ndarray]:
-    """The columns of effects, with their products: own blocks, those across, and among others."""
+    """The columns of effects in each row, and the places of those of others among them."""
     columns, places, first = [], [], 0
     for one in outer:
         columns.append(one.columns)
         places.append(first + one.codes[:, None] * one.size + np.arange(one.size))
         first += one.count
     others, places = np.concatenate(columns, axis=1), np.concatenate(places, axis=1)
-    own = np.zeros((len(inner.levels), inner.size, inner.size))
-    across = np.zeros((len(inner.levels), inner.size, first))
-    among = np.zeros((first, first))
-    each, every = np.arange(inner.size), inner.codes[:, None, None]
-    np.add.at(own, (every, each[:, None], each), inner.columns[:, :, None] * inner.columns[:, None])
-    np.add.at(across, (every, each[:, None], places[:, None]), inner.columns[:, :, None] * others[:, None])
-    np.add.at(among, (places[:, :, None], places[:, None]), others[:, :, None] * others[:, None])
-    rows = {"varying": inner.columns, "group": inner.codes, "others": others, "places": places}
-    return {**rows, "own": own, "across": across, "among": among}
+    return {"varying": inner.columns, "group": inner.codes, "others": others, "places": places}
 
 
 def starts_of(prior: Mapping[str, dist.Distribution]) -> tuple[dict[str, ndarray], ...]:
@@ -91,29 +79,23 @@ def starts_of(prior: Mapping[str, dist.Distribution]) -> tuple[dict[str, ndarray
     return of_size(0.3), of_size(0.8)
 
 
-class Solved(NamedTuple):
-    """The factorised matrix I + AᵀA, and Aᵀr after elimination, of one set of parameters."""
-
-    own: Any  # the Cholesky factors of D
-    own_sums: Any  # L_D⁻¹ aᵀr
-    across: Any  # L_D⁻¹ aᵀb, (levels, effects, others)
-    rest: Any  # the Cholesky factor of S
-    rest_sums: Any  # L_S⁻¹ (bᵀr - bᵀa D⁻¹ aᵀr)
-
-
 @dataclass(frozen=True, eq=False)
 class Crossed:
     """The log-likelihood of all data, with every effect that varies integrated out.
 
     Attributes:
-        fixed_predictor: `(params, rows) -> (rows,)`.
+        fixed_predictor: `(params, rows) -> (rows,)`, linear in the coefficients.
+        prior: of all parameters, by name.
         inner: the factor with most levels.
         outer: all others.
+        identity: what tells it from others where it is bound to data (`model.binding`).
     """
 
-    fixed_predictor: Callable[[Params, Params], jax.Array]
+    fixed_predictor: Predictor
+    prior: Mapping[str, dist.Distribution]
     inner: Grouped
     outer: tuple[Grouped, ...]
+    identity: str = field(default_factory=lambda: uuid4().hex)
 
     def num_rows(self, data: Params) -> int:
         """How many rows the data have."""
@@ -121,80 +103,83 @@ class Crossed:
 
     def __call__(self, params: Params, data: Params) -> jax.Array:
         """log p(y | params)."""
-        residuals, solved = self.solved(params, data)
-        log_det = jnp.sum(jnp.log(jnp.diagonal(solved.own, axis1=1, axis2=2))) + jnp.sum(
-            jnp.log(jnp.diagonal(solved.rest))
+        scale, levels, size = params["scale"], len(self.inner.levels), self.inner.size
+        residuals = (data["y"] - self.fixed_predictor(params, _of_fixed_part(data))) / scale
+        own = data["varying"] @ (self.inner.factor(params) / scale)
+        others, places = self._scaled(params, data["others"]), data["places"]
+        count = sum(one.count for one in self.outer)
+        group = data["group"]
+        squares = jax.ops.segment_sum(own[:, :, None] * own[:, None], group, levels)
+        triangle = cholesky(jnp.eye(size) + squares)
+        across = jnp.zeros((levels, size, count))
+        across = across.at[group[:, None, None], jnp.arange(size)[:, None], places[:, None]].add(
+            own[:, :, None] * others[:, None]
         )
-        squares = jnp.sum(residuals**2) - jnp.sum(solved.own_sums**2) - jnp.sum(solved.rest_sums**2)
-        return -len(residuals) * (HALF_LOG_2PI + jnp.log(params["scale"])) - log_det - 0.5 * squares
+        across = solve(triangle, across).reshape(-1, count)
+        own_sums = jax.ops.segment_sum(residuals[:, None] * own, group, levels)
+        own_sums = solve(triangle, own_sums[:, :, None]).ravel()
+        rest = jnp.eye(count) - across.T @ across
+        rest = rest.at[places[:, :, None], places[:, None]].add(others[:, :, None] * others[:, None])
+        rest = jnp.linalg.cholesky(rest)
+        sums = jnp.zeros(count).at[places].add(residuals[:, None] * others) - own_sums @ across
+        rest_sums = solve_triangular(rest, sums, lower=True)
+        log_det = jnp.sum(jnp.log(jnp.diagonal(triangle, axis1=1, axis2=2)))
+        log_det = log_det + jnp.sum(jnp.log(jnp.diagonal(rest)))
+        squares = jnp.sum(residuals**2) - jnp.sum(own_sums**2) - jnp.sum(rest_sums**2)
+        return -len(residuals) * (HALF_LOG_2PI + jnp.log(scale)) - log_det - 0.5 * squares
 
-    def solved(self, params: Params, data: Params) -> tuple[jax.Array, Solved]:
-        """r, and the factorised matrix."""
-        scale, levels = params["scale"], len(self.inner.levels)
-        rows = {name: array for name, array in data.items() if name not in PRODUCTS}
-        residuals = (data["y"] - self.fixed_predictor(params, rows)) / scale
-        factor = self.inner.factor(params) / scale
-        own = jnp.einsum("ji,gjk,kl->gil", factor, data["own"], factor) + jnp.eye(self.inner.size)
-        across = jnp.einsum("ji,gjq->giq", factor, self._scaled(params, data["across"]))
-        among = self._scaled(params, self._scaled(params, data["among"]).T)
-        own_sums = jax.ops.segment_sum(residuals[:, None] * (data["varying"] @ factor), data["group"], levels)
-        sums = jax.ops.segment_sum(
-            (residuals[:, None] * data["others"]).ravel(), data["places"].ravel(), among.shape[0]
-        )
-        triangle = cholesky(own)
-        across, own_sums = solve(triangle, across), solve(triangle, own_sums[:, :, None])[:, :, 0]
-        flat = across.reshape(-1, among.shape[0])
-        rest = jnp.linalg.cholesky(jnp.eye(among.shape[0]) + among - flat.T @ flat)
-        rest_sums = self._scaled(params, sums[None])[0] - own_sums.ravel() @ flat
-        rest_sums = solve_triangular(rest, rest_sums, lower=True)
-        return residuals, Solved(triangle, own_sums, across, rest, rest_sums)
+    def integrand(self, data: Params) -> NormalIntegrand:
+        """The integrand over deviations and correlations, for data on the host."""
+        coordinates = Coordinates((self.inner, *self.outer), self.prior)
+        working = working_of(self.prior, coordinates.factors)
+        rows = {name: np.asarray(array) for name, array in _of_fixed_part(data).items()}
+        products = products_of(self.inner, self.outer, self._columns(working.sizes, rows))
+        return NormalIntegrand(coordinates, working, products, self.num_rows(data))
 
-    def moments(self, params: Params, data: Params) -> dict[str, Moments]:
-        """Mean and variance of each level's effects of the table's columns, by factor and name."""
-        _, solved = self.solved(params, data)
-        mean = solve_triangular(solved.rest, solved.rest_sums, lower=True, trans=1)
-        covariance = cho_solve((solved.rest, True), jnp.eye(len(mean)))
-        of_own = solved.own_sums - jnp.einsum("giq,q->gi", solved.across, mean)
-        among = jnp.einsum("giq,qr,gjr->gij", solved.across, covariance, solved.across)
-        among = among + jnp.eye(self.inner.size)  # L_Dᵀ cov(a) L_D
-        units = [jnp.broadcast_to(unit, of_own.shape) for unit in jnp.eye(self.inner.size)]
-        # Λ L_D⁻ᵀ, by which both are multiplied
-        inverse = jnp.stack([solve_transposed(solved.own, unit) for unit in units], axis=2)
-        back = self.inner.at_zero @ self.inner.factor(params) @ inverse
-        variance = jnp.einsum("gia,gab,gib->gi", back, among, back)
-        found = {self.inner.name: _by_name(self.inner, jnp.einsum("gia,ga->gi", back, of_own), variance)}
+    def _columns(self, sizes: Mapping[str, int], rows: Params) -> Iterator[Float[ndarray, "rows columns"]]:
+        """Blocks of rows: the columns of the coefficients, and y less the offset."""
         first = 0
-        for one in self.outer:
-            place = first + np.arange(one.count).reshape(-1, one.size)
-            factor = one.at_zero @ one.factor(params)
-            block = covariance[place[:, :, None], place[:, None]]
-            variance = jnp.einsum("ia,gab,ib->gi", factor, block, factor)
-            found[one.name] = _by_name(one, mean[place] @ factor.T, variance)
-            first += one.count
-        return found
+        for columns, offset in columns_of(self.fixed_predictor, self.prior, sizes, rows):
+            y = rows["y"][first : first + len(offset)].astype(np.float64)
+            yield np.column_stack([columns, y - offset])
+            first += len(offset)
 
-    def drawn(self, params: Params, data: Params, noise: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """Draws of u given the rows, (levels, effects) by factor, from standard normal noise."""
-        _, solved = self.solved(params, data)
-        given = jnp.concatenate([noise[one.name].ravel() for one in self.outer])
-        others = solve_triangular(solved.rest, solved.rest_sums + given, lower=True, trans=1)
-        own = solved.own_sums - jnp.einsum("giq,q->gi", solved.across, others) + noise[self.inner.name]
-        found, first = {self.inner.name: solve_transposed(solved.own, own)}, 0
-        for one in self.outer:
-            found[one.name] = others[first : first + one.count].reshape(-1, one.size)
-            first += one.count
-        return found
+    def given(self, data: Params) -> EffectsGiven:
+        """What gives moments and draws of the effects, for data on the host."""
+        return EffectsGiven(self.integrand(data))
 
     def _scaled(self, params: Params, columns: jax.Array) -> jax.Array:
-        """Columns of other effects, on the last axis, times Λ / σ."""
-        parts, first = [], 0
-        for one in self.outer:
-            part = columns[..., first : first + one.count]
-            part = part.reshape(*part.shape[:-1], -1, one.size) @ (one.factor(params) / params["scale"])
-            parts.append(part.reshape(*part.shape[:-2], -1))
-            first += one.count
-        return jnp.concatenate(parts, axis=-1)
+        """Columns of other effects, (rows, columns), times Λ / σ."""
+        ends = np.cumsum([one.size for one in self.outer])
+        parts = jnp.split(columns, ends[:-1], axis=1)
+        scaled = (part @ one.factor(params) for part, one in zip(parts, self.outer, strict=True))
+        return jnp.concatenate([*scaled], axis=1) / params["scale"]
 
 
-def _by_name(grouped: Grouped, mean: jax.Array, variance: jax.Array) -> Moments:
-    return {name: (mean[:, index], variance[:, index]) for index, name in enumerate(grouped.names)}
+@dataclass(frozen=True, eq=False)
+class EffectsGiven:
+    """The effects of all factors given parameters, in units of the model."""
+
+    integrand: NormalIntegrand
+
+    def moments(self, params: Params) -> dict[str, Moments]:
+        """Mean and variance of each level's effects of the table's columns, by factor and name."""
+        found, combined = self.integrand.eliminated_at(params)
+        grouped = self.integrand.coordinates.factors
+        return moments_given(found, combined, grouped, [factor_of(one, params) for one in grouped])
+
+    def drawn(self, params: Params, noise: Mapping[str, ndarray]) -> dict[str, ndarray]:
+        """Draws of u given the rows, (levels, effects) by factor, from standard normal noise."""
+        found, combined = self.integrand.eliminated_at(params)
+        return drawn_given(found, combined, self.integrand.coordinates.factors, noise)
+
+
+def each_of(draws: Mapping[str, Any]) -> Iterator[dict[str, ndarray]]:
+    """The parameters of each draw, of arrays with draws on the leading axis."""
+    on_host = {name: np.asarray(values, np.float64) for name, values in draws.items()}
+    for index in range(len(next(iter(on_host.values())))):
+        yield {name: values[index] for name, values in on_host.items()}
+
+
+def _of_fixed_part(data: Params) -> dict[str, Any]:
+    return {name: array for name, array in data.items() if name not in OF_EFFECTS}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import ConfigurationError, quietly
 from evidentia.model.local import Integrated
-from evidentia.regression.crossed import Crossed
+from evidentia.regression.crossed import Crossed, each_of
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import frame_of
 from evidentia.regression.grouped import Grouped
@@ -79,8 +77,12 @@ def _blocks(asked: Prepared, evidence: Evidence, widths: ModelWidths, grouped: G
         return
     draws = chosen_draws(widths.draws, evidence)
     if isinstance(function, Crossed):
-        arrays = {name: jnp.asarray(array) for name, array in asked.arrays.items()}
-        by_draw = jax.lax.map(lambda params: function.moments(params, arrays)[grouped.name], draws)
+        given = function.given(asked.arrays)
+        of_draws = [given.moments(one)[grouped.name] for one in each_of(draws)]
+        by_draw: Any = {
+            name: tuple(np.stack(part) for part in zip(*(one[name] for one in of_draws), strict=True))
+            for name in grouped.names
+        }
         found = [(every, mean_and_deviation(by_draw))]
     else:
         assert asked.packs is not None and isinstance(function, Integrated)

@@ -9,7 +9,7 @@ import numpy as np
 
 from evidentia.errors import EstimationError, quietly, warn
 from evidentia.evidence.laplace import Laplace
-from evidentia.regression import crossed
+from evidentia.regression.deviations import OverDeviations
 from evidentia.regression.random_effects import RandomEffects
 from evidentia.results.result import Evidence
 
@@ -29,8 +29,8 @@ def at_the_mode(varying: RandomEffects, run: Callable[..., Evidence]) -> Evidenc
     Gaussian. What a result that does not stand would warn of is left unsaid.
     """
     if varying.is_exact:
-        found = run(method=crossed.METHOD)
-        return _with_reason(found, "all effects are integrated out, and the likelihood takes long")
+        found = run(method=OverDeviations())
+        return _with_reason(found, "OverDeviations, as all effects are integrated out given these")
     count = _num_draws(varying)
     if count == 0:
         return None
@@ -43,7 +43,11 @@ def at_the_mode(varying: RandomEffects, run: Callable[..., Evidence]) -> Evidenc
         return None
     for message, category in unsaid:
         warn([message], category)
-    return _with_reason(found, "the posterior is about Gaussian at its mode") if found.completed else found
+    return (
+        _with_reason(found, "Laplace, as the posterior is about Gaussian at its mode")
+        if found.completed
+        else found
+    )
 
 
 def _num_draws(varying: RandomEffects) -> int:
@@ -76,4 +80,4 @@ def _is_gaussian(varying: RandomEffects, evidence: Evidence) -> bool:
 
 
 def _with_reason(evidence: Evidence, reason: str) -> Evidence:
-    return replace(evidence, diagnostics={**evidence.diagnostics, "chosen": f"Laplace, as {reason}"})
+    return replace(evidence, diagnostics={**evidence.diagnostics, "chosen": reason})

@@ -85,7 +85,7 @@ def prepared(
         log_likelihood = log_likelihood_of(law, predictor)
     elif varying.is_exact:
         arrays |= crossed.arrays_of(varying.inner, varying.outer)
-        log_likelihood = crossed.Crossed(predictor, varying.inner, varying.outer)
+        log_likelihood = crossed.Crossed(predictor, priors | more, varying.inner, varying.outer)
     else:
         arrays, packs = varying.packed(arrays)
         log_likelihood = varying.log_likelihood(partial(log_density, law), predictor, packs)

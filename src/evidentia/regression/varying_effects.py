@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from evidentia.errors import warn
 from evidentia.model.local import Integrated
-from evidentia.regression.crossed import Crossed
+from evidentia.regression.crossed import Crossed, each_of
 from evidentia.regression.grouped import Grouped
 from evidentia.regression.prepared import Prepared
 
@@ -70,18 +70,16 @@ class VaryingEffects:
         """Draws of the standardised effects u that are not parameters, by factor."""
         function, varying = self.asked.model.log_likelihood, self.asked.varying
         assert varying is not None
-        arrays = {name: jnp.asarray(array) for name, array in self.asked.arrays.items()}
         if isinstance(function, Crossed):
             count = len(next(iter(params.values())))
             sizes = {one.name: (len(one.levels), one.size) for one in varying.factors}
             noise = {name: generator.standard_normal((count, *size)) for name, size in sizes.items()}
-            drawn = jax.lax.map(
-                lambda each: function.drawn(each[0], arrays, each[1]),
-                (dict(params), jax.tree.map(lambda one: jnp.asarray(one, jnp.float32), noise)),
-            )
-            return {name: np.asarray(values, np.float64) for name, values in drawn.items()}
+            given = function.given(self.asked.arrays)
+            drawn = [given.drawn(*each) for each in zip(each_of(params), each_of(noise), strict=True)]
+            return {name: np.stack([one[name] for one in drawn]) for name in sizes}
         assert isinstance(function, Integrated) and self.asked.packs is not None
         function, inner = function.at(self.rule), varying.inner
+        arrays = {name: jnp.asarray(array) for name, array in self.asked.arrays.items()}
         found = jax.lax.map(lambda each: function.local_moments(each, arrays), dict(params))
         place = np.zeros(len(inner.levels), int)
         place[inner.codes] = self.asked.packs.group_of_row

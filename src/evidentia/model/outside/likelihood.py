@@ -39,7 +39,9 @@ class OutsideLikelihood:
     def __init__(self, evaluations: Evaluations, periodic: tuple[int, ...], name: str):
         self.evaluations: Evaluations = evaluations
         self.name: str = name
-        self.identity: str = uuid4().hex  # what it computes is not known; no other computes the same
+        self.identity: str = (
+            f"outside JAX, {uuid4().hex}"  # what it computes is not known; no other computes the same
+        )
         self._periodic = periodic
         function = jax.custom_jvp(self._called)
         function.defjvp(self._refuse)
