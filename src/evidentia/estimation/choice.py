@@ -4,6 +4,7 @@ from typing import Any
 
 from evidentia.evidence.amis import AMIS
 from evidentia.evidence.sgais import SGAIS
+from evidentia.model.gaussian_process import GaussianProcess
 from evidentia.model.outside import OutsideLikelihood
 
 MOST_WORK = 200_000  # rows times particles, where each takes an integral
@@ -12,8 +13,11 @@ LEAST_PARTICLES = 128  # 512 take seven times as long at 2,000 rows
 
 def chosen_method(model: Any) -> tuple[Any, str]:
     """The method for a model before it is bound to data, and why it was chosen."""
-    if isinstance(getattr(model, "log_likelihood", None), OutsideLikelihood):
+    log_likelihood = getattr(model, "log_likelihood", None)
+    if isinstance(log_likelihood, OutsideLikelihood):
         return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
+    if isinstance(log_likelihood, GaussianProcess):
+        return AMIS(), "AMIS, as it evaluates the covariance matrix of a Gaussian process less often"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 

@@ -1,6 +1,7 @@
 """Built-in models, one per file. Each simulates and checks data; equal calls share one model."""
 
 from evidentia.model.built_in.autoregressive import autoregression
+from evidentia.model.built_in.gaussian_processes import gaussian_process
 from evidentia.model.built_in.linear import linear_regression
 from evidentia.model.built_in.markov import hidden_markov
 from evidentia.model.built_in.mixture import gaussian_mixture
@@ -10,6 +11,7 @@ from evidentia.model.built_in.structural import state_space
 __all__ = [
     "autoregression",
     "gaussian_mixture",
+    "gaussian_process",
     "hidden_markov",
     "linear_regression",
     "softmax_regression",
