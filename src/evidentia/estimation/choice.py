@@ -4,7 +4,6 @@ from typing import Any
 
 from evidentia.evidence.amis import AMIS
 from evidentia.evidence.sgais import SGAIS
-from evidentia.model.gaussian_process import GaussianProcess
 from evidentia.model.outside import OutsideLikelihood
 
 MOST_WORK = 200_000  # rows times particles, where each takes an integral
@@ -16,8 +15,8 @@ def chosen_method(model: Any) -> tuple[Any, str]:
     log_likelihood = getattr(model, "log_likelihood", None)
     if isinstance(log_likelihood, OutsideLikelihood):
         return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
-    if isinstance(log_likelihood, GaussianProcess):
-        return AMIS(), "AMIS, as it evaluates the covariance matrix of a Gaussian process less often"
+    if getattr(log_likelihood, "is_costly", False):
+        return AMIS(), "AMIS, as each evaluation of the log-likelihood takes long, and AMIS needs few"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 

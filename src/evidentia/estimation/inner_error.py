@@ -1,14 +1,15 @@
-"""The error of the inner integrals, over local variables, in the log evidence.
+"""The error of the inner integrals, over local variables or states, in the log evidence.
 
 With l(θ) the log-likelihood as it was used and l'(θ) that by a better rule of quadrature, the
 evidence changes by the factor E[exp(l'(θ) - l(θ))] over the posterior. A sample of draws and rows
 estimates its logarithm. Half of it is taken as its error: with twice the nodes, that of skewed
 integrals (few binary rows, widely differing groups) was a quarter. The better rule also looks for
-several modes.
+several modes. Recursions whose log predictives are approximate have a finer one (`refined`).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +61,7 @@ def inner_error(
 ) -> InnerError | None:
     """The inner error of a log evidence; None if no integrals over local variables have one."""
     function = model.densities.pointwise
-    if not isinstance(function, Integrated) or function.is_quadratic:
+    if not _better_rules(function):
         return None
     shares = np.exp(log_weights - np.max(log_weights))
     some = rows.sample(min(MOST_ROWS, rows.size))
@@ -72,10 +73,19 @@ def inner_error(
     *others, by_draw = (np.asarray(one, np.float64) for one in found)
     shift, variance = _shift_and_variance(by_draw, count, total)
     better = None
+    level = function.level if isinstance(function, Integrated) else 0
     if variance**0.5 >= LARGE and others:
         left = _shift_and_variance(by_draw - others[0], count, total)  # of the same rule with more nodes
-        better = CHECKS[function.level][0 if left[1] ** 0.5 < LARGE / 2 else 1]
-    return InnerError(shift, variance, function.level, better)
+        better = CHECKS[level][0 if left[1] ** 0.5 < LARGE / 2 else 1]
+    return InnerError(shift, variance, level, better)
+
+
+def _better_rules(function: Any) -> list[Callable[..., Array]]:
+    """The same log-likelihoods by better rules, the best last; none if they are exact."""
+    if isinstance(function, Integrated):
+        return [] if function.is_quadratic else [function.at(level) for level in CHECKS[function.level]]
+    refined = getattr(function, "refined", None)
+    return [] if refined is None else [refined]
 
 
 def with_rule(model: BoundModel, level: int) -> BoundModel:
@@ -104,6 +114,6 @@ def _differences(model, positions, batch):
     def at(position):
         params = model.densities.place(position)[0]
         value = used(params, batch)
-        return [used.at(level)(params, batch) - value for level in CHECKS[used.level]]
+        return [better(params, batch) - value for better in _better_rules(used)]
 
     return jax.lax.map(at, positions)

@@ -46,6 +46,8 @@ class GaussianProcess:
     has_noise: bool
     is_quasiseparable: bool
 
+    is_costly = True  # methods that evaluate it seldom suit it best
+
     def __call__(self, params: Params, data: Data) -> Float[Array, ""]:
         """log p(y | x, params) in nats, computed in float64; NaN if K has no Cholesky factor."""
         return in_double_precision(self.log_density, self._size)(params, data)

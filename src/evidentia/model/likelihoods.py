@@ -4,6 +4,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -74,22 +75,33 @@ def of_one_row(program: Program) -> Program:
     return called
 
 
-def of_each_row(log_likelihood: LogLikelihood) -> LogLikelihood:
+@dataclass(frozen=True)
+class OfEachRow:
     """The log-likelihood of each row of a table whose rows are all data of a model.
 
     Raises ModelError, when it is traced, unless it is one number.
     """
 
-    def of_one(params, data):
-        value = log_likelihood(params, data)
+    log_likelihood: LogLikelihood
+
+    def __call__(self, params: Params, rows: Any) -> Array:
+        """The log-likelihood of each row, in nats."""
+        return jax.vmap(functools.partial(self._of_one, params))(rows)
+
+    @property
+    def refined(self) -> "OfEachRow | None":
+        """The same with a finer approximation, if the log-likelihood is approximate."""
+        refined = getattr(self.log_likelihood, "refined", None)
+        return None if refined is None else OfEachRow(refined)
+
+    def _of_one(self, params: Params, data: Any) -> Array:
+        value = self.log_likelihood(params, data)
         if jnp.shape(value) != ():
             raise ModelError(
                 f"with pointwise=False, log_likelihood must return one number for all data; got shape {jnp.shape(value)}. "
                 "Sum over the observations; or, if they are independent, leave out pointwise=False."
             )
         return value
-
-    return lambda params, rows: jax.vmap(functools.partial(of_one, params))(rows)
 
 
 def takes_no_data(program: Program) -> bool:
