@@ -25,6 +25,12 @@ LEAST_DRAWS = 8  # of which those with large differences can all be missing
 MOST_DRAWS = 128  # with fewer rows, at the same cost: the error of a mean is a tenth of a deviation
 MOST_ROWS = 2048
 LARGE = 0.1  # nats
+OF_LATENTS = (
+    "the latents of rows or groups",
+    "these are far from Gaussian",
+    "; or make latents parameters like others (pointwise=False of Model.from_numpyro)",
+)
+OF_STATES = "hidden states", "these move by less than the distance of the points of their grid", ""
 
 
 class InnerError(NamedTuple):
@@ -33,12 +39,14 @@ class InnerError(NamedTuple):
     Attributes:
         level: of the rule that was used.
         better: the level of a rule that is needed; None if this one is good enough, or the best.
+        cause: what is integrated, why it is difficult, and what else can be done.
     """
 
     shift: float
     variance: float
     level: int
     better: int | None
+    cause: tuple[str, str, str]
 
     @property
     def signs(self) -> dict[str, str]:
@@ -46,10 +54,10 @@ class InnerError(NamedTuple):
         error = self.variance**0.5
         if error < LARGE:
             return {}
+        what, why, advice = self.cause
         return {
-            "coarse inner integrals": f"the integrals over the latents of rows or groups are uncertain by {error:.2g} nats in "
-            "all, as these are far from Gaussian. Trust differences between models that are much larger; or make latents "
-            "parameters like others (pointwise=False of Model.from_numpyro)."
+            "coarse inner integrals": f"the integrals over {what} are uncertain by {error:.2g} nats in all, as {why}. Trust "
+            f"differences between models that are much larger{advice}."
         }
 
 
@@ -77,7 +85,8 @@ def inner_error(
     if variance**0.5 >= LARGE and others:
         left = _shift_and_variance(by_draw - others[0], count, total)  # of the same rule with more nodes
         better = CHECKS[level][0 if left[1] ** 0.5 < LARGE / 2 else 1]
-    return InnerError(shift, variance, level, better)
+    cause = OF_LATENTS if isinstance(function, Integrated) else OF_STATES
+    return InnerError(shift, variance, level, better, cause)
 
 
 def _better_rules(function: Any) -> list[Callable[..., Array]]:

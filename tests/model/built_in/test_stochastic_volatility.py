@@ -54,19 +54,19 @@ def test_the_grid_is_fine_enough_for_persistent_series(persistence, error):
 
 
 def test_a_coarse_grid_is_reported():
-    """Posterior draws at a persistence of 0.9998, where 128 points are too far apart."""
+    """Posterior draws at a persistence of 0.9998, where 128 points are too far apart, for 300 rows."""
     from evidentia.estimation.inner_error import inner_error
     from evidentia.posterior.rows import Window
     from evidentia.posterior.units import bound_to
 
     model = ev.models.stochastic_volatility()
-    params = params_of(0.0, 0.9998, 0.05)
-    data = {"y": model.predict({k: v[None] for k, v in params.items()}, {"y": np.zeros(100)}, 0)["y"][0]}
+    params = params_of(0.0, 0.9998, 0.1)
+    data = {"y": model.predict({k: v[None] for k, v in params.items()}, {"y": np.zeros(300)}, 0)["y"][0]}
     units = bound_to(model, data)
     position = np.asarray(units.model.unconstrain(params))
     found = inner_error(units.model, Window(units.arrays, 0, 1), np.tile(position, (64, 1)), np.zeros(64))
-    assert found is not None and abs(found.shift) > 0.1
-    assert found.variance**0.5 > abs(found.shift) / 2
+    assert found is not None and abs(found.shift) > 0.2
+    assert "the integrals over hidden states are uncertain by" in found.signs["coarse inner integrals"]
 
 
 def series(seed):
