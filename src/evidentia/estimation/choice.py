@@ -12,8 +12,11 @@ LEAST_PARTICLES = 128  # 512 take seven times as long at 2,000 rows
 
 def chosen_method(model: Any) -> tuple[Any, str]:
     """The method for a model before it is bound to data, and why it was chosen."""
-    if isinstance(getattr(model, "log_likelihood", None), OutsideLikelihood):
+    log_likelihood = getattr(model, "log_likelihood", None)
+    if isinstance(log_likelihood, OutsideLikelihood):
         return AMIS(), "AMIS, as the log-likelihood is not written in JAX and has no gradient"
+    if getattr(log_likelihood, "is_costly", False):
+        return AMIS(), "AMIS, as each evaluation of the log-likelihood takes long, and AMIS needs few"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
 
 

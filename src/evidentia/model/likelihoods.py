@@ -92,6 +92,12 @@ class OfEachRow:
         """
         return jax.vmap(functools.partial(self._of_one, params))(rows)
 
+    @property
+    def refined(self) -> "OfEachRow | None":
+        """The same with a finer approximation, if the log-likelihood is approximate."""
+        refined = getattr(self.whole, "refined", None)
+        return None if refined is None else OfEachRow(refined)
+
     def _of_one(self, params: Params, data: Any) -> Array:
         value = self.whole(params, data)
         if jnp.shape(value) != ():

@@ -38,11 +38,18 @@ class Recursion:
         step: `step(params, state, row) -> (state, log_predictive)`.
         is_one: whether all data are one sequence, with time on the leading axis; otherwise
             sequences are there, and time on the second axis.
+        prepare: what `init` and `step` get in place of the parameters: a function of these that is
+            called once for all rows.
+        refined: the same with a finer approximation, if the log predictives are approximate.
+        is_costly: whether methods that evaluate it seldom suit it best.
     """
 
     init: Init
     step: Step
     is_one: bool = True
+    prepare: Callable[[Params], Any] | None = None
+    refined: "Recursion | None" = None
+    is_costly: bool = False
 
     def __call__(self, params: Params, data: Any) -> Array:
         """The log-likelihood of all data, (), or of each of many sequences, (sequences,)."""
@@ -63,6 +70,8 @@ class Recursion:
 
         Raises ModelError, when it is traced, if `init` or `step` cannot be used.
         """
+        if self.prepare is not None:
+            params = self.prepare(params)
         first = self._first_state(params, jax.tree.map(lambda array: array[0], sequence))
 
         @jax.checkpoint
