@@ -524,7 +524,7 @@ def random_inside(x, y):
         ),
         (not_to_event, r"observed site 'x' .*\(3,\) is needed, got \(3, 2\). Add .to_event\(1\)"),
         (joint, r"observed site 'y' .*\(3,\) is needed, got \(\). Rows belong on the leading axis"),
-        (crossed, r"observed site 'y' .*\(3,\) is needed, got \(3, 3\)"),
+        (crossed, r"repeats the values of the observed site 'y' .* \(3, 1\) \(3, 3\)"),
         (rows_last, r"observed site 'x' .*\(3,\) is needed, got \(2, 3\)"),
         (nothing_observed, r"no observed site: .*data holds x, y"),
         (scalar_factor, r"numpyro.factor 'penalty' .* got \(\)"),

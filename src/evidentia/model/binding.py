@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
 from evidentia.model.bound import BoundModel
+from evidentia.model.broadcasting import thin_arrays
 from evidentia.model.dependence import parameters_used, traced
 from evidentia.model.local import Hidden, Integrated, LocalSites
 from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
@@ -64,7 +65,7 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     if not model.starts:
         positions = probing_positions(densities.size)
         exact = partial(_in_float64, densities, jax.tree.map(lambda leaf: leaf[0], batches))
-        checks.check_values(check_repeats(evaluate, positions), exact if used else None)
+        checks.check_values(check_repeats(evaluate, positions), exact if used else None, thin_arrays(few))
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
     declared = declared_axes(model.exchangeable)

@@ -13,6 +13,7 @@ from numpyro.distributions import biject_to
 from numpyro.primitives import Messenger
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
+from evidentia.model.broadcasting import check_not_repeated
 from evidentia.model.enumeration import is_summed_out, support_of
 from evidentia.model.program import Program, Site, bijector, log_prob, run_traced
 
@@ -50,8 +51,11 @@ def statements_of(
 
     def run(key, rows):
         checked = _Checked(handlers.seed(program, key), is_whole, sums_out)
+        called_with = {name: array[0] for name, array in rows.items()} if is_whole else rows
         for name, message in run_traced(checked, rows).items():
             if message["type"] == "sample":
+                if message["is_observed"]:
+                    check_not_repeated(message, called_with)
                 statements[name] = _statement(message)
 
     attempt("the model", lambda: jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0)), dict(rows)))
@@ -148,6 +152,9 @@ def _check_splits_by_row(
         raise ModelError(
             f"the sites of a model must not depend on the number of observations; these do: {names}."
         )
+    for name in first:
+        if first[name].is_factor:
+            _check_no_pairs(name, first[name], second[name], counts)
     check_observed(first, few)
     check_observed(second, more)
     for name in first:
@@ -174,6 +181,16 @@ def check_observed(statements: Mapping[str, Statement], rows: Rows) -> None:
     for name, statement in statements.items():
         if statement.observed:
             _check_observed(name, statement, count)
+
+
+def _check_no_pairs(name: str, first: Statement, second: Statement, counts: list[int]) -> None:
+    """Raise ModelError for a factor of pairs of rows: most are shapes broadcast by mistake."""
+    shapes = first.log_prob_shape, second.log_prob_shape
+    if all(shape.count(rows) > 1 for shape, rows in zip(shapes, counts, strict=True)):
+        raise ModelError(
+            f"numpyro.factor {name!r} has a number for each pair of rows: shape {shapes[0]} for {counts[0]} rows. Check how its shapes "
+            "broadcast; if pairs are meant, sum over them in the model."
+        )
 
 
 def _has_value_in_each_row(statement: Statement, rows: int) -> bool:
