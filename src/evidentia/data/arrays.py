@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.data.containers import ADVICE, as_numpy
+from evidentia.data.containers import ADVICE, as_numpy, first_word
 from evidentia.data.digits import Digits, exact_rows
 from evidentia.data.lazy import collected
 from evidentia.errors import DataError
 
+OF_LABELS = "pandas.factorize makes numbers of names."
 MIN_RUNS = 65_536  # of neighbouring rows that `shuffled` keeps together
 
 
@@ -61,7 +62,9 @@ def as_arrays(
     def convert(values: Any, argument: str) -> np.ndarray:
         part = argument.removeprefix(name)
         can_miss = allow_nan or _is_named(argument, name, missing)
-        return _as_array(values, argument, can_miss, None if part == f"[{labels!r}]" else digits, part)
+        if part == f"[{labels!r}]":
+            return _as_array(values, argument, can_miss, None, part, OF_LABELS)
+        return _as_array(values, argument, can_miss, digits, part)
 
     arrays, named = _converted(data, name, convert)
     _check_lengths(named, name, min_rows)
@@ -244,7 +247,12 @@ def _check_labels(data: Any, name: str) -> None:
 
 
 def _as_array(
-    values: Any, argument: str, allow_nan: bool = False, digits: Digits | None = None, part: str = ""
+    values: Any,
+    argument: str,
+    allow_nan: bool = False,
+    digits: Digits | None = None,
+    part: str = "",
+    advice: str = ADVICE,
 ) -> np.ndarray:
     """Numbers in 32 bits, after the checks; `digits` knows them as `part`."""
     if np.ma.is_masked(values):
@@ -252,9 +260,10 @@ def _as_array(
             f"{argument} has {np.ma.count_masked(values)} masked values. Drop these rows, or fill them with .filled(value)."
         )
     values = collected(values, argument)
-    array = as_numpy(values, argument)
+    array = as_numpy(values, argument, advice)
     if array.dtype.kind not in "fiub":
-        raise DataError(f"{argument} must hold numbers; got dtype {array.dtype}. {ADVICE}")
+        word = first_word(array) if array.dtype.kind in "US" else ""
+        raise DataError(f"{argument} must hold numbers; got dtype {array.dtype}{word}. {advice}")
     if array.ndim == 0:
         raise DataError(
             f"{argument} must have observations on its leading axis; got the single number {array}."
