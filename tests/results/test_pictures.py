@@ -83,7 +83,7 @@ def test_a_formula_predicts_categories_beside_those_of_its_table():
     words = dataclasses.replace(own, law=own.law._replace(kind="binary"), levels=(0.0, np.log(2.0)))
     assert words.observed({"y": [1.0, 2.0, 1.0]})["log(y)"].tolist() == [0, 1, 0]
     assert evidence.plot_predictive(table)[0].get_xlabel() == "log(y)"
-    with pytest.raises(ev.ConfigurationError, match=r"of a Regression, its table, plot_predictive\(table\)"):
+    with pytest.raises(ev.ConfigurationError, match=r"observed: of a Regression, a table"):
         evidence.plot_predictive()
 
 

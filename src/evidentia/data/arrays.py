@@ -71,11 +71,11 @@ def as_arrays(
     return arrays
 
 
-def as_one_row(data: Any, missing: Sequence[str] = ()) -> tuple[Any, int]:
+def as_one_row(data: Any, missing: Sequence[str] = (), name: str = "data") -> tuple[Any, int]:
     """All data as a table of one row, for a model whose rows depend on each other.
 
     The arrays may differ in length, and be single numbers. NaN is accepted in those of the names
-    in `missing`.
+    in `missing`; `name` is that of the data in errors.
 
     Returns:
         The arrays, each with a new leading axis of length one; and the number of rows of the data:
@@ -91,16 +91,16 @@ def as_one_row(data: Any, missing: Sequence[str] = ()) -> tuple[Any, int]:
 
     def convert(values: Any, argument: str) -> np.ndarray:
         is_number = np.ndim(values) == 0 and not getattr(values, "shape", ())  # a sparse matrix has no ndim
-        can_miss = _is_named(argument, "data", missing)
+        can_miss = _is_named(argument, name, missing)
         array = _as_array([values] if is_number else values, argument, can_miss, digits=Digits())
         return array if is_number else array[None]
 
-    arrays, named = _converted(collected(data, "data"), "data", convert)
+    arrays, named = _converted(collected(data, name), name, convert)
     if not named:
-        raise DataError("data is empty: it must hold at least one array.")
+        raise DataError(f"{name} is empty: it must hold at least one array.")
     lengths = {array.shape[1] for array in named.values() if array.ndim > 1}
     if lengths == {0}:
-        raise DataError("data must have at least one observation; got 0.")
+        raise DataError(f"{name} must have at least one observation; got 0.")
     return arrays, lengths.pop() if len(lengths) == 1 else 1
 
 
