@@ -132,7 +132,7 @@ def test_responses_of_new_rows_are_not_used_and_may_be_missing():
 def test_why_a_result_cannot_predict():
     groups = ev.Model.from_numpyro(regression, groups="dose")
     with pytest.raises(
-        ev.ConfigurationError, match=r"latents of groups='dose' .* pointwise=False\), without"
+        ev.ConfigurationError, match=r"latents of groups='dose' .* without groups=, the model has"
     ):
         result_of(groups, DOSES).predict()
     written = ev.Model({"slope": dist.Normal(0, 1)}, lambda params, batch: batch["dose"])

@@ -144,7 +144,7 @@ def estimate(
         "in_order": in_order,
         "progress": progress,
     }
-    with limited(max_seconds):
+    with limited(max_seconds, checkpoint):
         if isinstance(model, Question):
             if sharding is not None or executor is not None:
                 raise ConfigurationError(

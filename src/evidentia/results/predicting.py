@@ -44,7 +44,7 @@ def predictor_of(evidence: Any) -> Predictor:
     elif known.model is not None and known.model.groups is not None:
         why = (
             f"the latents of groups={known.model.groups!r} were integrated out. ev.group_effects has their means and deviations; "
-            "Model.from_numpyro(function, pointwise=False), without groups=, makes them parameters, and predicts"
+            "without groups=, the model has them as parameters, and predicts"
         )
     else:
         why = "its model does not say how. Built-in models, NumPyro and PyMC models do, and a Model with predict="
