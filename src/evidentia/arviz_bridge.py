@@ -87,11 +87,21 @@ def predictive_check(predicted: Mapping[str, ndarray], observed: Mapping[str, nd
         ax.set_ylabel("share" if name in levels else "density")
         shown = groups["posterior_predictive"][name]
         low, high = shown.min(), shown.max()
-        if shown.dtype.kind in "biu" and high - low < MOST_TICKS:  # bars of width 1
+        if shown.dtype.kind == "f":
+            ax.set_xlim(*_limits(shown, groups["observed_data"][name]))
+        elif high - low < MOST_TICKS:  # bars of width 1
             places = np.arange(int(low), int(high) + 1)
             ax.set_xticks(places + 0.5, levels[name][places] if name in levels else places)
     axes[0].figure.set_layout_engine("constrained")
     return np.array(axes, dtype=object)
+
+
+def _limits(draws: ndarray, observed: ndarray) -> tuple[float, float]:
+    """Limits of all observations and of the central 99% of draws: a few may be far away."""
+    low, high = np.quantile(draws, (0.005, 0.995))
+    low, high = min(low, np.min(observed)), max(high, np.max(observed))
+    margin = 0.05 * (high - low) or 1.0
+    return float(low - margin), float(high + margin)
 
 
 def pareto_shape(log_weights: Float[ndarray, " particles"]) -> float:

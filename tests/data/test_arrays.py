@@ -55,7 +55,9 @@ def test_booleans_become_integers():
         ),
         ({"y": [[1.0, 2.0], [3.0, np.nan]]}, r"NaN or infinite values in 1 of 2 rows \(the first is row 1\)"),
         ({"y": ["a", "b"]}, r"data\['y'\] must hold numbers; got dtype <U1\. Encode categories as integers"),
-        ({"y": [1, "b"]}, r"data\['y'\] must hold numbers"),
+        ({"y": [1, "b"]}, r"data\['y'\] must hold numbers; got dtype <U21, with 'b' in row 1\. Encode"),
+        ({"y": [["1", "2"], ["3", "high"]]}, r"must hold numbers; got dtype <U4, with 'high' in row 1\."),
+        ({"y": np.array([0.5, "low", 2.0], object)}, r"str values, such as 'low', with 'low' in row 1\."),
         (
             {"y": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")},
             "must hold numbers; got dtype datetime64",

@@ -28,7 +28,11 @@ def test_an_estimate_is_cut_to_two_digits_of_its_error(value, error, expected):
 )
 def test_probabilities(value, expected):
     assert text.probability(value, 0.042) == expected
-    assert text.probability(value) == expected.partition(" ±")[0]
+    assert text.probability(value) == text.probability(value, 2e-5) == expected.partition(" ±")[0]
+
+
+def test_the_probability_has_an_unknown_error():
+    assert text.probability(0.5, math.nan) == "0.500 ± ?"
 
 
 @pytest.mark.parametrize(

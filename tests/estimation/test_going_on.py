@@ -12,6 +12,8 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import CheckpointError, ConfigurationError, EstimationError
+from evidentia.estimation.going_on import limited
+from evidentia.system.interruption import TimeOver
 from tests.estimation import one_killed_run
 from tests.outside_peaks import log_likelihood, peak
 
@@ -86,11 +88,24 @@ def test_a_path_that_is_cut_says_how_far_it_was():
         time.sleep(0.3)
 
     message = (
-        r"^time was over \(max_seconds=0\.5\) before SMC\(\) had a log evidence: it was (at step \d+, with \d+% of the work done|in its first "
-        r"step)\. Allow more seconds or use fewer particles; with checkpoint=folder, the same call of estimate goes on from here\.$"
+        r"^time was over \(max_seconds=0\.5\) before SMC\(\) had a log evidence: it was (at step \d+, with \d+% of the work done\. Allow "
+        r"more seconds, or use fewer particles|in its first step, which includes compilation\. Allow more seconds; ev\.use_compilation_cache "
+        r"keeps compiled programs for later processes)\. A call with checkpoint=folder can be continued later\.$"
     )
     with pytest.raises(EstimationError, match=message):
         ev.estimate(MODEL, DATA, method=ev.SMC(num_particles=64), max_seconds=0.5, progress=slow)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "more"),
+    [(None, "A call with checkpoint=folder can be continued"), ("run", "The same call goes on from here")],
+)
+@pytest.mark.parametrize("place", ["before SMC() had a log evidence.", "before the run began."])
+def test_what_to_do_when_the_seconds_were_too_few(checkpoint, more, place):
+    said = place if "SMC" in place else ""
+    message = re.escape(f"over (max_seconds=9) {place} {more}")
+    with pytest.raises(EstimationError, match=message), limited(9, checkpoint):
+        raise TimeOver(f"over (max_seconds=9) {said}".strip())
 
 
 @pytest.mark.slow

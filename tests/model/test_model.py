@@ -524,7 +524,7 @@ def random_inside(x, y):
         ),
         (not_to_event, r"observed site 'x' .*\(3,\) is needed, got \(3, 2\). Add .to_event\(1\)"),
         (joint, r"observed site 'y' .*\(3,\) is needed, got \(\). Rows belong on the leading axis"),
-        (crossed, r"observed site 'y' .*\(3,\) is needed, got \(3, 3\)"),
+        (crossed, r"repeats the values of the observed site 'y' .* \(3, 1\) \(3, 3\)"),
         (rows_last, r"observed site 'x' .*\(3,\) is needed, got \(2, 3\)"),
         (nothing_observed, r"no observed site: .*data holds x, y"),
         (scalar_factor, r"numpyro.factor 'penalty' .* got \(\)"),
@@ -550,7 +550,9 @@ def test_a_missing_column_makes_an_observed_site_latent():
         weights = numpyro.sample("weights", dist.Normal().expand([2]).to_event(1))
         numpyro.sample("y", dist.Normal(x @ weights), obs=y)
 
-    with pytest.raises(ModelError, match=r"no observed site: pass the data .* \(data holds x\)"):
+    with pytest.raises(
+        ModelError, match=r"no observed site: data holds x, and without y, None by default, all"
+    ):
         Model.from_numpyro(model).bind({"x": ROWS["x"]})
 
 
@@ -558,8 +560,12 @@ def test_a_missing_column_makes_an_observed_site_latent():
     ("data", "message"),
     [
         (ROWS["x"], "data must be a mapping from the names of its arguments to arrays; got ndarray"),
-        ({"x": ROWS["x"]}, r"takes the arguments \(x, y\), but data holds x: missing"),
-        ({**ROWS, "z": ROWS["y"]}, r"takes the arguments \(x, y\), but data holds x, y, z"),
+        ({"x": ROWS["x"]}, r"takes the arguments \(x, y\), but data holds x: .y. is missing\."),
+        ({**ROWS, "z": ROWS["y"]}, r"takes the arguments \(x, y\), but data holds x, y, z: leave out .z.\."),
+        (
+            {"x": ROWS["x"], "yy": ROWS["y"], "shade": ROWS["y"]},
+            r"data holds shade, x, yy: leave out .shade.; .yy. may mean .y.\.",
+        ),
     ],
 )
 def test_data_that_do_not_fit_the_arguments(data, message):

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import evidentia as ev
-from evidentia.display.posterior_plots import central, draw_nested_run
+from evidentia.arviz_bridge import predictive_check
+from evidentia.display.factors_plot import draw_factors
+from evidentia.display.posterior_plots import central, draw_nested_run, draw_prior_posterior
 from evidentia.regression.regression import Regression
 from evidentia.results.pictures import scalars_of
 from tests.evidence_factory import make_evidence
@@ -67,6 +69,33 @@ def test_prior_and_posterior_densities_have_area_one(linear):
     assert before.values[middle] == pytest.approx(1 / np.sqrt(2 * np.pi), rel=0.3)  # of a standard normal
 
 
+def test_no_bin_of_a_scale_is_below_zero_and_a_long_tail_leaves_the_peak_its_bins():
+    generator = np.random.default_rng(0)
+    prior, posterior = np.abs(generator.normal(size=4000)), generator.lognormal(size=512)
+    (ax,) = draw_prior_posterior({"s": prior}, {"s": posterior}, np.full(512, 1 / 512))
+    before, after = (patch.get_data() for patch in ax.patches)
+    assert min(before.edges[0], after.edges[0]) >= 0
+    assert np.sum(after.edges < np.quantile(posterior, 0.75)) >= 4 and len(after.values) <= 240
+    assert np.sum(after.values * np.diff(after.edges)) == pytest.approx(1, abs=0.01)
+    assert ax.get_ylabel() == "density"
+
+
+def test_one_far_draw_leaves_the_picture_of_predictions_as_it_is():
+    generator = np.random.default_rng(0)
+    drawn, observed = generator.normal(size=(20, 40)), generator.normal(size=40)
+    drawn[3, 4], observed[0] = -1e4, 6.0
+    (ax,) = predictive_check({"y": drawn}, {"y": observed}, 0)
+    low, high = ax.get_xlim()
+    assert -5 < low < -2 and 6 < high < 8  # all observations are inside
+
+
+def test_points_of_a_comparison_are_off_the_frame():
+    ax = draw_factors(["a", "b", "c"], np.array([0.0, -1.0, -6.0]), np.full(3, 0.01))
+    assert ax.get_ylim() == (2.5, -0.5)
+    low, high = ax.get_xlim()
+    assert low < -6.2 and high > 0.2
+
+
 def test_predictions_are_shown_beside_the_data(linear):
     _, data, evidence = linear
     (ax,) = evidence.plot_predictive()
@@ -83,7 +112,7 @@ def test_a_formula_predicts_categories_beside_those_of_its_table():
     words = dataclasses.replace(own, law=own.law._replace(kind="binary"), levels=(0.0, np.log(2.0)))
     assert words.observed({"y": [1.0, 2.0, 1.0]})["log(y)"].tolist() == [0, 1, 0]
     assert evidence.plot_predictive(table)[0].get_xlabel() == "log(y)"
-    with pytest.raises(ev.ConfigurationError, match=r"of a Regression, its table, plot_predictive\(table\)"):
+    with pytest.raises(ev.ConfigurationError, match=r"observed: of a Regression, a table"):
         evidence.plot_predictive()
 
 

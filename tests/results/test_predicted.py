@@ -1,5 +1,7 @@
 """Draws of new observations."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -7,7 +9,10 @@ import pytest
 
 import evidentia as ev
 from evidentia.model.predictive import of_numpyro
+from evidentia.results.known_model import KnownModel
 from evidentia.results.predicted import Predicted
+from evidentia.results.predicting import of_model
+from evidentia.results.weighted import Weighted
 from tests.evidence_factory import make_evidence
 
 
@@ -73,9 +78,68 @@ def test_a_function_that_needs_its_response():
 
 def test_a_result_without_its_model_says_what_predicts():
     with pytest.raises(
-        ev.ConfigurationError, match="'softmax regression' cannot predict: results of this session"
+        ev.ConfigurationError, match="'softmax regression' cannot predict: it has no model in memory"
     ):
         make_evidence().predict({})
+
+
+def result_of(model, data=None):
+    """A result of this session, with two draws of the slope."""
+    draws = {"slope": np.array([1.0, 2.0], np.float32)}
+    known = KnownModel(bound=None, draws=draws, model=model if data else None, data=data)
+    weighted = Weighted(draws, np.full(2, -np.log(2)), model=known)
+    return replace(make_evidence(), weighted=weighted, _predictor=of_model(model))
+
+
+def regression(dose, resp=None):
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(dose)):
+        numpyro.sample("resp", dist.Normal(slope * dose, 0.5), obs=resp)
+
+
+DOSES = {"dose": np.full(2000, 3.0, np.float32), "resp": np.zeros(2000, np.float32)}
+
+
+def test_predictions_at_the_data_of_the_run():
+    found = result_of(ev.Model.from_numpyro(regression), DOSES).predict()["resp"]
+    np.testing.assert_allclose(np.sort(found.mean(1)), [3.0, 6.0], atol=4 * 0.5 / np.sqrt(2000))
+
+
+@pytest.mark.parametrize(
+    ("new_data", "error", "message"),
+    [
+        ({"dosis": [1.0]}, ev.ModelError, r"\(dose, resp=None\); it holds dosis: 'dosis' may mean 'dose'\.$"),
+        ({"dose": [1.0, np.nan]}, ev.DataError, r"new_data\['dose'\] has NaN or infinite .* first is row 1"),
+        ({"dose": ["1", "two"]}, ev.DataError, r"new_data\['dose'\] must hold numbers; .* 'two' in row 1"),
+        (
+            {"resp": [1.0]},
+            ev.ModelError,
+            r"new_data lacks dose: the model, called with dose=None, failed with",
+        ),
+    ],
+)
+def test_new_data_that_a_numpyro_function_cannot_use(new_data, error, message):
+    with pytest.raises(error, match=message):
+        result_of(ev.Model.from_numpyro(regression), DOSES).predict(new_data)
+
+
+def test_responses_of_new_rows_are_not_used_and_may_be_missing():
+    evidence = result_of(ev.Model.from_numpyro(regression), DOSES)
+    with_nan = evidence.predict({"dose": [1.0, 2.0], "resp": [np.nan, 0.0]})["resp"]
+    np.testing.assert_array_equal(with_nan, evidence.predict({"dose": [1.0, 2.0]})["resp"])
+
+
+def test_why_a_result_cannot_predict():
+    groups = ev.Model.from_numpyro(regression, groups="dose")
+    with pytest.raises(
+        ev.ConfigurationError, match=r"latents of groups='dose' .* without groups=, the model has"
+    ):
+        result_of(groups, DOSES).predict()
+    written = ev.Model({"slope": dist.Normal(0, 1)}, lambda params, batch: batch["dose"])
+    with pytest.raises(ev.ConfigurationError, match=r"its model does not say how.* Model with predict=\.$"):
+        result_of(written, DOSES).predict(DOSES)
+    with pytest.raises(ev.ConfigurationError, match="predict needs new_data: the data of this run are not"):
+        result_of(ev.Model.from_numpyro(regression)).predict()
 
 
 @pytest.mark.slow

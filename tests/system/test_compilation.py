@@ -2,6 +2,7 @@
 
 import gc
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -87,8 +88,38 @@ def test_the_next_process_compiles_nothing_again(tmp_path):
     second, written, read, said = process()
     assert (second, written) == (first, 0)
     assert read >= len(programs)
-    if jax.__version_info__ >= (0, 10, 2):  # earlier: false alarms, which the command line silences
-        assert said == ""
+    assert said == ""
+
+
+@pytest.mark.skipif(jax.__version_info__ >= (0, 10, 2), reason="this JAX has no false alarms")
+@pytest.mark.parametrize(
+    ("variables", "level", "updates"),
+    [
+        ({}, "NOTSET", ["CRITICAL", "NOTSET"]),
+        ({"TF_CPP_MIN_LOG_LEVEL": "0"}, "NOTSET", []),  # the user wants to see all
+        ({}, "WARNING", []),
+    ],
+)
+def test_messages_of_xla_are_off_unless_asked_for(tmp_path, monkeypatch, variables, level, updates):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    before, logger = jax.config.values["jax_logging_level"], logging.getLogger("jax")
+    kept, seen, update = logger.level, [], jax.config.update
+
+    def noting(name, value):
+        seen.extend([value] if name == "jax_logging_level" else [])
+        update(name, value)
+
+    try:
+        update("jax_logging_level", level)
+        logger.setLevel(logging.INFO)
+        monkeypatch.setattr(jax.config, "update", noting)
+        ev.use_compilation_cache(tmp_path)
+        assert (seen, logger.level) == (updates, logging.INFO)
+    finally:
+        update("jax_logging_level", before)
+        logger.setLevel(kept)
 
 
 def test_it_works_after_jax_was_used_with_another_folder(tmp_path):

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidentia.data.containers import ADVICE, as_numpy
+from evidentia.data.containers import ADVICE, as_numpy, first_word
 from evidentia.data.digits import Digits, exact_rows
 from evidentia.data.lazy import collected
 from evidentia.errors import DataError
 
+OF_LABELS = "pandas.factorize makes numbers of names."
 MIN_RUNS = 65_536  # of neighbouring rows that `shuffled` keeps together
 
 
@@ -61,18 +62,20 @@ def as_arrays(
     def convert(values: Any, argument: str) -> np.ndarray:
         part = argument.removeprefix(name)
         can_miss = allow_nan or _is_named(argument, name, missing)
-        return _as_array(values, argument, can_miss, None if part == f"[{labels!r}]" else digits, part)
+        if part == f"[{labels!r}]":
+            return _as_array(values, argument, can_miss, None, part, OF_LABELS)
+        return _as_array(values, argument, can_miss, digits, part)
 
     arrays, named = _converted(data, name, convert)
     _check_lengths(named, name, min_rows)
     return arrays
 
 
-def as_one_row(data: Any, missing: Sequence[str] = ()) -> tuple[Any, int]:
+def as_one_row(data: Any, missing: Sequence[str] = (), name: str = "data") -> tuple[Any, int]:
     """All data as a table of one row, for a model whose rows depend on each other.
 
     The arrays may differ in length, and be single numbers. NaN is accepted in those of the names
-    in `missing`.
+    in `missing`; `name` is that of the data in errors.
 
     Returns:
         The arrays, each with a new leading axis of length one; and the number of rows of the data:
@@ -88,16 +91,16 @@ def as_one_row(data: Any, missing: Sequence[str] = ()) -> tuple[Any, int]:
 
     def convert(values: Any, argument: str) -> np.ndarray:
         is_number = np.ndim(values) == 0 and not getattr(values, "shape", ())  # a sparse matrix has no ndim
-        can_miss = _is_named(argument, "data", missing)
+        can_miss = _is_named(argument, name, missing)
         array = _as_array([values] if is_number else values, argument, can_miss, digits=Digits())
         return array if is_number else array[None]
 
-    arrays, named = _converted(collected(data, "data"), "data", convert)
+    arrays, named = _converted(collected(data, name), name, convert)
     if not named:
-        raise DataError("data is empty: it must hold at least one array.")
+        raise DataError(f"{name} is empty: it must hold at least one array.")
     lengths = {array.shape[1] for array in named.values() if array.ndim > 1}
     if lengths == {0}:
-        raise DataError("data must have at least one observation; got 0.")
+        raise DataError(f"{name} must have at least one observation; got 0.")
     return arrays, lengths.pop() if len(lengths) == 1 else 1
 
 
@@ -244,7 +247,12 @@ def _check_labels(data: Any, name: str) -> None:
 
 
 def _as_array(
-    values: Any, argument: str, allow_nan: bool = False, digits: Digits | None = None, part: str = ""
+    values: Any,
+    argument: str,
+    allow_nan: bool = False,
+    digits: Digits | None = None,
+    part: str = "",
+    advice: str = ADVICE,
 ) -> np.ndarray:
     """Numbers in 32 bits, after the checks; `digits` knows them as `part`."""
     if np.ma.is_masked(values):
@@ -252,9 +260,10 @@ def _as_array(
             f"{argument} has {np.ma.count_masked(values)} masked values. Drop these rows, or fill them with .filled(value)."
         )
     values = collected(values, argument)
-    array = as_numpy(values, argument)
+    array = as_numpy(values, argument, advice)
     if array.dtype.kind not in "fiub":
-        raise DataError(f"{argument} must hold numbers; got dtype {array.dtype}. {ADVICE}")
+        word = first_word(array) if array.dtype.kind in "US" else ""
+        raise DataError(f"{argument} must hold numbers; got dtype {array.dtype}{word}. {advice}")
     if array.ndim == 0:
         raise DataError(
             f"{argument} must have observations on its leading axis; got the single number {array}."

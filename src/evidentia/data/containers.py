@@ -18,7 +18,7 @@ MISSING = "NoneType", "NAType"  # of Python and pandas
 ADVICE = "Encode categories as integers, dates as numbers."
 
 
-def as_numpy(values: Any, argument: str) -> np.ndarray:
+def as_numpy(values: Any, argument: str, advice: str = ADVICE) -> np.ndarray:
     """An array of what a container holds, of numbers as such.
 
     Decimals and fractions become float64, None and NA become NaN, lists of one length a matrix,
@@ -27,6 +27,7 @@ def as_numpy(values: Any, argument: str) -> np.ndarray:
     Args:
         values: whatever NumPy can read; an Arrow array, or a sparse matrix of SciPy or JAX.
         argument: its name in errors.
+        advice: what to do about values that are not numbers, for errors.
 
     Raises:
         DataError: it cannot be read, holds lists of several lengths, or objects that are neither
@@ -48,11 +49,29 @@ def as_numpy(values: Any, argument: str) -> np.ndarray:
             if isinstance(values, pa.Array | pa.ChunkedArray)
             else np.asarray(values)
         )
-        return _of_objects(array, argument) if array.dtype == object else array
+        return _of_objects(array, argument, advice) if array.dtype == object else array
     except DataError:
         raise
     except Exception as error:  # of any kind, as containers convert themselves
         raise DataError(f"{argument} cannot be read as an array of numbers: {error}") from error
+
+
+def first_word(array: np.ndarray) -> str:
+    """Where the first text is that is no number, for errors; empty if none or all are such."""
+    row_of = array.size // len(array) if len(array) else 1
+    flat = array.ravel().tolist()
+    words = [place for place, one in enumerate(flat) if isinstance(one, str | bytes) and not _is_number(one)]
+    if not words or len(words) == len(flat):
+        return ""
+    return f", with {reprlib.repr(flat[words[0]])} in row {words[0] // row_of}"
+
+
+def _is_number(word: str | bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def is_sparse(values: Any) -> bool:
@@ -82,7 +101,7 @@ def _of_arrow(values: Any, argument: str) -> np.ndarray:
     return inner.reshape(len(array), *lengths or (0,), *inner.shape[1:])
 
 
-def _of_objects(array: np.ndarray, argument: str) -> np.ndarray:
+def _of_objects(array: np.ndarray, argument: str, advice: str) -> np.ndarray:
     """An array of Python's objects: numbers, or lists of one length in each row."""
     flat = array.ravel().tolist()
     if flat and all(
@@ -92,17 +111,17 @@ def _of_objects(array: np.ndarray, argument: str) -> np.ndarray:
         if len(lengths) > 1:
             raise _ragged(argument, lengths)
         rows = np.array([np.asarray(one) for one in flat])
-        return (_numbers(rows, argument) if rows.dtype == object else rows).reshape(
+        return (_numbers(rows, argument, advice) if rows.dtype == object else rows).reshape(
             *array.shape, *rows.shape[1:]
         )
-    return _numbers(array, argument)
+    return _numbers(array, argument, advice)
 
 
-def _numbers(array: np.ndarray, argument: str) -> np.ndarray:
+def _numbers(array: np.ndarray, argument: str, advice: str) -> np.ndarray:
     flat = [math.nan if type(one).__name__ in MISSING else one for one in array.ravel().tolist()]
     if odd := [one for one in flat if not isinstance(one, NUMBERS)]:
-        given = f"{type(odd[0]).__name__} values, such as {reprlib.repr(odd[0])}"
-        raise DataError(f"{argument} must hold numbers; got dtype object with {given}. {ADVICE}")
+        given = f"{type(odd[0]).__name__} values, such as {reprlib.repr(odd[0])}{first_word(array)}"
+        raise DataError(f"{argument} must hold numbers; got dtype object with {given}. {advice}")
     return np.array([float(one) for one in flat], np.float64).reshape(array.shape)
 
 

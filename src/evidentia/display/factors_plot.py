@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.display.plots import COLORS, new_axes, verbatim
+from evidentia.display.plots import COLORS, new_axes, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +40,8 @@ def draw_factors(
     if np.min(factors) < -20:
         ax.set_xscale("symlog", linthresh=1)
     ax.set_yticks(places, [verbatim(name) for name in names])
-    ax.invert_yaxis()
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.margins(x=0.08)
     ax.set_xlabel("log Bayes factor against the best (nats)")
+    tidy(ax)
     return ax

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NUM_BINS = 24
+NUM_BINS, MOST_BINS = 24, 240
+MOST_COLUMNS = 3  # of axes
 LEAST_ESS = 200  # below which contours would show the noise of the draws
 WIDE = 100.0  # nats between log-likelihoods, beyond which their scale is logarithmic
 
@@ -68,7 +69,8 @@ def draw_prior_posterior(
 ) -> ndarray:
     """Plot the prior and posterior density of each scalar, as histograms.
 
-    The limits hold the posterior and the central 95% of the prior.
+    The limits hold the posterior and the central 95% of the prior. No bin is beyond the draws,
+    such as below zero for a scale.
     """
     figure, axes = _grid(len(posterior), height=2.4)
     for ax, (name, values) in zip(axes, posterior.items(), strict=True):
@@ -83,7 +85,8 @@ def draw_prior_posterior(
         ax.set_ylim(bottom=0)
         ax.set_xlabel(verbatim(name))
         tidy(ax)
-    figure.supylabel("density", fontsize="medium")
+    for ax in axes[::MOST_COLUMNS]:
+        ax.set_ylabel("density")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     return axes
 
@@ -150,15 +153,27 @@ def _density(
     **style: Any,
 ) -> None:
     """A histogram within limits whose area is the weight within them."""
-    heights, edges = np.histogram(values, NUM_BINS, limits, weights=weights)
+    ends = max(limits[0], float(np.min(values))), min(limits[1], float(np.max(values)))
+    heights, edges = np.histogram(values, _num_bins(values, weights, ends), ends, weights=weights)
     ax.stairs(heights / np.diff(edges), edges, linewidth=1.4, **style)
 
 
+def _num_bins(values: ndarray, weights: Float[ndarray, " particles"], ends: tuple[float, float]) -> int:
+    """Bins of the width 2 IQR / ESS^(1/3), so that a long tail does not widen those of the peak.
+
+    Source: Freedman and Diaconis (1981), Zeitschrift für Wahrscheinlichkeitstheorie 57, 453.
+    """
+    lower, upper = quantiles(np.asarray(values, np.float64)[:, None], weights, (0.25, 0.75))[:, 0]
+    width = 2 * (upper - lower) * np.sum(weights**2) ** (1 / 3)
+    wanted = (ends[1] - ends[0]) / width if width > 0 else 0.0
+    return int(np.clip(np.ceil(wanted), NUM_BINS, MOST_BINS))
+
+
 def _grid(count: int, height: float) -> tuple[Figure, ndarray]:
-    """A figure with axes for this many scalars, at most three in a row."""
+    """A figure with axes for this many scalars, at most `MOST_COLUMNS` in a row."""
     import matplotlib.pyplot
 
-    columns = min(count, 3)
+    columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)
     size = 3.2 * columns + 1, height * rows + 0.6
     figure, axes = matplotlib.pyplot.subplots(

@@ -29,7 +29,7 @@ def decimals(error: float) -> int:
 
 
 def probability(value: float, error: float | None = None) -> str:
-    """A probability, with its error if there is one; '> 0.999' or '< 0.001' near the ends.
+    """A probability, with its error if it shows; '> 0.999' or '< 0.001' near the ends.
 
     Example:
         >>> probability(0.731, 0.042)
@@ -39,7 +39,7 @@ def probability(value: float, error: float | None = None) -> str:
         return "> 0.999"
     if value < 0.0005:
         return "< 0.001"
-    if not error:  # not given, or exact
+    if error is None or error < 0.0005:  # as of an exact one, too
         return f"{value:.3f}"
     return f"{value:.3f} ± ?" if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 

@@ -166,14 +166,16 @@ class ArrayRun:
 
     def unfinished(self) -> str:
         """What a run lacks that was stopped before its first result, and what to do."""
-        latest, reached = self._latest, "in its first step"
-        if latest is not None:
-            reached = (
-                f"at step {latest.num_annealing_steps:,}, with {100 * latest.share:.0f}% of the work done"
+        begun = f"{type(self._method).__name__}() had a log evidence: it was"
+        latest = self._latest
+        if latest is None:
+            return (
+                f"{begun} in its first step, which includes compilation. Allow more seconds; ev.use_compilation_cache keeps "
+                "compiled programs for later processes."
             )
         return (
-            f"{type(self._method).__name__}() had a log evidence: it was {reached}. Allow more seconds or use fewer particles; "
-            "with checkpoint=folder, the same call of estimate goes on from here."
+            f"{begun} at step {latest.num_annealing_steps:,}, with {100 * latest.share:.0f}% of the work done. Allow more "
+            "seconds, or use fewer particles."
         )
 
     def stopped(self) -> str:

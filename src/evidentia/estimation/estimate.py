@@ -40,7 +40,7 @@ from evidentia.model.model import Model
 from evidentia.model.outside import OutsideLikelihood
 from evidentia.model.outside.run import check_arguments
 from evidentia.model.width import Change, with_width
-from evidentia.results.predicted import of_model
+from evidentia.results.predicting import of_model
 from evidentia.results.result import Evidence
 from evidentia.results.reweighting import ModelWidths
 from evidentia.system.sharing import check_not_forked
@@ -144,7 +144,7 @@ def estimate(
         "in_order": in_order,
         "progress": progress,
     }
-    with limited(max_seconds):
+    with limited(max_seconds, checkpoint):
         if isinstance(model, Question):
             if sharding is not None or executor is not None:
                 raise ConfigurationError(
@@ -208,7 +208,7 @@ def _estimated(
     # Evaluations of a likelihood serve any run of it; the steps of a run serve that alone.
     kept = checkpoint if isinstance(model.log_likelihood, OutsideLikelihood) else None
     again = partial(estimate, data=data, method=chosen, seed=seed, checkpoint=kept, **options)
-    evidence = replace(evidence, _predictor=of_model(model.predict))
+    evidence = replace(evidence, _predictor=of_model(model))
     if elsewhere is None and not isinstance(rows, Source):
         evidence = _with_data(evidence, model, rows)
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))

@@ -17,8 +17,8 @@ Folder = str | PathLike[str] | None
 
 
 @contextmanager
-def limited(max_seconds: float | None) -> Iterator[None]:
-    """A call that may run for so long.
+def limited(max_seconds: float | None, checkpoint: Folder = None) -> Iterator[None]:
+    """A call that may run for so long, and that a folder keeps, or not.
 
     Raises:
         ConfigurationError: the seconds are not a positive number.
@@ -32,8 +32,11 @@ def limited(max_seconds: float | None) -> Iterator[None]:
     except TimeOver as stop:
         if max_seconds is None:  # a run within a call that is limited
             raise
-        text = str(stop)
-        raise EstimationError(text if " before " in text else f"{text} before the run began.") from None
+        text = str(stop) if " before " in str(stop) else f"{stop} before the run began."
+        more = "A call with checkpoint=folder can be continued later."
+        if checkpoint is not None:
+            more = "The same call goes on from here: checkpoint keeps what was computed."
+        raise EstimationError(f"{text} {more}") from None
 
 
 @contextmanager

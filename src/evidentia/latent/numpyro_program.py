@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from numpyro import handlers
 
 from evidentia.errors import ModelError
+from evidentia.model.broadcasting import check_not_repeated
 from evidentia.model.program import bijector, log_prob, run_traced, trace_at
 
 Values = dict[str, Any]
@@ -61,6 +62,9 @@ class NumpyroProgram:
     def _log_density(self, theta: Values, x: Values, data: Data, counts: Callable[[str, Any], bool]):
         """Sum over the sites that count, plus the log Jacobians of the latent variables."""
         trace, log_dets = trace_at(self.function, {**theta, **x}, data or {})
+        for name, site in trace.items():
+            if self._is_random(name, site) and site["is_observed"]:
+                check_not_repeated(site, data or {})
         jacobians = sum((log_dets[name] for name in x), start=jnp.zeros(()))
         return jacobians + sum(jnp.sum(log_prob(site)) for name, site in trace.items() if counts(name, site))
 

@@ -12,12 +12,14 @@ import numpyro.distributions as dist
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model import checks, likelihoods, statements
+from evidentia.model.arguments import check_arguments
 from evidentia.model.bound import BoundModel
+from evidentia.model.broadcasting import thin_arrays
 from evidentia.model.dependence import parameters_used, traced
 from evidentia.model.local import Hidden, Integrated, LocalSites
 from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
 from evidentia.model.local.packed import in_packs, unpacked
-from evidentia.model.local.packs import GROUP_OF_STRIP
+from evidentia.model.local.packs import GROUP_OF_STRIP, PRESENT
 from evidentia.model.probe import NUM_POSITIONS, probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.repeats import check_repeats, check_traces
@@ -63,7 +65,7 @@ def bound(model: Any, batch: Observations, kind: Kind) -> BoundModel:
     if not model.starts:
         positions = probing_positions(densities.size)
         exact = partial(_in_float64, densities, jax.tree.map(lambda leaf: leaf[0], batches))
-        checks.check_values(check_repeats(evaluate, positions), exact if used else None)
+        checks.check_values(check_repeats(evaluate, positions), exact if used else None, thin_arrays(few))
     # Rows decide too: a symmetry that some rows do not show may be broken by others.
     rows = hashlib.sha256(b"".join(leaf.tobytes() for leaf in jax.tree.leaves(batches))).hexdigest()
     declared = declared_axes(model.exchangeable)
@@ -154,11 +156,11 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         if is_whole:
             log_likelihood = likelihoods.OfEachRow(log_likelihood)
         return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
-    statements.check_arguments(model.prior, few)
+    check_arguments(model.prior, few)
     if is_whole:
         log_likelihood, prior = likelihoods.joint(model.prior), likelihoods.of_one_row(model.prior)
         found = statements.statements_of(prior, few, is_whole=True)
-        statements.check_observes(found, few)
+        statements.check_observes(found, few, model.prior)
         densities = Densities(
             prior, statements.latent_sites(found), likelihoods.OfEachRow(log_likelihood), few
         )
@@ -187,8 +189,10 @@ def _of_groups(model: Any, packs: Observations, few: Observations, more: Observa
     count, groups = int(packs[model.groups].max()) + 1, int(packs[GROUP_OF_STRIP].max()) + 1
     few_rows, more_rows = unpacked(few), unpacked(more)
     plain = {name: few_rows[name] for name in few_rows if name != LEADS}
-    statements.check_arguments(model.prior, plain)
-    statements.check_observed(statements.statements_of(model.prior, plain), plain)
+    check_arguments(model.prior, plain)
+    of_plain = statements.statements_of(model.prior, plain)
+    statements.check_observed(of_plain, plain)
+    statements.check_observes(of_plain, plain, model.prior)
     program = WithCopies(model.prior, model.groups, count)
     found = statements.statements_by_row(program, few_rows, more_rows)
     local = LocalSites(program, statements.local_sizes(found))
@@ -196,9 +200,15 @@ def _of_groups(model: Any, packs: Observations, few: Observations, more: Observa
         shapes = ", ".join(
             f"{name} has shape {site.shape}" for name, site in statements.latent_sites(found).items()
         )
+        least = int(packs[model.groups][packs[PRESENT]].min())
+        advice = (
+            f" The first number is {least}: numbers begin at 0, as those of pandas.factorize."
+            if least
+            else ""
+        )
         raise ModelError(
             f"groups={model.groups!r} has the groups 0 to {count - 1}, but no latent site has {count} values on its leading "
-            f"axis: {shapes}."
+            f"axis: {shapes}.{advice}"
         )
     hidden = Hidden(program, frozenset(local.sizes))
     integrated = Integrated(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
+from evidentia.model.broadcasting import thin_arrays
 from evidentia.model.dependence import Names
 from evidentia.model.enumeration import AtValues, is_latent
 from evidentia.model.local import LocalSites
@@ -55,13 +56,13 @@ def check_result(densities: Densities, rows: Observations) -> None:
     if result.shape != (count,):
         raise ModelError(
             f"log_likelihood must return one number per observation: for {count} observations shape ({count},) is "
-            f"needed, got {result.shape}. {_shape_hint(result.shape, count)}"
+            f"needed, got {result.shape}. {_shape_hint(result.shape, count, rows)}"
         )
     if not jnp.issubdtype(result.dtype, jnp.floating):
         raise ModelError(f"log_likelihood must return real numbers (float32); got dtype {result.dtype}.")
 
 
-def check_values(values: Values, exact: Callable[[], np.ndarray] | None) -> None:
+def check_values(values: Values, exact: Callable[[], np.ndarray] | None, hint: str = "") -> None:
     """Raise ModelError if the values for the `probing_batches` show one of these faults:
 
     - the prior density of a site is not finite, or depends on the data;
@@ -69,7 +70,8 @@ def check_values(values: Values, exact: Callable[[], np.ndarray] | None) -> None
     - the log-likelihood has one value at all positions, for both real and made-up rows.
 
     `exact` gives the log-likelihoods of the rows in float64, (positions, rows); it is None for a
-    log-likelihood that uses no parameter, which may be constant.
+    log-likelihood that uses no parameter, which may be constant. `hint` says which shapes of the
+    data may be at fault.
     """
     _check_prior(values.prior, values.prior_of_batches)
     log_likelihoods, of_every_second, of_made_up = values.log_likelihoods
@@ -79,7 +81,7 @@ def check_values(values: Values, exact: Callable[[], np.ndarray] | None) -> None
         raise ModelError(
             "the log-likelihood of an observation changes with the other rows of its batch. It must depend on its own "
             "row alone: standardise the data beforehand, not inside the model; or, if rows depend on each other, let "
-            "the model have all data at once: pointwise=False."
+            f"the model have all data at once: pointwise=False. {hint and f'Or check how the shapes broadcast: {hint}'}".rstrip()
         )
     if exact is None or not (_is_constant(log_likelihoods) and _is_constant(of_made_up)):
         return
@@ -273,12 +275,12 @@ def _is_constant(log_likelihoods: np.ndarray) -> bool:
     return bool(np.isfinite(log_likelihoods).all() and (np.ptp(log_likelihoods, axis=0) == 0).all())
 
 
-def _shape_hint(shape: tuple[int, ...], count: int) -> str:
+def _shape_hint(shape: tuple[int, ...], count: int, rows: Observations) -> str:
     if shape == ():
         return "Do not sum over the observations; or, if rows depend on each other, use pointwise=False."
     if shape[0] == count and count not in shape[1:]:
         return "Sum over the other axes."
-    return "Check how the shapes broadcast."
+    return f"Check how the shapes broadcast. {thin_arrays(rows)}".strip()
 
 
 def _type_name(value: Any) -> str:

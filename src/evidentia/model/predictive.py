@@ -13,6 +13,7 @@ from numpyro import handlers
 from numpyro.infer import Predictive
 
 from evidentia.errors import ModelError, attempt
+from evidentia.model.arguments import advice, unlike_arguments
 from evidentia.model.program import Program
 
 
@@ -23,9 +24,15 @@ def of_numpyro(program: Program, params: Mapping[str, ndarray], data: Any, seed:
     are not used. Without them all sites that are no parameters are returned, the last first.
 
     Raises:
-        ModelError: the program fails without its response.
+        ModelError: the data have names that the program does not take, or it fails without those
+            that they lack.
     """
     given = dict(data or {})
+    if unlike_arguments(program, given)[0]:
+        raise ModelError(
+            f"new_data must hold arguments of the NumPyro model, {inspect.signature(program)}; it holds {', '.join(given)}: "
+            f"{advice(program, given)}."
+        )
     missing = {
         name: None
         for name, one in inspect.signature(program).parameters.items()
@@ -34,7 +41,10 @@ def of_numpyro(program: Program, params: Mapping[str, ndarray], data: Any, seed:
     arrays = {name: jax.numpy.asarray(values) for name, values in given.items()}
     predictive = Predictive(handlers.uncondition(program), dict(params), parallel=False)
     absent = sorted(missing.keys() - given.keys())
-    what = f"the model, called with {', '.join(f'{name}=None' for name in absent)}" if absent else "the model"
+    what = "the model"
+    if absent:
+        without = ", ".join(f"{name}=None" for name in absent)
+        what = f"new_data lacks {', '.join(absent)}: the model, called with {without},"
     found = attempt(what, lambda: predictive(jax.random.key(seed), **missing | arrays))
     with handlers.seed(rng_seed=0):
         sites = handlers.trace(handlers.uncondition(program)).get_trace(**missing | arrays)

@@ -1,6 +1,5 @@
 """The sites of a program and their shapes, with the checks that need no numbers."""
 
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,6 +12,8 @@ from numpyro.distributions import biject_to
 from numpyro.primitives import Messenger
 
 from evidentia.errors import DependentRowsError, ModelError, attempt
+from evidentia.model.arguments import unset
+from evidentia.model.broadcasting import check_not_repeated
 from evidentia.model.enumeration import is_summed_out, support_of
 from evidentia.model.program import Program, Site, bijector, log_prob, run_traced
 
@@ -50,8 +51,11 @@ def statements_of(
 
     def run(key, rows):
         checked = _Checked(handlers.seed(program, key), is_whole, sums_out)
+        called_with = {name: array[0] for name, array in rows.items()} if is_whole else rows
         for name, message in run_traced(checked, rows).items():
             if message["type"] == "sample":
+                if message["is_observed"]:
+                    check_not_repeated(message, called_with)
                 statements[name] = _statement(message)
 
     attempt("the model", lambda: jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0)), dict(rows)))
@@ -93,22 +97,6 @@ def check_prior(prior: Any) -> None:
             )
 
 
-def check_arguments(function: Program, data: Any) -> None:
-    """Raise ModelError unless `data` is a mapping with the names of the function's arguments."""
-    if not isinstance(data, Mapping):
-        raise ModelError(
-            "a NumPyro model is called as function(**batch): data must be a mapping from the names of its arguments "
-            f"to arrays; got {type(data).__name__}."
-        )
-    signature = inspect.signature(function)
-    try:
-        signature.bind(**data)
-    except TypeError as error:
-        raise ModelError(
-            f"the NumPyro model takes the arguments {signature}, but data holds {', '.join(data)}: {error}."
-        ) from error
-
-
 def statements_by_row(program: Program, few: Rows, more: Rows) -> dict[str, Statement]:
     """As `statements_of`, of a model that splits by observation.
 
@@ -125,6 +113,7 @@ def statements_by_row(program: Program, few: Rows, more: Rows) -> dict[str, Stat
             raise DependentRowsError(str(error)) from error.__cause__
         raise
     _check_splits_by_row(first, second, few, more)
+    check_observes(first, few, program)
     shapes = {name: (statement.shape, second[name].shape) for name, statement in first.items()}
     return {
         name: statement._replace(is_local=not statement.observed and shapes[name][0] != shapes[name][1])
@@ -148,6 +137,9 @@ def _check_splits_by_row(
         raise ModelError(
             f"the sites of a model must not depend on the number of observations; these do: {names}."
         )
+    for name in first:
+        if first[name].is_factor:
+            _check_no_pairs(name, first[name], second[name], counts)
     check_observed(first, few)
     check_observed(second, more)
     for name in first:
@@ -165,7 +157,6 @@ def _check_splits_by_row(
                 f"out; or, if it should be observed, put its values into data (which holds {', '.join(few)}); or, if rows are few, make it a "
                 "parameter like others: from_numpyro(..., pointwise=False)."
             )
-    check_observes(first, few)
 
 
 def check_observed(statements: Mapping[str, Statement], rows: Rows) -> None:
@@ -176,13 +167,28 @@ def check_observed(statements: Mapping[str, Statement], rows: Rows) -> None:
             _check_observed(name, statement, count)
 
 
+def _check_no_pairs(name: str, first: Statement, second: Statement, counts: list[int]) -> None:
+    """Raise ModelError for a factor of pairs of rows: most are shapes broadcast by mistake."""
+    shapes = first.log_prob_shape, second.log_prob_shape
+    if all(shape.count(rows) > 1 for shape, rows in zip(shapes, counts, strict=True)):
+        raise ModelError(
+            f"numpyro.factor {name!r} has a number for each pair of rows: shape {shapes[0]} for {counts[0]} rows. Check how its shapes "
+            "broadcast; if pairs are meant, sum over them in the model."
+        )
+
+
 def _has_value_in_each_row(statement: Statement, rows: int) -> bool:
     return statement.shape[:1] == statement.unconstrained_shape[:1] == (rows,)
 
 
-def check_observes(statements: Mapping[str, Statement], few: Rows) -> None:
+def check_observes(statements: Mapping[str, Statement], few: Rows, program: Program) -> None:
     """Raise ModelError unless a model has an observed site."""
     if not any(statement.observed for statement in statements.values()):
+        if left_out := unset(program, few):
+            raise ModelError(
+                f"the model has no observed site: data holds {', '.join(few)}, and without {', '.join(left_out)}, None by default, all "
+                "sites are latent. Give the observations by that name."
+            )
         held = "it was called without data" if list(few) == [NO_DATA] else f"data holds {', '.join(few)}"
         raise ModelError(
             f"the model has no observed site: pass the data as obs= to a numpyro.sample statement ({held})."

@@ -35,7 +35,7 @@ from evidentia.online.past import StreamPast
 from evidentia.online.prefix import Prefix, of_segments
 from evidentia.online.state import OnlineState, OnlineUpdate, StreamMethod
 from evidentia.results.made import make_evidence
-from evidentia.results.predicted import of_model
+from evidentia.results.predicting import of_model
 from evidentia.results.result import Evidence
 from evidentia.results.weighted import Weighted
 from evidentia.system.sharing import OneAtATime, check_not_forked
@@ -183,7 +183,7 @@ class Online:
             completed=True,
             fingerprints={},
         )
-        return replace(found, _predictor=of_model(self.model.predict))
+        return replace(found, _predictor=of_model(self.model))
 
     @property
     def num_observations(self) -> int:

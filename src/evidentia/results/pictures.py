@@ -12,6 +12,7 @@ from evidentia.arviz_bridge import predictive_check
 from evidentia.display import posterior_plots, text
 from evidentia.errors import ConfigurationError
 from evidentia.evidence.nested_sampling import NestedSampling
+from evidentia.results.predicting import own_data, predictor_of
 from evidentia.results.weighted import Weighted
 
 MOST_SCALARS = 12  # of a legible picture with axes for each
@@ -100,18 +101,11 @@ def plot_run(evidence: Any) -> Any:
 
 def plot_predictive(evidence: Any, data: Any, seed: int | None) -> Any:
     """See `Evidence.plot_predictive`."""
-    known, responses = evidence.weighted.model, getattr(evidence._predictor, "observed", None)
-    kept = {}
-    if data is None and evidence._predictor is not None:
-        if responses is not None or known is None or known.model is None:
-            raise ConfigurationError(
-                "plot_predictive needs the rows that were observed: of a Regression, its table, plot_predictive(table); of rows "
-                "from files or a stream, arrays of some of them."
-            )
-        kept = known.observed
-        data = known.data if known.model.data is None else None  # a model with data predicts those
+    responses, kept = getattr(predictor_of(evidence), "observed", None), data
+    if data is None:
+        data = own_data(evidence, "plot_predictive needs the rows that were observed")
+        kept = evidence.weighted.model.observed
     predicted = evidence.predict(data, n=min(MOST_CURVES, evidence.num_particles), seed=seed)
-    kept = kept or data
     observed = responses(data) if responses else {name: _observed(name, kept) for name in predicted}
     return predictive_check(dict(predicted), observed, evidence.seed)
 

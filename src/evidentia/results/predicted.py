@@ -27,13 +27,6 @@ class Chosen(NamedTuple):
 Predictor = Callable[[Chosen, Any, int], Mapping[str, ndarray]]  # of draws, new data and a seed
 
 
-def of_model(predict: Callable[..., Mapping[str, ndarray]] | None) -> Predictor | None:
-    """The predictor of a model whose own parameters results have."""
-    if predict is None:
-        return None
-    return lambda chosen, new_data, seed: predict(chosen.draws, new_data, seed)
-
-
 class Predicted(Mapping[str, ndarray]):
     """Draws from the posterior predictive distribution: observed variables by name.
 

@@ -15,10 +15,10 @@ from evidentia.arviz_bridge import inference_data
 from evidentia.checkpoint.results import write_result
 from evidentia.display import text
 from evidentia.display.summary_table import ENDS, Coefficients, Row, Summary, summary_of
-from evidentia.errors import ConfigurationError, check_seed
+from evidentia.errors import check_seed
 from evidentia.model.width import Widths
 from evidentia.posterior.summary import summarise
-from evidentia.results import conversions, pictures
+from evidentia.results import conversions, pictures, predicting
 from evidentia.results.arviz_groups import attributes_of, groups_of, scalars_of
 from evidentia.results.configurations import configuration, configuration_name, jsonable
 from evidentia.results.predicted import Predicted, Predictor
@@ -124,7 +124,8 @@ class Evidence:
             new_data: of a `Regression`, a table of new rows with the columns of the formula,
                 without the response; of others, data as the model takes them, in which the
                 response may be missing or has values that are not used. Of a PyMC model, values of
-                its `pm.Data` containers. Not needed by models that hold their data.
+                its `pm.Data` containers. If not given, the data of the run, other than of a
+                `Regression`.
             n: number of draws; one for each particle if not given.
             seed: of the draws; that of the run if not given.
 
@@ -133,22 +134,15 @@ class Evidence:
             mean, deviation and 95% interval of each row.
 
         Raises:
-            ConfigurationError: the model cannot simulate, or the result was loaded or copied.
+            ConfigurationError: the model cannot simulate, as one with `groups`, the result was
+                loaded or copied, or the data of the run are not in memory.
             DataError, ModelError: data that the model cannot use.
 
         Example:
             >>> evidence = ev.estimate(ev.Regression("price ~ carat"), table)  # doctest: +SKIP
             >>> evidence.predict({"carat": [0.5, 1.0]}).to_pandas()  # doctest: +SKIP
         """
-        if self._predictor is None:
-            raise ConfigurationError(
-                f"{self.model_name!r} cannot predict: results of this session can, of a Regression, of a NumPyro or PyMC model without groups=, of a built-in model, and of a Model with predict=. A loaded "
-                "result knows no model: estimate it again."
-            )
-        check_seed(self.seed if seed is None else seed)
-        given = self.seed if seed is None else int(seed)
-        chosen = self.weighted.equal(self.seed) if n is None else self.weighted.equal(given, n)
-        return Predicted(self._predictor(chosen, new_data, given))
+        return predicting.predict(self, new_data, n, seed)
 
     @property
     def logz(self) -> float:

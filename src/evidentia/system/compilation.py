@@ -10,6 +10,7 @@ were used longest ago are dropped: `MOST_PROGRAMS` are kept, fewer if the maps g
 import functools
 import gc
 import inspect
+import logging
 import os
 import sys
 import tempfile
@@ -30,6 +31,8 @@ from evidentia.system.storage import local_path
 MOST_PROGRAMS = 512  # of some 45 models, with 29,000 maps and 1.5 GiB
 MOST_MAPS = 0.5  # of those that Linux allows
 MAPS_EVERY = 16  # new programs, between two looks at the maps: one takes 20 ms
+WITHOUT_FALSE_ALARMS = (0, 10, 2)  # the first JAX that loads programs quietly; openxla/xla#44565
+XLA_LEVEL, JAX_DEFAULT = "TF_CPP_MIN_LOG_LEVEL", "1"  # which `import jax` sets
 
 
 class Call(NamedTuple):
@@ -179,8 +182,10 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path:
     kept across upgrades. It can be deleted at any time; nothing else removes old programs. Anyone
     who can write to it can run code as you.
 
-    JAX 0.9 prints false alarms about the machine's features when it loads programs on some CPUs;
-    the environment variable `TF_CPP_MIN_LOG_LEVEL=3`, which the command line sets, silences it.
+    JAX 0.8 and 0.9 print false alarms about the machine's features, hundreds of lines, when they
+    load programs on some CPUs. With these releases this call therefore switches off XLA's messages
+    on stderr, unless the environment variable `TF_CPP_MIN_LOG_LEVEL` or JAX's `jax_logging_level`
+    asks for some; errors are exceptions all the same.
 
     Args:
         folder: created if missing. Default: `$XDG_CACHE_HOME/evidentia` or
@@ -213,7 +218,26 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # otherwise JAX keeps using a folder that it has opened
+    if jax.__version_info__ < WITHOUT_FALSE_ALARMS:
+        _quieten_xla()
     return path
+
+
+def _quieten_xla() -> None:
+    """Switch off XLA's own messages, unless the user has chosen a level.
+
+    JAX is loaded already, so the environment variable comes too late; JAX's setting reaches XLA,
+    too. Python's loggers get their levels back.
+    """
+    chosen = os.environ.get(XLA_LEVEL, JAX_DEFAULT) != JAX_DEFAULT
+    if chosen or jax.config.values["jax_logging_level"] != "NOTSET":
+        return
+    loggers = [logging.getLogger(name) for name in ("jax", "jaxlib")]
+    levels = [logger.level for logger in loggers]
+    jax.config.update("jax_logging_level", "CRITICAL")
+    jax.config.update("jax_logging_level", "NOTSET")  # of the loggers; XLA keeps its level
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 def _user_cache() -> Path:

@@ -225,6 +225,13 @@ def discrete(county, x, y):
             r"data\['county'\] must have the number of each row's group",
         ),
         (radon, {**DATA, "county": COUNTY - 1}, DataError, "an integer of 0 and up"),
+        (radon, {**DATA, "county": COUNTY + 1}, ModelError, "The first number is 1: numbers begin at 0"),
+        (
+            radon,
+            {**DATA, "county": np.array(list("ABCDE"))[COUNTY]},
+            DataError,
+            r"data\['county'\] must hold numbers; got dtype <U1. pandas.factorize makes numbers of names.",
+        ),
         (radon, {**DATA, "county": COUNTY % 3}, ModelError, "groups 0 to 2, but no latent site has 3 values"),
     ],
 )
