@@ -132,7 +132,7 @@ def command(
         source = None if levels else in_pieces(table, encoding, form)
         if source is None:
             rows = with_levels(read_columns(table, used, encoding, form), levels)
-            data = as_table(rows, variables, missing, weights)
+            data = as_table(rows, variables, missing, weights, where=table)
         else:
             data = look_through(source, variables, missing, weights)
             if not all(one.is_exact and one.g == "shared" for one in regressions.values()):

@@ -203,7 +203,7 @@ def _varying(effects: str, bars: str, group: str, text: str) -> Iterator[Varying
         ):
             raise ConfigurationError(
                 f"formula {text!r} has ({decoded(effects.strip())} {bars} {decoded(group.strip())}); needed are effects and columns, as "
-                "in (1 + x | g), (1 | a:b) or (1 | a/b)."
+                "in (1 + x | g), (1 | a:b) or (1 | a/b); a name with spaces is written within backticks, (1 | `my group`)."
             )
         whole = Varying(":".join(map(unquoted, columns)), columns, others, "1" in terms)
         yield from whole.uncorrelated() if bars == "||" else [whole]
