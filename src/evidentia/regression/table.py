@@ -51,22 +51,10 @@ def as_table(
     import pandas as pd
 
     check_missing(missing)
-    data = collected(data, "the table")
-    names = _names_of(data)
     used = with_weights(columns, weights)
-    for column in used:
-        if column not in names:
-            raise DataError(f"the table has no column {column!r}. {near_columns(column, names)}")
-        if names.count(column) > 1:
-            raise DataError(
-                f"the table has {names.count(column)} columns named {column!r}. Rename all but one."
-            )
-    given = {name: _column(data, name) for name in used}
-    _check_lengths(given)
-    try:
-        table = pd.DataFrame(given)
-    except ValueError as error:
-        raise DataError(f"the table's columns cannot be put side by side: {error}") from error
+    table = _columns_of(collected(data, "the table"), used)
+    if not used:
+        return table
     for name in [one for one in columns if one not in factors]:
         check_commas(name, table[name])
         check_mixed(name, table[name], where)
@@ -95,6 +83,32 @@ def as_table(
         check_column(name, table[name])
         table[name] = _as_categories(name, table[name], is_factor=name in factors)
     return table if weights is None else repeated(pd.DataFrame(table[columns]), counts, weights)
+
+
+def _columns_of(data: Any, used: list[str]) -> DataFrame:
+    """The columns of a table as they are; of none, its rows.
+
+    Raises:
+        DataError: unknown or duplicated columns, or of different lengths.
+    """
+    import pandas as pd
+
+    names = _names_of(data)
+    if not used:  # an intercept alone: the number of rows is all
+        return pd.DataFrame(index=pd.RangeIndex(len(_column(data, names[0])) if names else 0))
+    for column in used:
+        if column not in names:
+            raise DataError(f"the table has no column {column!r}. {near_columns(column, names)}")
+        if names.count(column) > 1:
+            raise DataError(
+                f"the table has {names.count(column)} columns named {column!r}. Rename all but one."
+            )
+    given = {name: _column(data, name) for name in used}
+    _check_lengths(given)
+    try:
+        return pd.DataFrame(given)
+    except ValueError as error:
+        raise DataError(f"the table's columns cannot be put side by side: {error}") from error
 
 
 def fingerprint(table: DataFrame) -> str:

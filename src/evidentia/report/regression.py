@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from scipy.stats import binom
 
 from evidentia.display import text
 from evidentia.display.plots import draw_fit, draw_sensitivity
 from evidentia.posterior.summary import summarise
 from evidentia.regression.design import learn
 from evidentia.regression.formula import Formula, parse
-from evidentia.regression.prediction import Fitted, fitted
+from evidentia.regression.prediction import Fitted, GroupedFit, fitted, grouped
 from evidentia.regression.regression import Regression
 from evidentia.regression.sampled_coefficients import SampledCoefficients
 from evidentia.report.coefficients import draw_coefficients, natural
@@ -210,16 +211,26 @@ def kept_formula(regression: Regression, evidence: Evidence, table: DataFrame | 
 
 def fit_section(formula: str, found: Fitted) -> Section:
     """Predictions of the best formula against the data."""
+    fit = grouped(found)
     figure = Figure(figsize=(8, 5), layout="constrained")
-    draw_fit(found, figure.subplots())
+    draw_fit(fit, figure.subplots())
     picture = Picture(
         "predictions",
         f"Mean observations against mean predictions of {formula}, with a line where they are equal.",
-        "Rows in groups of similar predictions. Where a group is off the line by more than its bar, the formula "
-        "misses something.",
+        "Points are means of groups of rows with similar predictions; bars have 95% of the means that the formula predicts "
+        f"for such groups. {_outside(fit)}",
         png(figure),
     )
     return Section("Predictions against data", pictures=[picture])
+
+
+def _outside(fit: GroupedFit) -> str:
+    """A sentence on the means outside of their bars: by chance fewer than one in twenty."""
+    outside, count = fit.num_outside, fit.num_groups
+    are = "is" if outside == 1 else "are"
+    if outside <= binom.ppf(0.95, count, 0.05):
+        return f"Outside {are} {outside} of {count}, which chance explains."
+    return f"Outside {are} {outside} of {count}, more than by chance: the formula misses something."
 
 
 def sensitivity_section(evidences: Mapping[str, Evidence], comparison: Comparison) -> Section | None:
