@@ -134,7 +134,7 @@ class Regression:
         is_exact_prior = self.family == "gaussian" and self.prior in ("jzs", "unit-information")
         if parsed.varying and (self.family == "categorical" or is_exact_prior):
             raise ConfigurationError(
-                f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal'."
+                f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal' (--prior normal)."
             )
         check_family(parsed.left, self.formula, self.family, self.prior)
 

@@ -89,6 +89,8 @@ def factors_from_posterior(
     design = learn(parse(regression.formula), parse(regression.formula).terms, table)
     found = {}
     for term, formula in formulas.items():
+        if term not in design.terms:  # effects that vary by group
+            continue
         own = design.names[design.terms[term]]
         rest = learn(parse(formula), parse(formula).terms, table).names
         if (*own, *rest) and set(own).isdisjoint(rest) and {*own, *rest} == set(coefficients.names):
