@@ -24,6 +24,9 @@ LINE_STYLES = ("-", "--", "-.", ":")
 MOST_LETTERS = 60  # of a name in a picture, eight inches wide
 
 
+NATS = FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−"))  # of symlog axes
+
+
 def verbatim(name: str) -> str:
     """A name of the user's, in which Matplotlib would read mathematics between dollars.
 
@@ -234,7 +237,7 @@ def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
     if np.abs(factor).max() > 20:
         ax.set_yscale("symlog", linthresh=1, linscale=0.5)
         ax.set_ylim(1.5 * factor.min(), max(1.0, 1.5 * factor.max()))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
+        ax.yaxis.set_major_formatter(NATS)
     else:
         _plain_numbers(ax.yaxis)
 
