@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evidentia as ev
-from evidentia.cli.regress import _comparable
+from evidentia.cli.regress import _comparable, _of_one_kind
 from tests.evidence_factory import make_evidence
 from tests.regression.attitude import ATTITUDE
 
@@ -149,10 +149,7 @@ def test_text_in_another_encoding(run, tmp_path):
         ),
         (("rating ~ raises", "--prior-scale", "-1"), "prior_scale must be positive"),
         (("rating ~ 1", "rating ~ 0"), "Give the intercept a prior"),
-        (
-            ("rating ~ raises", "rating ~ raises + (1 | learning)"),
-            "(prior normal, 2.5 standard deviations (not jzs, which has no effects that vary by group)) is complete",
-        ),
+        (("rating ~ raises + (1 | learning)", "--prior", "jzs"), "(--prior normal)"),
     ],
 )
 def test_mistakes_get_one_message(run, table, arguments, message):
@@ -176,7 +173,10 @@ def test_the_report_says_which_terms_matter(run, table, tmp_path):
     code, _, err = run("regress", table, "rating ~ complaints + learning", "--out", out, "--quiet")
     assert code == 0, err
     page = (out / "index.html").read_text("utf-8")
-    assert "complaints matters: the data are e^" in page and "How much the priors matter" in page
+    assert (
+        "complaints: extreme evidence that it matters; the data are " in page
+        and "How much the priors matter" in page
+    )
     assert page.index("Which terms matter") < page.index("Each model")
     assert {"coefficients.png", "predictions.png", "prior_sensitivity.png"} <= {
         one.name for one in out.iterdir()
@@ -210,6 +210,38 @@ def test_what_varies_by_group_stays_without_the_terms(run, tmp_path):
     code, out, err = run("regress", path, "y ~ x + (1 | g)", "--family", "poisson", "--json", "--quiet")
     assert code == 0, err
     assert list(json.loads(out)["evidences"]) == ["y ~ x + (1 | g)", "y ~ 1 + (1 | g)"]
+
+
+def test_formulas_with_and_without_groups_have_one_prior(capsys):
+    formulas = "y ~ x + (1 | g)", "y ~ x"
+    found = _of_one_kind({formula: ev.Regression(formula) for formula in formulas})
+    assert [one.prior for one in found.values()] == ["normal", "normal"]
+    assert "--prior normal is used for all" in " ".join(capsys.readouterr().err.split())
+    for same in ("y ~ x", "y ~ 1"), ("y ~ x + (1 | g)", "y ~ 1 + (1 | g)"):
+        found = _of_one_kind({formula: ev.Regression(formula) for formula in same})
+        assert [one.prior for one in found.values()] == [None, None]
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_whether_groups_differ(run, tmp_path):
+    """The command compares formulas with and without groups, and the report has a row for them."""
+    generator = np.random.default_rng(4)
+    group = np.repeat(np.arange(8), 8)
+    x = generator.normal(size=64)
+    y = x + generator.normal(size=8)[group] + 0.5 * generator.normal(size=64)
+    data = pd.DataFrame({"y": y, "x": x, "g": [f"g{one}" for one in group]})
+    data.to_csv(tmp_path / "table.csv", index=False)
+    formulas = "y ~ x + (1 | g)", "y ~ x"
+    code, out, err = run(
+        "regress", tmp_path / "table.csv", *formulas, "--out", tmp_path / "out", "--json", "--quiet"
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["comparison"]["best"] == formulas[0]
+    own = found["evidences"][formulas[0]]["log_evidence"] - found["evidences"][formulas[1]]["log_evidence"]
+    assert found["terms"]["(1 | g)"]["log_bayes_factor"] == pytest.approx(own)
+    assert "(1 | g)" in unescape((tmp_path / "out" / "index.html").read_text(encoding="utf-8"))
 
 
 def test_a_formula_given_twice_is_one(run, table):

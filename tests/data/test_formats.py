@@ -153,7 +153,9 @@ def test_invalid_forms(given, message):
 
 def test_a_slip_among_numbers_is_shown_with_its_row(tmp_path):
     table = pd.DataFrame({"y": np.arange(20.0), "x": [*map(str, range(12)), "?", *map(str, range(13, 20))]})
-    message = r"column 'x' holds '\?' in row 12, while other values are numbers; 1 rows hold such text"
+    message = (
+        r"column 'x' holds '\?' in row 12 \(the first is 0\), while other values are numbers; no other row"
+    )
     with pytest.raises(ev.DataError, match=message):
         ev.estimate(ev.Regression("y ~ x"), table)
     table.to_csv(tmp_path / "a.csv", index=False)

@@ -1,12 +1,20 @@
 """Predictions: for draws at one known point, the mean of each family is its formula."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.special import expit, ndtr, softmax
 
 import evidentia as ev
-from evidentia.regression.prediction import MOST_ROWS, fitted
+from evidentia.regression.formula import parse
+from evidentia.regression.frame import frame_of
+from evidentia.regression.prediction import MOST_ROWS, Fitted, fitted, grouped
+from evidentia.regression.predictive import FormulaPredictor
+from evidentia.regression.table import as_table
+from evidentia.report.regression import _outside
 from tests.evidence_factory import make_evidence
 
 X = np.linspace(-1.0, 2.0, 12)
@@ -85,3 +93,69 @@ def test_an_offset_that_is_centred_is_so_by_the_table_it_was_learnt_on():
     selection = ev.select_terms("y ~ x + offset(center(z))", table)
     few = {name: values[30:] for name, values in table.items()}
     np.testing.assert_allclose(selection.predict(few), selection.predict(table)[30:], atol=1e-9)
+
+
+def test_intervals_of_group_means_are_those_of_simulated_means():
+    observed = np.arange(10.0)[:, None]
+    simulated = observed + np.linspace(-1, 1, 41)[:, None, None]
+    found = grouped(Fitted(observed, observed, simulated, ("y",)))
+    np.testing.assert_allclose(found.observed["y"], [2.0, 7.0])
+    np.testing.assert_allclose(found.low["y"], [1.05, 6.05])
+    np.testing.assert_allclose(found.high["y"], [2.95, 7.95])
+    assert (found.num_outside, found.num_groups) == (0, 2)
+    shifted = grouped(Fitted(observed + 1.2, observed, simulated, ("y",)))
+    assert (shifted.num_outside, shifted.outside("y").tolist()) == (2, [True, True])
+
+
+def test_few_group_means_are_outside_where_the_formula_is_true():
+    """By chance at most 5%, and fewer as the draws have seen the rows."""
+    generator, outside, groups = np.random.default_rng(7), 0, 0
+    for _ in range(8):
+        x = generator.normal(size=100)
+        table = pd.DataFrame({"y": 0.5 * x + generator.normal(size=100), "x": x})
+        regression = ev.Regression("y ~ x")
+        found = grouped(fitted(regression, ev.estimate(regression, table), table))
+        outside, groups = outside + found.num_outside, groups + found.num_groups
+    assert groups == 160
+    assert 0 < outside <= stats.binom.ppf(0.99, groups, 0.05)
+
+
+def test_many_are_outside_where_it_is_not():
+    x = np.random.default_rng(8).normal(size=200)
+    table = pd.DataFrame({"y": x**2 + 0.1 * np.sin(9 * x), "x": x})
+    regression = ev.Regression("y ~ x")
+    found = grouped(fitted(regression, ev.estimate(regression, table), table))
+    assert found.num_outside > 5
+    text = _outside(found)
+    assert text.endswith("more than by chance: the formula misses something.")
+
+
+def test_counts_and_shares_are_simulated_in_their_range():
+    table = pd.DataFrame({"y": np.arange(12), "n": np.full(12, 20), "x": X})
+    evidence = at_a_point(Intercept=0.3, x=0.5)
+    regression = ev.Regression("y | n ~ x", "binomial")
+    evidence = replace(
+        evidence, _predictor=FormulaPredictor(frame_of(parse("y | n ~ x"), table), "binomial", regression.law)
+    )
+    found = fitted(regression, evidence, table)
+    assert found.simulated.shape == (1000, 12, 1)
+    assert found.simulated.min() >= 0 and found.simulated.max() <= 1
+    np.testing.assert_allclose(found.simulated.mean(axis=0)[:, 0], expit(ETA), atol=4 * 0.5 / np.sqrt(20_000))
+
+
+def test_categories_are_simulated_as_shares():
+    table = as_table({"y": np.tile(["a", "b", "c"], 4), "x": X}, ["y", "x"])
+    regression = ev.Regression("y ~ x", "categorical")
+    frame = frame_of(parse("y ~ x"), table)
+    evidence = replace(
+        at_a_point(Intercept=[0.3, -0.2], x=[0.5, 1.0]),
+        _predictor=FormulaPredictor(frame, "categorical", regression.law, ("a", "b", "c")),
+    )
+    found = fitted(regression, evidence, table)
+    np.testing.assert_allclose(found.simulated.sum(axis=2), 1)
+    np.testing.assert_allclose(found.simulated.mean(axis=0), found.predicted, atol=4 * 0.5 / np.sqrt(1000))
+
+
+def test_a_formula_without_columns_predicts_each_row():
+    evidence = ev.estimate(ev.Regression("y ~ 1"), {"y": [1.0, 2.0, 4.0, 3.0]})
+    assert evidence.predict({"x": [1.0, 2.0]})["y"].shape == (1000, 2)

@@ -131,7 +131,7 @@ def test_arguments_that_cannot_be_used_are_named(arguments, message):
         ("y ~ log(x)", {}, r"log\(x\) is not finite in 1 of 10 rows \(the first is row 0\)"),
         ("y ~ one", {}, "'one' has the same value in all 10 rows"),
         ("one ~ x", {}, "the response is constant"),
-        ("k ~ x", {}, "the response k must hold numbers for the family gaussian; it has 'a', 'b', 'c'"),
+        ("k ~ x", {}, "the response k must hold numbers for this family; it has 'a', 'b', 'c'"),
         ("one ~ x", {"family": "student-t"}, "the response one is 1 in all 10 rows"),
         ("k ~ x", {"family": "poisson"}, "the response k must hold numbers for this family; it has 'a'"),
         (

@@ -182,7 +182,7 @@ def test_a_large_table_is_learnt_on_spread_rows_and_its_extremes(monkeypatch):
         ({"x": [np.nan] * 4}, "no rows without missing values"),
         ({"x": [1, 1, 1, 1]}, "'x' has the same value in all 4 rows"),
         ({"y": [1, 1, 1, 1]}, "the response is constant"),
-        ({"y": list("abcd")}, "response y must hold numbers for the family gaussian; it has 'a', 'b', 'c'"),
+        ({"y": list("abcd")}, "response y must hold numbers for this family; it has 'a', 'b', 'c'"),
         ({"x": [list("ab")] * 4}, "'x' holds values of type list"),
         ({"z": [1]}, "has no column 'y'"),
     ],

@@ -99,3 +99,14 @@ def test_a_single_row_is_no_response():
 def test_a_tilde_within_a_group_is_refused(right):
     with pytest.raises(ConfigurationError, match="may not stand inside"):
         ev.Regression(f"y ~ {right}", prior="normal")
+
+
+def test_formulas_without_each_term_and_each_factor_of_groups():
+    found = parse("y ~ x + offset(z) + (1 + x | g) + (1 | h)").without_each_term()
+    assert found == {
+        "x": "y ~ offset(z) + (1 + x | g) + (1 | h)",
+        "(1 + x | g)": "y ~ x + offset(z) + (1 | h)",
+        "(1 | h)": "y ~ x + offset(z) + (1 + x | g)",
+    }
+    assert list(parse("y ~ x + (1 | a/b)").without_each_term()) == ["x", "(1 | a:b)"]
+    assert parse("y ~ (1 | g)").without_each_term() == {"(1 | g)": "y ~ 1"}

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import evidentia as ev
+from evidentia.display import words
+from evidentia.display.coefficients_plot import draw_coefficients, height_of, natural
 from evidentia.posterior.summary import ParameterSummary
-from evidentia.report.coefficients import draw_coefficients, natural
 from evidentia.report.regression import (
     factors_from_posterior,
     factors_of_estimates,
@@ -36,23 +39,33 @@ def sections(evidences, names):
 
 
 def test_words_for_each_strength():
-    assert verdict("cut", 412.3) == "cut matters: the data are e^412 times as probable with it as without it."
+    """They are those of the tables, with Bayes factors in the same digits."""
     assert (
-        verdict("cut", np.log(20))
-        == "cut probably matters: the data are 20 times as probable with it as without it."
+        verdict("cut", 412.3)
+        == "cut: extreme evidence that it matters; the data are 1.15e+179 times as probable with it as without it."
     )
-    assert verdict("cut", -0.5) == "cut: the data do not tell whether it matters."
-    assert verdict("cut", -np.log(20)).startswith("cut is probably not needed: the data are 20 times")
-    assert verdict("cut", -6.0).startswith("cut is not needed: the data are 403 times as probable without it")
+    assert verdict("cut", np.log(20)).startswith(
+        "cut: strong evidence that it matters; the data are 20 times"
+    )
+    assert verdict("cut", -0.5) == (
+        "cut: anecdotal evidence that it is not needed; the data are 1.65 times as probable without it as with it."
+    )
+    assert verdict("cut", -6.0).startswith(
+        "cut: extreme evidence that it is not needed; the data are 403 times"
+    )
+    assert verdict("cut", 0.0) == "cut: the data are as probable with it as without it."
+    for factor in 412.3, -1.06:
+        row = terms_section("y ~ cut", {"cut": (factor, 0.0)}).rows[0]
+        assert row[2] == words.factor(factor, 0.0)
 
 
 def test_each_term_has_its_bayes_factor(evidences):
-    words, coefficients, fit, sensitivity = sections(evidences, [BEST, OTHER])
-    assert words.heading == "Which terms matter"
-    assert [term for term, *_ in words.rows] == ["complaints", "learning"]
+    terms, coefficients, fit, sensitivity = sections(evidences, [BEST, OTHER])
+    assert terms.heading == "Which terms matter"
+    assert [term for term, *_ in terms.rows] == ["complaints", "learning"]
     wanted = evidences[BEST].log_evidence - evidences["rating ~ learning"].log_evidence
-    assert words.rows[0][1] == f"{wanted:.2f}"
-    assert words.sentences[0].startswith("complaints matters: the data are e^")
+    assert terms.rows[0][1] == f"{wanted:.2f}"
+    assert terms.sentences[0].startswith("complaints: extreme evidence that it matters; the data are ")
     assert [len(section.pictures) for section in (coefficients, fit, sensitivity)] == [1, 1, 1]
     assert sensitivity.sentences[0].startswith(
         f"With priors of the effects from half to twice as wide, {BEST} leads"
@@ -119,6 +132,19 @@ def test_names_in_words_and_a_scale_for_each():
     assert natural("a:b") == "a:b" and natural("C(k)[2]") == "C(k) = 2"
     narrow = ParameterSummary("x", 1.0, 0.001, (0.99, 0.995, 1.0, 1.005, 1.01), 0.0)
     wide = ParameterSummary("z", 5.0, 100.0, (-150.0, -60.0, 5.0, 70.0, 160.0), 0.0)
-    figure = draw_coefficients([narrow, wide])
-    spans = [np.ptp(ax.get_xlim()) for ax in figure.axes]
-    assert spans[0] < 2 and spans[1] > 300
+    figure = Figure(figsize=(8, height_of(2)))
+    axes = draw_coefficients([narrow, wide], figure)
+    spans = [np.ptp(ax.get_xlim()) for ax in axes]
+    assert spans[0] < 0.1 and spans[1] > 300  # 0 is far from the first
+    assert figure.subplotpars.left < 0.1  # of short names
+
+
+def test_a_formula_has_a_scale_for_each_parameter_but_g(evidences):
+    evidence = evidences["rating ~ complaints"]
+    axes = evidence.plot_posterior()
+    assert [ax.get_yticklabels()[0].get_text() for ax in axes] == ["Intercept", "complaints", "scale"]
+    assert len(evidence.plot_posterior(["g", "scale"])) == 2
+    one = Figure().subplots()
+    assert evidence.plot_posterior(ax=one) is one
+    assert axes[0].get_legend().get_texts()[0].get_text() == "95% interval"
+    matplotlib.pyplot.close("all")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,11 +14,7 @@ from evidentia.data.form import PLAIN, Form
 from evidentia.errors import ConfigurationError, EvidentiaError, check_seed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from evidentia.cli.results import Results
     from evidentia.regression import Regression
-    from evidentia.regression.streamed import Streamed
     from evidentia.results.result import Evidence
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -103,6 +98,7 @@ def command(
     zero-inflated-beta or zero-one-inflated-beta; for times, also censored ones
     ("Surv(time, status) ~ x"), exponential, weibull or lognormal.
     """
+    from evidentia.cli.regress_results import About, with_coefficients, with_sections
     from evidentia.cli.results import Results, make_folder
     from evidentia.cli.run import Candidate, estimate_each, keep_compiled_programs
     from evidentia.data.tables import in_pieces, read_columns
@@ -117,10 +113,12 @@ def command(
     check_seed(seed, "--seed")
     options.check_seconds(max_seconds)
     chosen = prior and prior.value
-    regressions = {
-        formula: Regression(formula, family, link, chosen, prior_scale, g=g)
-        for formula in _compared(formulas)
-    }
+    regressions = _of_one_kind(
+        {
+            formula: Regression(formula, family, link, chosen, prior_scale, g=g)
+            for formula in _compared(formulas)
+        }
+    )
     priors = {formula: one.prior_in_words for formula, one in regressions.items()}
     check_constants({formula: one.constant for formula, one in regressions.items()}, priors)
     variables = list(dict.fromkeys(name for one in regressions.values() for name in one.variables))
@@ -132,7 +130,7 @@ def command(
         source = None if levels else in_pieces(table, encoding, form)
         if source is None:
             rows = with_levels(read_columns(table, used, encoding, form), levels)
-            data = as_table(rows, variables, missing, weights)
+            data = as_table(rows, variables, missing, weights, where=table)
         else:
             data = look_through(source, variables, missing, weights)
             if not all(one.is_exact and one.g == "shared" for one in regressions.values()):
@@ -152,9 +150,9 @@ def command(
         results = Results(f"{family} regression: {table}", evidences, about.notes(), about.to_dict())
         if stopped is None:
             try:
-                results = _with_coefficients(results)
+                results = with_coefficients(results)
                 if out is not None:
-                    results, stopped = _with_sections(results, regressions, data, seed=seed, quiet=quiet)
+                    results, stopped = with_sections(results, regressions, data, seed=seed, quiet=quiet)
             except (EvidentiaError, KeyboardInterrupt) as error:  # the results themselves are there
                 stopped = error
         unwritten = results.deliver(out, as_json)
@@ -176,61 +174,18 @@ def _comparable(evidences: dict[str, Evidence]) -> dict[str, Evidence]:
     return whole
 
 
-def _with_coefficients(results: Results) -> Results:
-    """The results with the coefficients of the best formula that has terms."""
-    from evidentia.regression.formula import parse
-    from evidentia.results.configurations import jsonable
-
-    with_terms = [formula for formula in results.comparison.names if parse(formula).terms]
-    if not with_terms:
-        return results
-    found = results.evidences[with_terms[0]].summary()
-    shown = jsonable({with_terms[0]: found.to_dict()})
-    return replace(results, coefficients=found, more={**results.more, "coefficients": shown})
-
-
-def _with_sections(
-    results: Results,
-    regressions: Mapping[str, Regression],
-    data: DataFrame | Streamed,
-    *,
-    seed: int,
-    quiet: bool,
-) -> tuple[Results, BaseException | None]:
-    """The results with what a regression's report has besides, and what stopped the work on it."""
-    from evidentia.cli.run import Candidate, estimate_each
-    from evidentia.regression.nested import nested
-    from evidentia.regression.streamed import Streamed
-    from evidentia.report.regression import (
-        factors_from_posterior,
-        factors_of_estimates,
-        kept_formula,
-        regression_sections,
-    )
-
-    comparison = results.comparison
-    best, evidence = regressions[comparison.best], results.evidences[comparison.best]
-    formulas = kept_formula(best, evidence, data).without_each_term()
-    found = factors_from_posterior(best, evidence, formulas, data)
-    left = {term: formula for term, formula in formulas.items() if term not in found}
-    missing = [formula for formula in left.values() if formula not in results.evidences]
-    candidates = [
-        Candidate(formula, nested(replace(best, formula=formula), [best]), data) for formula in missing
-    ]
-    others, stopped = estimate_each(candidates, method="auto", seed=seed, quiet=quiet)
-    others = {**results.evidences, **{name: one for name, one in others.items() if one.completed}}
-    without = {term: others[formula] for term, formula in left.items() if formula in others}
-    found |= factors_of_estimates(evidence, without)
-    factors = dict(sorted(found.items(), key=lambda item: -item[1][0]))
-    with output.warnings_as_notes():
-        shown = data.sample if isinstance(data, Streamed) else data
-        sections = regression_sections(regressions, results.evidences, comparison, factors, shown)
-    terms = {
-        term: {"log_bayes_factor": factor, "standard_error": error}
-        for term, (factor, error) in factors.items()
-    }
-    more = {**results.more, "formula": best.formula, "terms": terms}
-    return replace(results, sections=sections, more=more), stopped
+def _of_one_kind(regressions: dict[str, Regression]) -> dict[str, Regression]:
+    """The regressions, with normal priors for all where groups need them in some, with a note."""
+    if (
+        all(one.prior is None for one in regressions.values())
+        and len({one.is_exact for one in regressions.values()}) > 1
+    ):
+        output.show_note(
+            "Some formulas have effects that vary by group, which need normal priors. So that all can be compared, --prior normal "
+            "is used for all."
+        )
+        return {formula: replace(one, prior="normal") for formula, one in regressions.items()}
+    return regressions
 
 
 def _compared(formulas: list[str]) -> list[str]:
@@ -249,51 +204,3 @@ def _compared(formulas: list[str]) -> list[str]:
         rest = [*offsets, *map(str, parsed[0].varying)]  # groups differ with and without the terms
         return [formulas[0], f"{parsed[0].left_hand_side} ~ {' + '.join(['1', *rest])}"]
     return formulas
-
-
-@dataclass(frozen=True)
-class About:
-    """The table of a command, for its notes and `--json`."""
-
-    name: str
-    variables: tuple[str, ...]
-    family: str
-    num_rows: int
-    constant: str | None
-    observations: str
-    priors: Mapping[str, str]
-    weights: str | None
-
-    def notes(self) -> list[str]:
-        """Describe the table and the log evidences in sentences."""
-        notes = [
-            f"{self.name}: {self.num_rows:,} rows, columns {', '.join(self.variables)}; family {self.family}."
-        ]
-        if self.weights is not None:
-            notes.append(f"Each row of the file counts as often as its number in {self.weights} says.")
-        formulas: dict[str, list[str]] = {}
-        for formula, prior in self.priors.items():
-            formulas.setdefault(prior, []).append(formula)
-        if len(formulas) == 1:
-            notes.append(f"Prior of the effects: {next(iter(formulas))}.")
-        else:
-            notes += [
-                f"Prior of the effects of {', '.join(those)}: {prior}." for prior, those in formulas.items()
-            ]
-        if self.constant is not None:
-            notes.append(
-                f"The priors of {self.constant} are improper and shared by all models: only differences of the log evidences "
-                "mean something."
-            )
-        return notes
-
-    def to_dict(self) -> dict[str, Any]:
-        """The description as a dictionary for JSON."""
-        return {
-            "file": self.name,
-            "columns": list(self.variables),
-            "family": self.family,
-            "num_rows": self.num_rows,
-            "weights": self.weights,
-            "observations": self.observations,
-        }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from evidentia.data.numbers_as_text import comma_advice, is_a_number
 from evidentia.errors import DataError
 from evidentia.system import storage
 
@@ -124,6 +125,11 @@ def type_problem(name: str, kind: pa.DataType, values: pa.Table | None) -> str:
     """Describe why a column is not numeric, with examples from `values` for text; else ""."""
     types = pa.types
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        given = (
+            [] if values is None else [one for one in values[name].unique().to_pylist() if one is not None]
+        )
+        if advice := comma_advice(given):
+            return f"{name!r} holds {advice.rstrip('.')}"
         return f"{name!r} holds text{'' if values is None else _examples(values[name])}"
     if not (is_number(kind) or types.is_boolean(kind) or types.is_null(kind)):
         return f"{name!r} holds values of type {kind}, not numbers"
@@ -139,12 +145,3 @@ def _examples(column: pa.ChunkedArray) -> str:
         return ""
     row = column.to_pylist().index(shown[0]) + 1
     return f", for example {', '.join(map(repr, shown))} (the first in data row {row:,})"
-
-
-def is_a_number(value: str) -> bool:
-    """Whether a text can be read as a number."""
-    try:
-        float(value or 0)
-    except ValueError:
-        return False
-    return True

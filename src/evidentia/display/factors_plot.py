@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.display.plots import COLORS, new_axes, tidy, verbatim
+from evidentia.display.plots import COLORS, NATS, new_axes, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +39,7 @@ def draw_factors(
     ax.axvline(0.0, color="black", linewidth=1, linestyle="--")
     if np.min(factors) < -20:
         ax.set_xscale("symlog", linthresh=1)
+        ax.xaxis.set_major_formatter(NATS)
     ax.set_yticks(places, [verbatim(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.margins(x=0.08)

@@ -24,6 +24,9 @@ LINE_STYLES = ("-", "--", "-.", ":")
 MOST_LETTERS = 60  # of a name in a picture, eight inches wide
 
 
+NATS = FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−"))  # of symlog axes
+
+
 def verbatim(name: str) -> str:
     """A name of the user's, in which Matplotlib would read mathematics between dollars.
 
@@ -128,42 +131,28 @@ def draw_sensitivity(
     return ax
 
 
-def draw_fit(fitted: Any, ax: Axes | None = None) -> Axes:
-    """Plot mean observations against mean predictions, in up to 20 groups of equal size.
+def draw_fit(fit: Any, ax: Axes | None = None) -> Axes:
+    """Plot the observed mean of each group of rows and the 95% interval that the model predicts.
 
-    Bars are two standard errors of the observed means; for categories, those that the predicted
-    probabilities imply.
+    Means outside of their interval are drawn as crosses.
 
     Args:
-        fitted: an `evidentia.regression.prediction.Fitted`.
+        fit: an `evidentia.regression.prediction.GroupedFit`.
         ax: axes to draw into; a new pyplot figure if not given.
     """
     ax = new_axes(7, 5) if ax is None else ax
-    num_groups = min(max(20 // len(fitted.labels), 5), max(len(fitted.predicted) // 5, 1))
-    for column, (label, style) in enumerate(zip(fitted.labels, styles(), strict=False)):
-        order = np.argsort(fitted.predicted[:, column], kind="stable")
-        groups = np.array_split(order, num_groups)
-        predicted = np.array([fitted.predicted[one, column].mean() for one in groups])
-        observed = [fitted.observed[one, column].mean() for one in groups]
-        spread = [fitted.observed[one, column].std() for one in groups]
-        if fitted.are_categories:
-            spread = np.sqrt(predicted * (1 - predicted))
-        bars = 2 * np.array(spread) / np.sqrt([len(one) for one in groups])
-        ax.errorbar(
-            predicted,
-            observed,
-            bars,
-            fmt="o",
-            markersize=4,
-            capsize=2,
-            color=style["color"],
-            label=verbatim(label),
+    for (label, observed), style in zip(fit.observed.items(), styles(), strict=False):
+        predicted, outside, color = fit.predicted[label], fit.outside(label), style["color"]
+        ax.vlines(predicted, fit.low[label], fit.high[label], color=color, alpha=0.3, linewidth=5)
+        ax.plot(
+            predicted[~outside], observed[~outside], "o", color=color, markersize=4, label=verbatim(label)
         )
+        ax.plot(predicted[outside], observed[outside], "x", color=color, markersize=8, markeredgewidth=2)
     ends = ax.get_xlim()
     ax.plot(ends, ends, color="black", linewidth=1, linestyle="--", label="equal")
     ax.set_xlim(*ends)
     ax.set_xlabel("predicted mean")
-    ax.set_ylabel("observed mean, with two standard errors")
+    ax.set_ylabel("observed mean, and 95% of predicted ones")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
     tidy(ax)
     return ax
@@ -249,7 +238,7 @@ def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
     if np.abs(factor).max() > 20:
         ax.set_yscale("symlog", linthresh=1, linscale=0.5)
         ax.set_ylim(1.5 * factor.min(), max(1.0, 1.5 * factor.max()))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
+        ax.yaxis.set_major_formatter(NATS)
     else:
         _plain_numbers(ax.yaxis)
 

@@ -42,11 +42,28 @@ class Row(NamedTuple):
 
 @runtime_checkable
 class Coefficients(Protocol):
-    """The coefficients of a formula."""
+    """The coefficients of a formula, and its other parameters."""
 
     def rows(self) -> list[Row]:
-        """The intercept, if there is one, and the columns in their order."""
+        """The intercept, if there is one, the columns in their order, then other parameters."""
         ...
+
+    def known_rows(self) -> list[Row]:
+        """The same, without Bayes factors that would have to be computed."""
+        ...
+
+
+@dataclass(frozen=True)
+class KnownCoefficients:
+    """Rows that were read from a file, or are those of a copy."""
+
+    known: tuple[Row, ...]
+
+    def rows(self) -> list[Row]:
+        """As in `Coefficients`."""
+        return list(self.known)
+
+    known_rows = rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,13 +72,15 @@ class Summary:
 
     Attributes:
         model_name: name of the model.
-        names: of a formula's coefficients as in R, or of all scalar parameters.
+        names: of a formula's coefficients as in R, then of its other parameters, such as `scale`
+            and the deviations of groups; of other models all scalar parameters.
         mean: posterior means.
         standard_deviation: posterior standard deviations.
         low: the 2.5% quantile: the lower end of the central 95% interval.
         high: the 97.5% quantile.
         log_bayes_factor: of the formula against the same without this column, in nats. NaN for the
-            intercept, for models without a formula, and for loaded results.
+            intercept and parameters that are no coefficients, for models without a formula, and
+            for loaded results whose factors were not computed before they were saved.
         log_bayes_factor_error: its standard error in nats; 0 if it is exact, NaN if unknown.
         mcse: Monte Carlo standard errors of the means, from the weights; 0 for exact ones.
         left_out: columns that others determine, each with its sum; empty if there are none.
@@ -71,6 +90,7 @@ class Summary:
         coefficient    mean      sd    95% interval     BF10     evidence
         Intercept     16.21   7.137    2.333, 30.53
         complaints   0.7271  0.1052  0.5159, 0.9316  417,939  extreme for
+        scale         7.084  0.9667    5.514, 9.276
     """
 
     model_name: str

@@ -9,7 +9,7 @@ from evidentia.display import text
 # Jeffreys (1961, Appendix B) in the words of Lee and Wagenmakers (2013): the least factors.
 GRADES = {100.0: "extreme", 30.0: "very strong", 10.0: "strong", 3.0: "moderate", 1.0: "anecdotal"}
 PRINTED = math.log(1e6)  # nats, above which a Bayes factor is a power of ten
-FAR = math.log(1e300)  # and above which, with an error, a power of e
+FAR = math.log(1e300)  # and above which it is written without being computed
 UNSURE = 0.3  # nats: the error above which it is one, too
 
 
@@ -62,7 +62,7 @@ def short(log_bf: float) -> str:
         >>> short(2.8483), short(-9.7), short(2000.0)
         ('17.3', '6.13e-05', '3.88e+868')
     """
-    return number(log_bf) if abs(log_bf) > FAR else factor(log_bf, 0.0)
+    return factor(log_bf, 0.0)
 
 
 def sentence(log_bf10: float, one: str, zero: str) -> str:
@@ -79,18 +79,23 @@ def threshold(bound: float) -> str:
 
 
 def factor(log_factor: float, error: float) -> str:
-    """A Bayes factor with its relative error; a power of e where it is far or uncertain.
+    """A Bayes factor with its relative error; a power of e where it is uncertain.
 
     Example:
         >>> factor(math.log(17.26), 0.0), factor(-3.2, 0.02), factor(400.0, 0.9)
         ('17.3', '0.0408 ± 2%', 'e^400.00 ± 0.90')
+        >>> factor(2000.0, 0.0)
+        '3.88e+868'
     """
     if math.isnan(log_factor):
         return ""
     if math.isnan(error):
         return f"about e^{log_factor:,.0f}"
-    if error > UNSURE or abs(log_factor) > FAR:
+    if error > UNSURE:
         return f"e^{text.with_error(log_factor, error)}"
-    value = math.exp(log_factor)
-    shown = f"{value:,.0f}" if 1000 <= value < math.exp(PRINTED) else f"{value:.3g}"
+    if abs(log_factor) > FAR:
+        shown = number(log_factor)
+    else:
+        value = math.exp(log_factor)
+        shown = f"{value:,.0f}" if 1000 <= value < math.exp(PRINTED) else f"{value:.3g}"
     return shown if error < 5e-4 else f"{shown} ± {100 * error:.2g}%"

@@ -124,12 +124,11 @@ def sums_of(frame: Frame) -> g_prior.Sums:
     """The sums of a frame with a numeric response.
 
     Raises:
-        DataError: the response is not numeric.
+        DataError: the response holds truth values.
     """
     if len(frame.moments.means) == len(frame.names):
         raise DataError(
-            f"the response {frame.formula.response} must hold numbers for the family gaussian; it has "
-            f"{', '.join(map(repr, frame.seen))}. For two categories use family='bernoulli', for more 'categorical' or "
-            "'ordinal'."
+            f"the response {frame.formula.response} must hold numbers for the family gaussian; it has True and False. Use "
+            "family='bernoulli', or make 1 and 0 of them."
         )
     return g_prior.sums_of(frame.moments, frame.formula.has_intercept)

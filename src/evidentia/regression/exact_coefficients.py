@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import logsumexp, stdtr
+from scipy.optimize import brentq
+from scipy.special import chdtrc, gammaln, logsumexp, stdtr
 
 from evidentia.display.summary_table import ENDS, Row
 from evidentia.regression import g_prior
@@ -28,13 +29,14 @@ from evidentia.regression.g_prior_models import Fits, fits_of, log_bayes_factors
 NODES = 200  # of the integral over g
 NEGLIGIBLE = 1e-13  # a node's share, relative to the largest
 BISECTIONS = 60  # of quantiles
+SPAN = 40.0  # of the search for quantiles of σ, in its logarithm
 REACH = 60.0  # of the search for quantiles, in standard deviations
 MOST_SINGULAR = 200  # columns of which each is left out in turn, where their sums have no inverse
 
 
 @dataclass(frozen=True, eq=False)
 class ExactCoefficients:
-    """The coefficients of a g prior's regression."""
+    """The coefficients of a g prior's regression, and its scale."""
 
     frame: Frame
     sums: g_prior.Sums
@@ -68,7 +70,7 @@ class ExactCoefficients:
         low, high = (quantiles(end, means, np.sqrt(spread), shares, freedom) for end in ENDS)
         columns = [location + units * one for one in (mean, low, high)]
         errors = np.where(np.isnan(factors), math.nan, 0.0)
-        return [
+        found = [
             Row(*row)
             for row in zip(
                 names,
@@ -81,6 +83,9 @@ class ExactCoefficients:
                 strict=True,
             )
         ]
+        return [*found, scale_row(sums.deviations[-1] * np.sqrt(variance), shares, freedom)]
+
+    known_rows = rows
 
     def _nodes(self) -> tuple[Float[ndarray, " nodes"], Float[ndarray, " nodes"]]:
         """Values of g with their shares of the posterior."""
@@ -105,6 +110,31 @@ class ExactCoefficients:
             others = Fits(unexplained, np.full(count, count - 1), np.zeros((count, count)))
         whole = g_prior.log_bayes_factor(sums, fit, self.scale)
         return whole - log_bayes_factors(sums, others, self.scale)[0]
+
+
+def scale_row(roots: Float[ndarray, " nodes"], shares: Float[ndarray, " nodes"], freedom: int) -> Row:
+    """The posterior of σ, a mixture over g of s √(ν / χ²(ν)).
+
+    Given g, the mean of σ² is s² ν / (ν - 2), that of σ s √(ν / 2) Γ((ν - 1) / 2) / Γ(ν / 2).
+
+    Args:
+        roots: s at each node of g.
+        shares: of the posterior.
+        freedom: ν.
+    """
+    ratio = math.exp(gammaln((freedom - 1) / 2) - gammaln(freedom / 2)) if freedom > 1 else math.inf
+    mean = float(roots @ shares) * math.sqrt(freedom / 2) * ratio
+    square = float(roots**2 @ shares) * freedom / (freedom - 2) if freedom > 2 else math.inf
+
+    def below(log_value: float) -> float:
+        return float(chdtrc(freedom, freedom * (roots / math.exp(log_value)) ** 2) @ shares)
+
+    about = math.log(float(roots.max()))
+    low, high = (
+        math.exp(brentq(lambda at, end=end: below(at) - end, about - SPAN, about + SPAN)) for end in ENDS
+    )
+    deviation = math.sqrt(max(square - mean**2, 0.0)) if freedom > 2 else math.inf
+    return Row("scale", mean, deviation, low, high)
 
 
 def quantiles(

@@ -111,10 +111,19 @@ class Formula:
         return f"{self.left_hand_side} ~ {self.right_hand_side((*terms, *offsets, *map(str, self.varying)))}"
 
     def without_each_term(self) -> dict[str, str]:
-        """The formulas without one term, for each term that is no part of an interaction."""
+        """The formulas without one term, for each term that is no part of an interaction.
+
+        Effects that vary by group are terms, too: `(1 | g)`, and of nested ones the inner.
+        """
         parts = {term: frozenset(factors_of(term)) for term in self.terms}
         free = [term for term in self.terms if not any(parts[term] < part for part in parts.values())]
-        return {term: self.with_terms(tuple(one for one in self.terms if one != term)) for term in free}
+        found = {term: self.with_terms(tuple(one for one in self.terms if one != term)) for term in free}
+        columns = [set(one.columns) for one in self.varying]
+        for one in self.varying:
+            if not any(set(one.columns) < others for others in columns):
+                rest = replace(self, varying=tuple(other for other in self.varying if other != one))
+                found[str(one)] = rest.with_terms(self.terms)
+        return found
 
     def right_hand_side(self, terms: tuple[str, ...]) -> str:
         """The part right of "~" with some of the terms, without offsets."""
@@ -203,7 +212,7 @@ def _varying(effects: str, bars: str, group: str, text: str) -> Iterator[Varying
         ):
             raise ConfigurationError(
                 f"formula {text!r} has ({decoded(effects.strip())} {bars} {decoded(group.strip())}); needed are effects and columns, as "
-                "in (1 + x | g), (1 | a:b) or (1 | a/b)."
+                "in (1 + x | g), (1 | a:b) or (1 | a/b); a name with spaces is written within backticks, (1 | `my group`)."
             )
         whole = Varying(":".join(map(unquoted, columns)), columns, others, "1" in terms)
         yield from whole.uncorrelated() if bars == "||" else [whole]

@@ -15,7 +15,9 @@ from evidentia.data.fingerprint import as_text
 from evidentia.errors import DataError, warn
 from evidentia.regression.collinear import Aliased, Columns, aliased_columns, note
 from evidentia.regression.design import LARGEST, Design, Expression, checked, learn, learn_expression
+from evidentia.regression.families import Family
 from evidentia.regression.formula import Formula
+from evidentia.regression.left_hand_side import check_numeric
 from evidentia.regression.moments import Moments, merged, moments_of
 from evidentia.regression.observations import hashes_of
 from evidentia.regression.partitions import parts_of
@@ -40,7 +42,6 @@ class Frame(NamedTuple):
             is no intercept.
         moments: of the columns and, if it holds numbers, last of the response less the offsets.
         precision: the relative rounding of the columns' types: about 1e-7 if one is float32.
-        seen: some values of the response.
         fingerprints: of the columns of the response, and of the response itself.
         aliased: columns that were left out, as others determine them.
     """
@@ -55,7 +56,6 @@ class Frame(NamedTuple):
     deviations: Float[ndarray, " columns"]
     moments: Moments
     precision: float
-    seen: tuple[Any, ...]
     fingerprints: dict[str, str]
     aliased: dict[str, Aliased]
 
@@ -88,18 +88,21 @@ class Frame(NamedTuple):
         return _sum_of(self.offsets, table)
 
 
-def frame_of(formula: Formula, table: DataFrame | Streamed) -> Frame:
+def frame_of(formula: Formula, table: DataFrame | Streamed, law: Family | None = None) -> Frame:
     """Learn a formula on a table, and accumulate the moments of its columns block by block.
 
-    Columns that those before them determine are left out, with a warning.
+    Columns that those before them determine are left out, with a warning; before this, a response
+    that cannot have the law is refused, if one is given.
 
     Raises:
         ConfigurationError, DataError: as raised by `learn`, `Design.columns` and
-            `Streamed.blocks`; a term that is one constant column.
+            `Streamed.blocks`; a term that is one constant column; text for a law of numbers.
     """
     known = table.sample if isinstance(table, Streamed) else table
     design = learn(formula, formula.terms, table)
     response = learn_expression(formula.response, table, formula)
+    if law is not None:
+        check_numeric(response.values(known.iloc[:1000]), formula.response, law)
     second = None if formula.left.second is None else learn_expression(formula.left.second, table, formula)
     offsets = tuple(learn_expression(f"offset({one})", table, formula) for one in formula.offsets)
     summary = partial(_summary, formula, design, response, offsets)
@@ -117,7 +120,6 @@ def frame_of(formula: Formula, table: DataFrame | Streamed) -> Frame:
     used = moments if formula.has_intercept else moments.about_zero
     means, deviations = used.means[: len(design.names)], used.deviations[: len(design.names)]
     deviations = np.where(_is_flat(means, deviations), 1.0, deviations)  # in a single row
-    seen = tuple(response.values(known.iloc[:1000]).unique().tolist()[:3])
     return Frame(
         formula,
         design,
@@ -129,7 +131,6 @@ def frame_of(formula: Formula, table: DataFrame | Streamed) -> Frame:
         deviations,
         moments,
         _precision(known, formula.variables),
-        seen,
         {name: as_text(total) for name, total in hashes.items()},
         aliased,
     )

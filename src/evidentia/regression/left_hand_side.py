@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, DataError
+from evidentia.regression.families import CATEGORIES, Family
 from evidentia.regression.quoting import decoded, encoded
 from evidentia.regression.terms import is_name
+
+if TYPE_CHECKING:
+    from pandas import Series
 
 Form = Literal["plain", "trials", "time", "error"]
 _WHOLE = re.compile(r"(Surv|cbind)\s*\(.*\)", re.DOTALL)
@@ -42,6 +46,17 @@ class LeftHandSide(NamedTuple):
             case "error":
                 return f"{self.response} | se({_bare(self.second or '')})"
         return self.response if self.second is None else f"{self.response} | {self.second}"
+
+
+def check_numeric(column: Series, name: str, family: Family) -> None:
+    """Raise DataError for a response without numbers, unless its law is one of categories."""
+    if family.kind in CATEGORIES or column.to_numpy().dtype.kind in "fiub":
+        return
+    seen = ", ".join(map(repr, column.unique().tolist()[:3]))
+    raise DataError(
+        f"the response {name} must hold numbers for this family; it has {seen}. For two categories use family='bernoulli', "
+        "for more 'categorical' or 'ordinal'."
+    )
 
 
 def check_family(left: LeftHandSide, formula: str, family: str, prior: str | None) -> None:

@@ -13,7 +13,7 @@ from numpy import ndarray
 from evidentia.data.files import type_problem
 from evidentia.data.sources.columns import Piece
 from evidentia.errors import DataError
-from evidentia.regression.table import check_mixed, check_text
+from evidentia.regression.text_columns import check_commas, check_mixed, check_text
 
 if TYPE_CHECKING:
     from pandas import CategoricalDtype, DataFrame
@@ -107,6 +107,7 @@ class Levels:
                 self._is_ordered[name] = column.cat.ordered
             else:
                 given = piece.table.column(name).to_pandas()
+                check_commas(name, given)
                 check_mixed(name, given, piece.where, piece.first_row)
                 check_text(name, Series(categories))
             is_used = self._is_used.setdefault(name, {})

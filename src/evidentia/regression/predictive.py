@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -16,6 +16,9 @@ from evidentia.regression.frame import Frame
 from evidentia.regression.table import as_table
 from evidentia.regression.varying_effects import VaryingEffects
 from evidentia.results.predicted import Chosen
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Extra = Mapping[str, ndarray]  # parameters besides the coefficients, (draws, 1)
 Simulate = Callable[[np.random.Generator, ndarray, ndarray, Extra], ndarray]  # of predictors and means
@@ -54,9 +57,7 @@ class FormulaPredictor:
             {*self._second_variables()} if form in ("trials", "error") else set()
         )
         given = as_table(table, [name for name in formula.variables if name not in left_out], "error")
-        predictor = self._predictor(draws, given)
-        if self.varying is not None:
-            predictor = predictor + self.varying.of_rows(chosen.own, given, generator)
+        predictor = self.predictors(chosen, given, generator)
         extra = {
             name: draws[name][:, None] for name in self.law.extra if name in draws and draws[name].ndim == 1
         }
@@ -101,8 +102,12 @@ class FormulaPredictor:
         formula = self.frame.formula
         return [name for name in formula.response_variables if name != formula.response]
 
-    def _predictor(self, draws: Mapping[str, ndarray], given: Any) -> ndarray:
-        """η at each draw and row; for a categorical response with a last axis of categories."""
+    def predictors(self, chosen: Chosen, given: DataFrame, generator: np.random.Generator) -> ndarray:
+        """η at each draw and row, with draws of the effects of groups.
+
+        For a categorical response it has a last axis of categories.
+        """
+        draws = chosen.draws
         columns = self.frame.design.columns(given)
         count = len(next(iter(draws.values())))
         wide = draws[self.frame.names[0]] if self.frame.names else draws.get(INTERCEPT, np.zeros(count))
@@ -118,6 +123,8 @@ class FormulaPredictor:
         offset = self.frame.offset(given)
         if offset is not None:
             predictor = predictor + (offset if predictor.ndim == 2 else offset[:, None])
+        if self.varying is not None:
+            predictor = predictor + self.varying.of_rows(chosen.own, given, generator)
         return predictor
 
 

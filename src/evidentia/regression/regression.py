@@ -134,7 +134,7 @@ class Regression:
         is_exact_prior = self.family == "gaussian" and self.prior in ("jzs", "unit-information")
         if parsed.varying and (self.family == "categorical" or is_exact_prior):
             raise ConfigurationError(
-                f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal'."
+                f"effects that vary by group, as in {self.formula!r}, need another family than categorical and prior='normal' (--prior normal)."
             )
         check_family(parsed.left, self.formula, self.family, self.prior)
 
@@ -191,7 +191,7 @@ class Regression:
         table = self.rows_of(data)
         if not self.is_exact:
             table = table.in_memory() if isinstance(table, Streamed) else table
-            frame = frame_of(parsed, table)
+            frame = frame_of(parsed, table, self.law)
             found = self._estimated(frame, table, method, run)
             own = {"prior": self.prior_in_words} if found.weighted else {}
             diagnostics = {**found.diagnostics, **own, **_left_out(frame)}
@@ -205,10 +205,10 @@ class Regression:
         scale = None if self.prior == "unit-information" else self.prior_scale or JZS_SCALE
         if self.g == PER_TERM:
             table = table.in_memory() if isinstance(table, Streamed) else table
-            frame = frame_of(parsed, table)
+            frame = frame_of(parsed, table, self.law)
             found = evidence_per_term(frame, table, seed, started)
         else:
-            frame = frame_of(parsed, table)
+            frame = frame_of(parsed, table, self.law)
             found = evidence_of(frame, table, scale, seed, started)
         diagnostics = {**found.diagnostics, "prior": self.prior_in_words, **_left_out(frame)}
         predictor = FormulaPredictor(frame, self.family, self.law)

@@ -11,6 +11,7 @@ from scipy.special import expit, gammaln
 from evidentia.errors import DataError
 from evidentia.regression.censored import events_of
 from evidentia.regression.families import CATEGORIES, MEANS, Family
+from evidentia.regression.left_hand_side import check_numeric
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -77,11 +78,8 @@ def respond(
     """
     if family.kind in CATEGORIES:
         return _categories(column, offset, family, name, has_intercept)
-    values = column.to_numpy()
-    if values.dtype.kind not in "fiub":
-        seen = ", ".join(map(repr, list(dict.fromkeys(values.tolist()))[:3]))
-        raise DataError(f"the response {name} must hold numbers for this family; it has {seen}.")
-    numbers = values.astype(np.float64)
+    check_numeric(column, name, family)
+    numbers = column.to_numpy().astype(np.float64)
     return {
         "real": lambda: _real(numbers, offset, name, has_intercept),
         "positive": lambda: _positive(numbers, offset, name, has_intercept),

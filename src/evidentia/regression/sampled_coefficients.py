@@ -39,13 +39,28 @@ class SampledCoefficients:
 
     def rows(self) -> list[Row]:
         """As in `Coefficients`."""
+        return self._rows(self._ratios)
+
+    def known_rows(self) -> list[Row]:
+        """As in `Coefficients`."""
+        return self._rows(self.__dict__.get("_ratios", []))
+
+    def _rows(self, ratios: list[Ratio]) -> list[Row]:
+        """With the Bayes factors of the last coefficients; of all columns, or none."""
         shown = [name for name in (INTERCEPT, *self.names) if name in self.posterior]
         summaries = summarise({name: self.posterior[name] for name in shown}, self.log_weights, ENDS)
         labels = [f"{name}, {level}" for name in shown for level in self.levels] if self.levels else shown
-        nothing = [Ratio(np.nan, np.nan)] * (len(summaries) - len(self._ratios))
+        others = summarise(
+            {name: draws for name, draws in self.posterior.items() if name not in shown and _is_shown(name)},
+            self.log_weights,
+            ENDS,
+        )
+        unknown = Ratio(np.nan, np.nan)
+        ratios = [unknown] * (len(summaries) - len(ratios)) + ratios + [unknown] * len(others)
+        labels += [one.name for one in others]
         return [
             Row(label, one.mean, one.standard_deviation, one.quantiles[0], one.quantiles[1], *ratio, one.mcse)
-            for label, one, ratio in zip(labels, summaries, [*nothing, *self._ratios], strict=True)
+            for label, one, ratio in zip(labels, [*summaries, *others], ratios, strict=True)
         ]
 
     def log_factor_of(self, names: Collection[str]) -> Ratio:
@@ -67,6 +82,11 @@ class SampledCoefficients:
             free = flat_columns(self.zero.ratios("effects"), draws["effects"].shape[1:])
         found = [self.zero.ratios(name) if name in draws else next(free) for name in self.names]
         return [one for column in found for one in column]
+
+
+def _is_shown(name: str) -> bool:
+    """Whether a parameter is neither an effect of one group nor another form of the cutpoints."""
+    return name != "probabilities" and not name.startswith("effects(")
 
 
 def coefficients_of(

@@ -95,7 +95,7 @@ def select_terms(
             f"select_terms takes no effects that vary by group, as in {formula!r}; compare Regressions with and without them."
         )
     rows = regression.rows_of(table)
-    frame = frame_of(parsed, rows)
+    frame = frame_of(parsed, rows, regression.law)
     space = model_space(tuple(frame.terms), prior_probabilities)
     _check_coding(frame, space, rows)
     if not regression.is_exact or g == PER_TERM:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
-from evidentia.data.files import is_a_number, near_columns
+from evidentia.data.files import near_columns
 from evidentia.data.fingerprint import as_text, sum_of_hashes
 from evidentia.data.lazy import collected
 from evidentia.data.source import check_missing
 from evidentia.errors import DataError, warn
 from evidentia.regression.frequencies import check_some, frequencies_of, repeated, with_weights
 from evidentia.regression.plain import one_dimensional, plain
+from evidentia.regression.text_columns import check_commas, check_mixed, check_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-LEAST_NUMBERS = 10  # different ones in a column of text that is taken for numbers with a slip
 TIMES = "date", "datetime", "time", "timedelta"  # of objects, as pandas names them
 
 
@@ -29,6 +30,7 @@ def as_table(
     missing: str = "drop",
     weights: str | None = None,
     factors: Collection[str] = (),
+    where: str = "",
 ) -> DataFrame:
     """The columns of a table, in its order of rows, without rows that have missing values in them.
 
@@ -39,6 +41,7 @@ def as_table(
             them; "error" refuses them.
         weights: the name of a column that says how often each row counts; rows are repeated.
         factors: columns whose text is categories, also if it looks like numbers.
+        where: the file that the rows are all of, for messages; "" for a table in memory.
 
     Raises:
         DataError: unknown, duplicated, or unusable columns, missing values, or no rows; weights
@@ -48,23 +51,13 @@ def as_table(
     import pandas as pd
 
     check_missing(missing)
-    data = collected(data, "the table")
-    names = _names_of(data)
     used = with_weights(columns, weights)
-    for column in used:
-        if column not in names:
-            raise DataError(f"the table has no column {column!r}. {near_columns(column, names)}")
-        if names.count(column) > 1:
-            raise DataError(
-                f"the table has {names.count(column)} columns named {column!r}. Rename all but one."
-            )
-    given = {name: _column(data, name) for name in used}
-    try:
-        table = pd.DataFrame(given)
-    except ValueError as error:
-        raise DataError(f"the table's columns cannot be put side by side: {error}") from error
-    for name in set(columns) - set(factors):
-        check_mixed(name, table[name])
+    table = _columns_of(collected(data, "the table"), used)
+    if not used:
+        return table
+    for name in [one for one in columns if one not in factors]:
+        check_commas(name, table[name])
+        check_mixed(name, table[name], where)
     counts = np.ones(len(table), int) if weights is None else frequencies_of(weights, table[weights])
     gaps = table.isna().to_numpy() & (counts > 0)[:, None]
     absent = gaps.any(axis=1)
@@ -92,6 +85,32 @@ def as_table(
     return table if weights is None else repeated(pd.DataFrame(table[columns]), counts, weights)
 
 
+def _columns_of(data: Any, used: list[str]) -> DataFrame:
+    """The columns of a table as they are; of none, its rows.
+
+    Raises:
+        DataError: unknown or duplicated columns, or of different lengths.
+    """
+    import pandas as pd
+
+    names = _names_of(data)
+    if not used:  # an intercept alone: the number of rows is all
+        return pd.DataFrame(index=pd.RangeIndex(len(_column(data, names[0])) if names else 0))
+    for column in used:
+        if column not in names:
+            raise DataError(f"the table has no column {column!r}. {near_columns(column, names)}")
+        if names.count(column) > 1:
+            raise DataError(
+                f"the table has {names.count(column)} columns named {column!r}. Rename all but one."
+            )
+    given = {name: _column(data, name) for name in used}
+    _check_lengths(given)
+    try:
+        return pd.DataFrame(given)
+    except ValueError as error:
+        raise DataError(f"the table's columns cannot be put side by side: {error}") from error
+
+
 def fingerprint(table: DataFrame) -> str:
     """Of the rows in any order; categories count by their place."""
     return as_text(hash_of(table))
@@ -115,10 +134,23 @@ def _names_of(data: Any) -> list[str]:
     for attribute in ("column_names", "columns"):
         if hasattr(data, attribute):
             return list(map(str, getattr(data, attribute)))
+    if isinstance(data, str | PathLike):
+        reader = "read_parquet" if str(data).endswith((".parquet", ".pq")) else "read_csv"
+        raise DataError(
+            f"data of a formula must be a table; got {str(data)!r}. A file is read by ev.{reader}({str(data)!r})."
+        )
     raise DataError(
         "data of a formula must be a table: a pandas or Polars data frame, an Arrow table, or a mapping from names to "
         f"columns; got {type(data).__name__}."
     )
+
+
+def _check_lengths(columns: Mapping[str, Any]) -> None:
+    lengths = {name: np.shape(column)[0] for name, column in columns.items() if hasattr(column, "shape")}
+    lengths |= {name: len(column) for name, column in columns.items() if isinstance(column, list | tuple)}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} {lengths[name]:,}" for name in columns if name in lengths)
+        raise DataError(f"the columns of a table must have the same length; those used have {listed}.")
 
 
 def _column(data: Any, name: str) -> Any:
@@ -152,39 +184,6 @@ def check_dates(name: str, column: Any) -> None:
         )
 
 
-def check_text(name: str, column: Series) -> None:
-    """Raise DataError for text that looks like numbers."""
-    if looks_numeric(column):
-        raise DataError(
-            f"column {name!r} holds text that looks like numbers, such as {column.iloc[0]!r}. Convert it to numbers; or, if "
-            "these are names of categories, to a pandas Categorical."
-        )
-
-
-def check_mixed(name: str, column: Any, where: str = "", first: int = 0) -> None:
-    """Raise DataError for text most of whose values are numbers, with the first that is none.
-
-    Rows are counted from `first`, and called data rows of the file `where` if there is one.
-    """
-    from pandas.api import types
-
-    if not (types.is_object_dtype(column) or types.is_string_dtype(column)):
-        return
-    is_text = [isinstance(one, str) for one in column]  # first: lists and arrays have no hash
-    known = column[is_text].unique()
-    odd = [one for one in known if not is_a_number(one)]
-    if not odd or len(known) - len(odd) < max(LEAST_NUMBERS, len(odd) + 1):
-        return
-    is_odd = np.array([text and one in odd for one, text in zip(column, is_text, strict=True)])
-    place = int(is_odd.argmax())
-    row = f"data row {first + place + 1:,} of {where}" if where else f"row {column.index[place]}"
-    raise DataError(
-        f"column {name!r} holds {column.iloc[place]!r} in {row}, while other values are numbers; {is_odd.sum():,} rows hold "
-        f"such text. If it stands for a missing value, pass --na {column.iloc[place]!r} (na= of read_csv); if all are names "
-        f"of categories, write C({name})."
-    )
-
-
 def _as_categories(name: str, column: Any, *, is_factor: bool) -> Series:
     """Text as a Categorical, which holds integers; Categoricals without unused categories."""
     from pandas.api import types
@@ -196,12 +195,3 @@ def _as_categories(name: str, column: Any, *, is_factor: bool) -> Series:
     if not is_factor:
         check_text(name, column)
     return column.astype("category") if types.infer_dtype(column, skipna=False) == "string" else column
-
-
-def looks_numeric(column: Series) -> bool:
-    """Whether text, or categories, could be numbers."""
-    try:
-        column.iloc[:1000].astype(float)
-    except (ValueError, TypeError):
-        return False
-    return True

@@ -18,6 +18,9 @@ MOST_POWER = 20
 MOST_CHARACTERS = 200_000
 _WORDS = {
     r"The `\.` operator": "'.' for all other columns is not supported. Name them.",
+    r"Missing operator between `(.*)` and `(.*)`\.": "an operator is missing between {0} and {1}. If this is one name, write it "
+    "within backticks: `{0} {1}`.",
+    r"invalid syntax": "it is no expression. A name with spaces is written within backticks, as in log(`my column`).",
     r"context was closed\. Expected: (\S)": "a closing {} is missing.",
 }
 _COLOUR = re.compile(r"\x1b\[[\d;]*m|[⧛⧚]")

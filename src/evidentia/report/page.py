@@ -2,7 +2,6 @@
 
 import base64
 import datetime
-import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from importlib.metadata import version
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evidentia.display import text
+from evidentia.display import text, words
 from evidentia.report.facts import describe
 from evidentia.report.pictures import Picture
 from evidentia.report.section import Section
@@ -38,6 +37,7 @@ def render_page(
     )
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode("ascii")
     header, rows = comparison.cells()
+    header = tuple("evidence against it" if name == "against" else name for name in header)
     return environment.get_template("page.html.j2").render(
         title=title,
         notes=notes,
@@ -73,8 +73,7 @@ def _lead(comparison: Comparison) -> dict[str, str]:
         return {"value": value, "unit": "nats", "label": "log evidence"}
     value = text.with_error(-comparison.log_bayes_factor[1], comparison.log_bayes_factor_error[1])
     lead = float(-comparison.log_bayes_factor[1])
-    times = f"{math.exp(lead):,.3g}" if lead < 7 else f"e^{lead:,.0f}"
-    label = f"log Bayes factor of {comparison.names[0]} against {comparison.names[1]} (Bayes factor {times})"
+    label = f"log Bayes factor of {comparison.names[0]} against {comparison.names[1]} (Bayes factor {words.short(lead)})"
     return {"value": value, "unit": "nats", "label": label}
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from evidentia.display.coefficients_plot import WIDTH, draw_coefficients, height_of
 from evidentia.display.plots import posterior_height
 from evidentia.report.file_names import file_names
 from evidentia.report.own_files import SOFTWARE
 from evidentia.results.comparison import Comparison
 from evidentia.results.comparison_plot import plot_comparison
+from evidentia.results.pictures import formula_summaries
 from evidentia.results.result import Evidence
 
 MOST_SCALARS = 40  # parameters in one picture of a posterior
@@ -59,12 +61,21 @@ def evidence_picture(name: str, stem: str, evidence: Evidence) -> Picture:
 def posterior_picture(name: str, stem: str, evidence: Evidence) -> Picture:
     """Posterior intervals of the parameters; `stem` is for the file's name."""
     scalars = sum(values[0].size for values in evidence.weighted.values())
-    figure = Figure(figsize=(8, posterior_height(min(scalars, MOST_SCALARS))), layout="constrained")
-    evidence.plot_posterior(limit=MOST_SCALARS, ax=figure.subplots())
+    caption = f"The posterior after {evidence.num_observations:,} observations."
+    if evidence._coefficients is None:
+        shown, share = min(scalars, MOST_SCALARS), "90%"
+        figure = Figure(figsize=(8, posterior_height(shown)), layout="constrained")
+        evidence.plot_posterior(limit=MOST_SCALARS, ax=figure.subplots())
+    else:
+        summaries = formula_summaries(evidence)[:MOST_SCALARS]
+        shown, share = len(summaries), "95%"
+        figure = Figure(figsize=(WIDTH, height_of(shown)))
+        draw_coefficients(summaries, figure)
+        caption += " Each parameter has a scale of its own; dashed is 0, where it is near."
     return Picture(
         f"posterior_{stem}",
-        f"Posterior median, 50% and 90% interval of {min(scalars, MOST_SCALARS)} of {scalars} parameters of {name}.",
-        f"The posterior after {evidence.num_observations:,} observations.",
+        f"Posterior median, 50% and {share} interval of {shown} of {scalars} parameters of {name}.",
+        caption,
         png(figure),
     )
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from scipy.stats import binom
 
-from evidentia.display import text
+from evidentia.display import text, words
+from evidentia.display.coefficients_plot import CUTS, WIDTH, draw_coefficients, height_of, natural
 from evidentia.display.plots import draw_fit, draw_sensitivity
 from evidentia.posterior.summary import summarise
 from evidentia.regression.design import learn
 from evidentia.regression.formula import Formula, parse
-from evidentia.regression.prediction import Fitted, fitted
+from evidentia.regression.prediction import Fitted, GroupedFit, fitted, grouped
 from evidentia.regression.regression import Regression
 from evidentia.regression.sampled_coefficients import SampledCoefficients
-from evidentia.report.coefficients import draw_coefficients, natural
 from evidentia.report.pictures import MOST_SCALARS, Picture, png
 from evidentia.report.section import Section
 from evidentia.results.comparison import Comparison
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
 
 Factor = tuple[float, float]  # a log Bayes factor and its standard error, in nats
 
-CLEAR, SOME = 5.0, 1.0  # nats, as "How to read this" on the page explains them
 CODING = " Categories are compared with the first one."
 FACTORS = "BF10 is the Bayes factor of the formula against the same without the column."
 MOST_ERROR = 0.1  # nats, of a Bayes factor from the posterior
-QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 
 
 def regression_sections(
@@ -88,6 +87,8 @@ def factors_from_posterior(
     design = learn(parse(regression.formula), parse(regression.formula).terms, table)
     found = {}
     for term, formula in formulas.items():
+        if term not in design.terms:  # effects that vary by group
+            continue
         own = design.names[design.terms[term]]
         rest = learn(parse(formula), parse(formula).terms, table).names
         if (*own, *rest) and set(own).isdisjoint(rest) and {*own, *rest} == set(coefficients.names):
@@ -114,7 +115,7 @@ def terms_section(formula: str, factors: Mapping[str, tuple[float, float]]) -> S
         "Which terms matter",
         [verdict(term, factor) for term, (factor, _) in factors.items()],
         header=("term", "log Bayes factor (nats)", "Bayes factor"),
-        rows=[(term, text.with_error(*factor), ratio(factor[0])) for term, factor in factors.items()],
+        rows=[(term, text.with_error(*factor), words.short(factor[0])) for term, factor in factors.items()],
         note=f"Each row compares {formula} with the same formula without the term.",
         headline=_smaller(formula, factors),
     )
@@ -125,34 +126,26 @@ def _smaller(formula: str, factors: Mapping[str, Factor]) -> str:
     term, (factor, error) = min(factors.items(), key=lambda item: item[1][0])
     if factor > -2 * error or factor == 0:
         return ""
-    return f"A smaller formula is ahead: {formula} without {term}, under which the data are {ratio(-factor)} times as probable."
-
-
-def ratio(factor: float) -> str:
-    """A log Bayes factor as a Bayes factor, or as a power of e.
-
-    Example:
-        >>> ratio(3.0), ratio(-3.0), ratio(412.3)
-        ('20.1', '0.0498', 'e^412')
-    """
-    return f"{np.exp(factor):,.3g}" if abs(factor) < 7 else f"e^{factor:,.0f}"
+    return f"A smaller formula is ahead: {formula} without {term}, under which the data are {words.short(-factor)} times as probable."
 
 
 def verdict(term: str, factor: float) -> str:
-    """One sentence on a log Bayes factor for a term.
+    """One sentence on a log Bayes factor for a term, in the words of the tables.
 
     Example:
-        >>> verdict("cut", 412.3)
-        'cut matters: the data are e^412 times as probable with it as without it.'
+        >>> verdict("cut", 412.3)[:48]
+        'cut: extreme evidence that it matters; the data '
     """
-    times = ratio(abs(factor))
-    if abs(factor) < SOME:
-        return f"{term}: the data do not tell whether it matters."
-    if factor > 0:
-        degree = "matters" if factor >= CLEAR else "probably matters"
-        return f"{term} {degree}: the data are {times} times as probable with it as without it."
-    degree = "is not needed" if factor <= -CLEAR else "is probably not needed"
-    return f"{term} {degree}: the data are {times} times as probable without it as with it."
+    if factor == 0:
+        return f"{term}: the data are as probable with it as without it."
+    claim, with_it, without = (
+        ("matters", "with", "without") if factor > 0 else ("is not needed", "without", "with")
+    )
+    times = words.short(abs(factor))
+    return (
+        f"{term}: {words.grade(factor)} evidence that it {claim}; the data are {times} times as probable {with_it} it as "
+        f"{without} it."
+    )
 
 
 def coefficients_section(
@@ -173,13 +166,15 @@ def coefficients_section(
             for name, draws in effects.items()
             for place, label in enumerate(labels[1:])
         }
-    summaries = summarise(effects, evidence.weighted.log_weights, QUANTILES)
+    summaries = summarise(effects, evidence.weighted.log_weights, CUTS)
     shown = min(len(summaries), MOST_SCALARS)
+    figure = Figure(figsize=(WIDTH, height_of(shown)))
+    draw_coefficients(summaries[:shown], figure)
     picture = Picture(
         "coefficients",
-        f"Posterior median, 50% and 90% interval of {shown} of {len(summaries)} coefficients of {formula.text}.",
-        f"Coefficients of {formula.text} in the units of the table, each on a scale of its own; dashed is 0.",
-        png(draw_coefficients(summaries[:shown])),
+        f"Posterior median, 50% and 95% interval of {shown} of {len(summaries)} coefficients of {formula.text}.",
+        f"Coefficients of {formula.text} in the units of the table, each on a scale of its own; dashed is 0, where it is near.",
+        png(figure),
     )
     found = evidence.summary()
     header, rows = found.cells()
@@ -210,16 +205,26 @@ def kept_formula(regression: Regression, evidence: Evidence, table: DataFrame | 
 
 def fit_section(formula: str, found: Fitted) -> Section:
     """Predictions of the best formula against the data."""
+    fit = grouped(found)
     figure = Figure(figsize=(8, 5), layout="constrained")
-    draw_fit(found, figure.subplots())
+    draw_fit(fit, figure.subplots())
     picture = Picture(
         "predictions",
         f"Mean observations against mean predictions of {formula}, with a line where they are equal.",
-        "Rows in groups of similar predictions. Where a group is off the line by more than its bar, the formula "
-        "misses something.",
+        "Points are means of groups of rows with similar predictions; bars have 95% of the means that the formula predicts "
+        f"for such groups. {_outside(fit)}",
         png(figure),
     )
     return Section("Predictions against data", pictures=[picture])
+
+
+def _outside(fit: GroupedFit) -> str:
+    """A sentence on the means outside of their bars: by chance fewer than one in twenty."""
+    outside, count = fit.num_outside, fit.num_groups
+    are = "is" if outside == 1 else "are"
+    if outside <= binom.ppf(0.95, count, 0.05):
+        return f"Outside {are} {outside} of {count}, which chance explains."
+    return f"Outside {are} {outside} of {count}, more than by chance: the formula misses something."
 
 
 def sensitivity_section(evidences: Mapping[str, Evidence], comparison: Comparison) -> Section | None:

@@ -53,7 +53,7 @@ def check_constants(constants: Mapping[str, str | None], priors: Mapping[str, st
         )
         raise ConfigurationError(
             f"the log evidences must be up to the same constant; {listed}. Give all models the same kind of prior, for "
-            "example ev.Regression(..., prior='normal')."
+            "example ev.Regression(..., prior='normal'), --prior normal on the command line."
         )
     listed = ", ".join(f"that of {name!r} is of {constant}" for constant, name in names.items())
     raise ConfigurationError(

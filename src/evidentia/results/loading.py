@@ -6,6 +6,7 @@ from os import PathLike
 
 from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.checkpoint.results import read_result
+from evidentia.display.summary_table import KnownCoefficients, Row
 from evidentia.results.result import Evidence
 from evidentia.results.weighted import Weighted
 
@@ -31,9 +32,13 @@ def load(path: str | PathLike[str]) -> Evidence:
     found = read_result(path)
     with as_damaged(f"the result in {path}"):
         draws = [found.pop(name, {}) for name in ("posterior", "log_weights", "known")]
-        evidence = Evidence(**found, weighted=Weighted(*draws))
+        rows = found.pop("coefficients", None)
+        coefficients = None if rows is None else KnownCoefficients(tuple(Row(*row) for row in rows))
+        evidence = Evidence(**found, weighted=Weighted(*draws), _coefficients=coefficients)
         check_fields(evidence.weighted)
         check_fields(evidence)
+        for row in coefficients.known if coefficients is not None else ():
+            check_fields(row)
         _check_parts(evidence)
     return evidence
 

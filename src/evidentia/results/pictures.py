@@ -10,14 +10,18 @@ from numpy import ndarray
 
 from evidentia.arviz_bridge import predictive_check
 from evidentia.display import posterior_plots, text
+from evidentia.display.coefficients_plot import CUTS, draw_coefficients
+from evidentia.display.plots import draw_posterior
 from evidentia.errors import ConfigurationError
 from evidentia.evidence.nested_sampling import NestedSampling
+from evidentia.posterior.summary import ParameterSummary, summarise
 from evidentia.results.predicting import own_data, predictor_of
 from evidentia.results.weighted import Weighted
 
 MOST_SCALARS = 12  # of a legible picture with axes for each
 MOST_CURVES = 50  # predictions shown beside the observations
 NUM_PRIOR = 4000
+NINETY = 0.05, 0.25, 0.5, 0.75, 0.95  # the quantiles of `draw_posterior`
 
 
 def scalars_of(weighted: Mapping[str, ndarray], names: Sequence[str] | None) -> dict[str, ndarray]:
@@ -43,6 +47,23 @@ def scalars_of(weighted: Mapping[str, ndarray], names: Sequence[str] | None) -> 
         known = ", ".join(by_parameter)
         raise ConfigurationError(f"names must be among {known}; got {', '.join(unknown)}.")
     return chosen
+
+
+def plot_posterior(evidence: Any, names: Sequence[str] | None, limit: int, ax: Any) -> Any:
+    """See `Evidence.plot_posterior`."""
+    if evidence._coefficients is not None and ax is None:
+        summaries = formula_summaries(evidence, names)
+        if summaries:
+            return draw_coefficients(summaries[:limit])
+    chosen = scalars_of(evidence.weighted, names)
+    return draw_posterior(summarise(chosen, evidence.weighted.log_weights, NINETY), limit, ax)
+
+
+def formula_summaries(evidence: Any, names: Sequence[str] | None = None) -> list[ParameterSummary]:
+    """The parameters of a formula as `draw_coefficients` takes them; g only if it is named."""
+    known = [name for name in evidence.weighted if name != "g"] if names is None else names
+    chosen = scalars_of(evidence.weighted, known)
+    return summarise(chosen, evidence.weighted.log_weights, CUTS)
 
 
 def plot_corner(evidence: Any, names: Sequence[str] | None) -> Any:

@@ -14,7 +14,14 @@ from numpy import ndarray
 from evidentia.arviz_bridge import inference_data
 from evidentia.checkpoint.results import write_result
 from evidentia.display import text
-from evidentia.display.summary_table import ENDS, Coefficients, Row, Summary, summary_of
+from evidentia.display.summary_table import (
+    ENDS,
+    Coefficients,
+    KnownCoefficients,
+    Row,
+    Summary,
+    summary_of,
+)
 from evidentia.errors import check_seed
 from evidentia.model.width import Widths
 from evidentia.posterior.summary import summarise
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-IN_SESSION = "widths", "_coefficients", "_predictor"  # fields that neither files nor pickles hold
+IN_SESSION = "widths", "_coefficients", "_predictor"  # fields that files and pickles do not hold as they are
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,13 +93,17 @@ class Evidence:
     constant: str | None = None
     widths: Widths | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
-    _coefficients: Coefficients | None = None  # of a formula, for `summary`; None as for `widths`
+    _coefficients: Coefficients | None = None  # of a formula, for `summary`
     _predictor: Predictor | None = None  # of draws, new data and a seed; None as for `widths`
 
     def __getstate__(self) -> dict[str, Any]:
         # These hold the model, whose functions cannot be pickled in general.
         kept = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
-        return {**kept, **dict.fromkeys(IN_SESSION)}
+        return {**kept, **dict.fromkeys(IN_SESSION), "_coefficients": self._known_coefficients()}
+
+    def _known_coefficients(self) -> KnownCoefficients | None:
+        found = self._coefficients
+        return None if found is None else KnownCoefficients(tuple(found.known_rows()))
 
     @cached_property
     def posterior(self) -> dict[str, ndarray]:
@@ -186,11 +197,13 @@ class Evidence:
     def summary(self) -> Summary:
         """The parameters: mean, deviation, 95% interval, and Bayes factors for a formula.
 
-        The Bayes factor is that of the formula against the same without the column. Under JZS and
-        unit-information priors all numbers are exact. Otherwise mean, deviation and interval are
-        those of the draws, and the Bayes factor is the ratio of prior and posterior density at 0
-        (Savage and Dickey), with its error; `print` shows the same table. Of other models, and of
-        loaded results, it has all parameters, without Bayes factors, with the Monte Carlo
+        The coefficients of a formula come first, then its other parameters, such as `scale` and
+        the deviations of groups. The Bayes factor is that of the formula against the same without
+        the column. Under JZS and unit-information priors all numbers are exact. Otherwise mean,
+        deviation and interval are those of the draws, and the Bayes factor is the ratio of prior
+        and posterior density at 0 (Savage and Dickey), with its error; `print` shows the same
+        table. Files and pickles keep it, with Bayes factors that are exact or were asked for
+        before. Of other models it has all parameters, without Bayes factors, with the Monte Carlo
         standard error of each mean.
 
         Example:
@@ -234,8 +247,11 @@ class Evidence:
 
     def plot_posterior(
         self, names: Sequence[str] | None = None, limit: int = 50, ax: Axes | None = None
-    ) -> Axes:
+    ) -> Any:
         """Plot the median, 50% and 90% interval of every scalar parameter.
+
+        Those of a formula's parameters, without `g`, have a scale each and the 95% interval, as in
+        `summary`, unless `ax` is given.
 
         Args:
             names: of parameters or their entries (`weights[2, 0]`), in order; all if not given.
@@ -243,16 +259,12 @@ class Evidence:
             ax: axes to draw into; a new pyplot figure of suitable height if not given.
 
         Returns:
-            The axes.
+            The axes; with a scale each an array of them.
 
         Raises:
             ConfigurationError: a name is not that of a parameter.
         """
-        from evidentia.display.plots import draw_posterior
-
-        chosen = pictures.scalars_of(self.weighted, names)
-        cuts = 0.05, 0.25, 0.5, 0.75, 0.95
-        return draw_posterior(summarise(chosen, self.weighted.log_weights, cuts), limit, ax)
+        return pictures.plot_posterior(self, names, limit, ax)
 
     def plot_corner(self, names: Sequence[str] | None = None) -> Figure:
         """Plot the posterior of all pairs of scalars, and of each, with the package `corner`.
@@ -367,7 +379,9 @@ class Evidence:
         names = [entry.name for entry in dataclasses.fields(self) if entry.name not in IN_SESSION]
         kept = {name: getattr(self, name) for name in names if name != "weighted"}
         kept |= {"posterior": self.weighted.parameters, "log_weights": self.weighted.log_weights}
-        known = {"known": self.weighted.known} if self.weighted.known else {}
+        known: dict[str, Any] = {"known": self.weighted.known} if self.weighted.known else {}
+        if (found := self._known_coefficients()) is not None:
+            known["coefficients"] = [tuple(row) for row in found.known]
         write_result(path, kept | known)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from evidentia.regression.per_term.blocks import (
     design_of,
 )
 from evidentia.regression.quoting import factors_of
-from evidentia.regression.table import looks_numeric
+from evidentia.regression.text_columns import looks_numeric
 
 FEW_VALUES = 6  # of a covariate that may be a factor
 

@@ -126,7 +126,9 @@ def _check_arguments(kernel, mean, noise, num_features) -> None:
     if num_features is not None:
         check_count("num_features", num_features, 1)
         if kernel in OF_TIMES:
-            raise ConfigurationError(f"kernel={kernel!r} takes x of shape (n,); got num_features={num_features}.")
+            raise ConfigurationError(
+                f"kernel={kernel!r} takes x of shape (n,); got num_features={num_features}."
+            )
 
 
 def _is_quasiseparable(kernel: Callable[..., Any], prior: Any, num_features: int | None) -> bool:
@@ -186,7 +188,9 @@ def _check_number(process: GaussianProcess, rows: int) -> None:
             else "Along one dimension, 'matern12', 'matern32', 'matern52', 'oscillator' and kernels of tinygp.kernels.quasisep take "
             f"{MOST_TIMES:,}; for others, leave out or average rows."
         )
-        raise DataError(f"a Gaussian process with this kernel takes at most {most:,} rows; got {rows:,}. {advice}")
+        raise DataError(
+            f"a Gaussian process with this kernel takes at most {most:,} rows; got {rows:,}. {advice}"
+        )
 
 
 def _check_repeated(x: np.ndarray, yerr: np.ndarray | None) -> None:
