@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_the_evidence_and_the_parameters():
     assert abs(np.exp(found.weighted.log_weights) @ found.weighted["x0"] - 0.3) < 0.02
     assert found.diagnostics["num_evaluations"] == len(calls)
     assert len({x.tobytes() for x in calls}) == len(calls) - NUM_REPEATED
-    assert ev.estimate(model).log_evidence == found.log_evidence
+    assert ev.estimate(model, method=None).log_evidence == found.log_evidence
 
 
 @pytest.mark.slow
@@ -105,11 +106,49 @@ def test_other_methods_without_gradients(method):
     assert "chosen" not in found.diagnostics
 
 
-def test_methods_with_gradients_are_refused():
+@pytest.mark.parametrize("method", [ev.SGAIS(), ev.Laplace(), ev.HarmonicMean(), ev.Sequential()])
+def test_methods_with_gradients_are_refused_before_the_first_evaluation(method):
+    calls = []
     with pytest.raises(
         ModelError, match=r"of 'peak' is not written in JAX and has no gradient: use method=AMIS\(\)"
     ):
-        ev.estimate(peak(), method=ev.SGAIS())
+        ev.estimate(peak(log_likelihood=lambda x: calls.append(x) or log_likelihood(x)), method=method)
+    assert not calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "kernel"),
+    [
+        (ev.NestedSampling(num_particles=128), ev.kernels.ConstrainedWalk()),
+        (ev.SMC(num_particles=64), ev.kernels.RandomWalk()),
+        (ev.AIS(num_particles=64, target_ess=0.9), ev.kernels.RandomWalk()),
+    ],
+)
+def test_default_kernels_give_way_to_random_walks(method, kernel):
+    found = ev.estimate(peak(log_likelihood=log_likelihoods, vectorized=True), method=method)
+    assert found.method == replace(method, kernel=kernel)
+    assert abs(found.log_evidence - EXACT) < 4 * found.standard_error
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ev.NestedSampling(kernel=ev.kernels.ReflectingSGHMC(num_steps=3)),
+        ev.SMC(kernel=ev.kernels.Unscaled(ev.kernels.MALA())),
+        ev.AIS.published(),
+    ],
+)
+def test_a_chosen_kernel_with_gradients_is_refused(method):
+    with pytest.raises(
+        ConfigurationError, match=r"must do without gradients .* such as kernels\.\w+Walk\(\)"
+    ):
+        ev.estimate(peak(), method=method)
+
+
+def test_an_invalid_method_names_one_without_gradients():
+    with pytest.raises(ConfigurationError, match=r"such as AMIS\(\); got 'nested'"):
+        ev.estimate(peak(), method="nested")
 
 
 @pytest.mark.slow

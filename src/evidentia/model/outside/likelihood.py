@@ -99,9 +99,14 @@ class OutsideLikelihood:
         return np.angle(means) / (2 * np.pi) - 0.5
 
     def _refuse(self, primals: Any, tangents: Any) -> Any:
-        raise ModelError(
+        raise ModelError(self.without_gradient)
+
+    @property
+    def without_gradient(self) -> str:
+        """What to do about gradients that are asked for: a sentence."""
+        return (
             f"the log-likelihood of {self.name!r} is not written in JAX and has no gradient: use method=AMIS(), "
-            "SMC(kernel=kernels.RandomWalk()), NestedSampling(kernel=kernels.ConstrainedWalk()) or PriorSampling()."
+            "NestedSampling(), SMC(), AIS() or PriorSampling()."
         )
 
 
