@@ -46,13 +46,14 @@ def scalars_of(weighted: Mapping[str, ndarray], names: Sequence[str] | None) -> 
 
 def plot_corner(evidence: Any, names: Sequence[str] | None) -> Any:
     """See `Evidence.plot_corner`."""
-    scalars = _few(evidence.weighted, names, "plot_corner")
-    if evidence.num_particles <= len(scalars):
+    scalars, weights = _few(evidence.weighted, names, "plot_corner"), np.exp(evidence.weighted.log_weights)
+    num_shown = np.count_nonzero(posterior_plots.matter(weights))
+    if num_shown <= len(scalars):
         raise ConfigurationError(
-            f"plot_corner needs more particles than scalars; got {evidence.num_particles:,} and {len(scalars)}. "
+            f"plot_corner needs more particles than scalars; got {num_shown:,} with weights that matter and {len(scalars)}. "
             "Estimate with more particles, or choose some scalars with names=."
         )
-    return posterior_plots.draw_corner(scalars, np.exp(evidence.weighted.log_weights))
+    return posterior_plots.draw_corner(scalars, weights)
 
 
 def plot_trace(evidence: Any, names: Sequence[str] | None) -> ndarray:
@@ -90,7 +91,7 @@ def plot_run(evidence: Any) -> Any:
         )
     weighted, error = evidence.weighted, evidence.standard_error
     return posterior_plots.draw_nested_run(
-        np.exp(weighted.log_weights),
+        weighted.log_weights,
         weighted.log_likelihood,
         evidence.log_evidence,
         error if np.isfinite(error) else 0.0,

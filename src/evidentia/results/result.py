@@ -264,15 +264,18 @@ class Evidence:
         """Plot the posterior of all pairs of scalars, and of each, with the package `corner`.
 
         `names` are those of up to 12 parameters or entries (`weights[2, 0]`); all if not given.
-        Dashed lines are the median and the 95% interval. Returns the figure.
+        Dashed lines are the median and the 95% interval. There are contours, or, of few draws,
+        points: those with more than a hundredth of the mean weight. Returns the figure.
         """
         return pictures.plot_corner(self, names)
 
     def plot_trace(self, names: Sequence[str] | None = None) -> ndarray:
         """Plot each scalar's particles against their log-likelihood; dark ones have large weights.
 
-        `names` as for `plot_corner`. The log-likelihood needs the model and its data, or a file
-        that was saved after `weighted.log_likelihood` was asked for. Returns an array of axes.
+        `names` as for `plot_corner`. Particles with less than a hundredth of the mean weight are
+        left out. The log-likelihood needs the model and its data, or a file that was saved after
+        `weighted.log_likelihood` was asked for; of a plain function (`Model.from_callable`) it is
+        always known. Returns an array of axes.
         """
         return pictures.plot_trace(self, names)
 

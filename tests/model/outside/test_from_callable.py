@@ -465,3 +465,36 @@ def test_a_spike_is_doubtful(log_likelihood, sign):
         message = " ".join(found.signs.values())
         assert sign in found.signs and found.verdict.word == "doubtful"
     assert "narrow" in message
+
+
+# --- What a run has evaluated --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [ev.AMIS(num_particles=64), ev.NestedSampling(num_particles=32), ev.PriorSampling(num_particles=64)],
+)
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+def test_log_likelihoods_of_the_particles_are_known_and_saved(tmp_path, method, by_name):
+    calls = []
+
+    def value(x):
+        point = np.array([x["a"], x["b"]]) if by_name else x
+        calls.append(point)
+        return log_likelihood(point)
+
+    prior = {"a": dist.Uniform(0, 1), "b": dist.Beta(2, 1)}
+    made = {"prior": prior} if by_name else {"prior_transform": lambda cube: cube, "names": ("a", "b")}
+    found = ev.estimate(ev.Model.from_callable(value, **made), method=method)
+    count = len(calls)
+    assert found.diagnostics["num_evaluations"] == count
+    found.save(tmp_path)
+    loaded = ev.load(tmp_path)
+    assert len(calls) == count
+    positions = loaded.weighted.samples
+    np.testing.assert_allclose(
+        loaded.weighted.logl, [log_likelihood(x) for x in positions], rtol=1e-4, atol=1e-4
+    )
+    assert len(loaded.plot_trace()) == 2
