@@ -140,7 +140,7 @@ def test_what_cannot_be_shown(linear):
     _, _, evidence = linear
     loaded = pickle.loads(pickle.dumps(make_evidence()))
     with pytest.raises(
-        ev.ConfigurationError, match="plot_run needs a run with steps; got PriorSampling on 4"
+        ev.ConfigurationError, match="a run with steps; got PriorSampling with all data at once"
     ):
         evidence.plot_run()
     with pytest.raises(ev.ConfigurationError, match="log_likelihood needs the model and its data"):

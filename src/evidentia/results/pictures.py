@@ -85,9 +85,9 @@ def plot_run(evidence: Any) -> Any:
         return posterior_plots.draw_run(evidence.trajectory, title)
     if not isinstance(evidence.method, NestedSampling):
         raise ConfigurationError(
-            f"plot_run needs a run with steps; got {type(evidence.method).__name__} on {evidence.num_observations:,} rows at once, "
-            "with one entry in the trajectory. NestedSampling has steps, and SGAIS, Sequential, OnlineNestedSampling and "
-            "SMC(chunk_size=...) on more than one chunk of rows."
+            f"plot_run needs a run with steps; got {type(evidence.method).__name__} with all data at once, and so one entry in the "
+            "trajectory. NestedSampling has steps, and SGAIS, Sequential, OnlineNestedSampling and SMC(chunk_size=...) on more "
+            "than one chunk of rows."
         )
     weighted, error = evidence.weighted, evidence.standard_error
     return posterior_plots.draw_nested_run(

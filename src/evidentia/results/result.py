@@ -41,7 +41,7 @@ class Evidence:
         log_evidence: estimate of log p(D), in nats.
         standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if unknown,
             shown as "± ?".
-        num_observations: rows of the data.
+        num_observations: rows of the data; of a plain function one, which is not shown.
         trajectory: the estimate after each update.
         weighted: the particles: constrained parameters by name, each (particles, ...), with
             `log_weights`, `log_likelihood` and `log_prior`.
@@ -180,9 +180,10 @@ class Evidence:
         ending = "" if self.completed else ", stopped early"
         ending += f", {self.verdict.word}" if self.signs else ""
         ending += f", prior {self.diagnostics['prior']}" if "prior" in self.diagnostics else ""
+        rows = f"{self.num_observations:,} observations, " if text.is_count(self.num_observations) else ""
         return (
             f"Evidence({self.model_name}: {text.with_error(self.log_evidence, self.standard_error)} nats, "
-            f"{self.num_observations:,} observations, {text.duration(self.seconds)}{ending})"
+            f"{rows}{text.duration(self.seconds)}{ending})"
         )
 
     def __str__(self) -> str:
@@ -214,10 +215,13 @@ class Evidence:
         return summary_of(self.model_name, rows)
 
     def _repr_html_(self) -> str:
-        rows = [
-            ("log evidence (nats)", text.with_error(self.log_evidence, self.standard_error)),
+        counted = [
             ("per observation (nats)", f"{self.log_evidence / self.num_observations:.5f}"),
             ("observations", f"{self.num_observations:,}" + ("" if self.completed else " (stopped early)")),
+        ]
+        rows = [
+            ("log evidence (nats)", text.with_error(self.log_evidence, self.standard_error)),
+            *(counted if text.is_count(self.num_observations) else []),
             ("particles", f"{self.num_particles:,}, effective {self.ess:,.0f}"),
             ("method", configuration_name(self.method)),
             ("seed", str(self.seed)),

@@ -261,14 +261,36 @@ def test_exceptions_and_nan_come_with_their_point(processes):
         ev.estimate(peak(log_likelihood=lambda x: np.nan))
     with pytest.raises(EstimationError, match="prior_transform raised ValueError at"):
         ev.estimate(peak(prior_transform=lambda u: [float("x")]))
-    with pytest.raises(ModelError, match=r"must return one number; got array.* With vectorized=True"):
-        ev.estimate(peak(log_likelihood=lambda x: np.zeros(3)))
+    with pytest.raises(
+        EstimationError, match=r"raised IndexError .*\. It takes 2 numbers, as many as names or"
+    ):
+        ev.estimate(peak(prior_transform=lambda u: u[[0, 1, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            np.zeros(3),
+            r"must return one number; got array.* A sum over the data may be missing, or vectorized",
+        ),
+        (None, "must return one number; it returned None, so a return may be missing"),
+        ("far", r"must return one number; got 'far' at \[-?0\."),
+    ],
+)
+def test_values_that_are_no_number_are_refused(value, message):
+    with pytest.raises(ModelError, match=message):
+        ev.estimate(peak(log_likelihood=lambda x: value))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"log_likelihood": 3}, "log_likelihood must be a function"),
+        (
+            {"prior_transform": [(0, 1)]},
+            r"from the unit cube to the parameters; got \[.*Bounds go into prior=",
+        ),
         ({"prior_transform": None}, "either prior_transform, .* or prior, .* got neither"),
         ({"prior": {"x": dist.Normal(0, 1)}}, "got both"),
         ({"num_parameters": None}, "num_parameters or names is needed"),

@@ -156,7 +156,10 @@ def _check_functions(log_likelihood: Any, prior_transform: Any, prior: Any) -> N
             f"distributions by name; got {'neither' if prior is None else 'both'}."
         )
     if prior is None and not callable(prior_transform):
-        raise ModelError(f"prior_transform must be a function; got {prior_transform!r}.")
+        raise ModelError(
+            f"prior_transform must be a function from the unit cube to the parameters; got {prior_transform!r}. Bounds go into "
+            "prior= instead: prior={'mean': dist.Uniform(-5, 5), ...}, with NumPyro's distributions by name."
+        )
 
 
 def _names(names: Sequence[str] | None, num_parameters: int | None) -> tuple[str, ...]:
