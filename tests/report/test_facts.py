@@ -65,6 +65,11 @@ def test_every_diagnostic_has_a_meaning(method):
     assert found.keys() - KINDS.keys() <= {"warnings"}
 
 
+def test_one_observation_is_all_data_and_is_not_counted():
+    terms = {fact.term for fact in describe(make_evidence(num_observations=1))}
+    assert "Log evidence" in terms and not terms & {"Observations", "Per observation"}
+
+
 def test_exact_results_have_no_rows_about_a_sampler():
     terms = {fact.term: fact.value for fact in describe(make_evidence(-1000.0, 0.0))}
     assert not {"Particles", "Annealing steps", "Seed"} & terms.keys()

@@ -52,7 +52,8 @@ def test_the_trace_shows_each_particle_and_its_weight(linear):
     axes = evidence.plot_trace()
     assert [ax.get_ylabel() for ax in axes] == list(evidence.weighted.columns)
     points = axes[1].collections[0]
-    assert len(points.get_offsets()) == evidence.num_particles
+    weights = np.exp(evidence.weighted.log_weights)
+    assert len(points.get_offsets()) == np.count_nonzero(weights > 0.01 * weights.mean())
     best = np.argmax(points.get_array())
     nats = evidence.weighted.log_likelihood
     place = np.argmax(evidence.weighted.log_weights)
@@ -129,17 +130,46 @@ def test_a_nested_run_against_the_prior_mass():
     widths = -np.diff(left, append=0)
     log_likelihood = -np.log(left)
     log_evidence = np.log(np.sum(widths / left))
-    _, lower = draw_nested_run(widths / left / np.exp(log_evidence), log_likelihood, log_evidence, 0.1, "1/X")
+    log_weights = np.log(widths / left) - log_evidence
+    _, lower = draw_nested_run(log_weights, log_likelihood, log_evidence, 0.1, "1/X")
     shrunk, share = lower.get_lines()[0].get_data()
     np.testing.assert_allclose(shrunk, -np.log(left), atol=1e-9)
     np.testing.assert_allclose(share[:-1], shrunk[1:] / 9, atol=0.01)  # 8, and 1 of the mass left
+
+
+def test_a_nested_run_that_begins_where_weights_underflow():
+    """L = exp(-1000 X^(1/10)), a Gaussian peak in 20 dimensions, and L = 0 beyond X = 1/2."""
+    left = np.exp(-np.arange(0, 60, 0.01))
+    log_widths = np.log(-np.diff(left, append=0))
+    log_likelihood = np.where(left > 0.5, -np.inf, -1000 * left**0.1)
+    log_evidence = np.logaddexp.reduce(log_widths + log_likelihood)
+    log_weights = log_widths + log_likelihood - log_evidence
+    assert np.count_nonzero(np.exp(log_weights)) < np.count_nonzero(left <= 0.5) - 100
+    _, lower = draw_nested_run(log_weights, log_likelihood, log_evidence, 0.1, "peak")
+    np.testing.assert_allclose(lower.get_lines()[0].get_xdata(), -np.log(left[left <= 0.5]), atol=1e-9)
+
+
+def test_particles_that_do_not_matter_are_left_out(linear):
+    weights = np.array([0.4, 0.4, 0.1999, 1e-4])
+    values = np.array([0.0, 1.0, 2.0, 100.0])
+    evidence = make_evidence(posterior={"a": values, "b": values**2}, num_particles=4)
+    weighted = dataclasses.replace(
+        evidence.weighted,
+        log_weights=np.log(weights),
+        known={"log_likelihood": np.array([0, -1, -2, -999.0])},
+    )
+    found = dataclasses.replace(evidence, weighted=weighted)
+    trace, _ = found.plot_trace()
+    assert trace.get_xlim()[0] > -10 and trace.get_ylim()[1] < 10
+    points = found.plot_corner().axes[2].get_lines()[0]
+    np.testing.assert_array_equal(points.get_xydata(), np.column_stack([values, values**2])[:3])
 
 
 def test_what_cannot_be_shown(linear):
     _, _, evidence = linear
     loaded = pickle.loads(pickle.dumps(make_evidence()))
     with pytest.raises(
-        ev.ConfigurationError, match="plot_run needs a run with steps; got PriorSampling on 4"
+        ev.ConfigurationError, match="a run with steps; got PriorSampling with all data at once"
     ):
         evidence.plot_run()
     with pytest.raises(ev.ConfigurationError, match="log_likelihood needs the model and its data"):
@@ -149,7 +179,7 @@ def test_what_cannot_be_shown(linear):
     with pytest.raises(ev.ConfigurationError, match="'softmax regression' cannot predict"):
         loaded.plot_predictive()
     with pytest.raises(
-        ev.ConfigurationError, match="plot_corner needs more particles than scalars; got 8 and 8"
+        ev.ConfigurationError, match="more particles than scalars; got 8 with weights that matter and 8"
     ):
         make_evidence(num_particles=8).plot_corner()
     many = make_evidence(posterior={"w": np.zeros((64, 20))})

@@ -4,6 +4,7 @@ import json
 import math
 
 import arviz
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -62,6 +63,15 @@ def test_repr_is_one_line():
         == "Evidence(softmax regression: -1,234.50 ± 0.12 nats, 1,000 observations, 3.4 s)"
     )
     assert repr(make_evidence(completed=False)).endswith("3.4 s, stopped early)")
+
+
+def test_one_observation_is_all_data_and_is_not_counted():
+    found = make_evidence(num_observations=1)
+    assert repr(found) == "Evidence(softmax regression: -1,234.50 ± 0.12 nats, 3.4 s)"
+    assert "observation" not in found._repr_html_()
+    ax = found.plot()
+    assert ax.get_ylabel() == "log evidence (nats)" and not len(ax.get_xticks())
+    plt.close("all")
 
 
 def test_html_repr_for_notebooks():

@@ -109,10 +109,13 @@ def show_comparison(comparison: Comparison) -> None:
 def show_evidence(evidence: Evidence) -> None:
     """Print one result on stdout."""
     stopped = "" if evidence.completed else " (stopped early)"
-    rows = {
-        "log evidence": f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats",
+    counted = {
         "per row": f"{evidence.log_evidence / evidence.num_observations:.5f} nats",
         "rows": f"{evidence.num_observations:,}{stopped}",
+    }
+    rows = {
+        "log evidence": f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats",
+        **(counted if text.is_count(evidence.num_observations) else {}),
         "particles": f"{evidence.num_particles:,}, effective {evidence.ess:,.0f}",
         "seed": str(evidence.seed),
         "time": text.duration(evidence.seconds),

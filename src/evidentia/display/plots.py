@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
+from evidentia.display.text import is_count
 from evidentia.posterior.summary import ParameterSummary
 from evidentia.weights import model_probabilities
 
@@ -40,6 +41,8 @@ def verbatim(name: str) -> str:
 def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes:
     """Plot log evidence per observation, with two standard errors, against the number of rows.
 
+    If all data are one observation, as of a plain function, it is that of all data.
+
     Args:
         trajectory: an `evidentia.Trajectory`.
         title: title of the plot.
@@ -54,6 +57,12 @@ def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes
     ax.set_title(verbatim(title), loc="left", fontsize="medium")
     _plain_numbers(ax.yaxis)
     _count_axis(ax, counts)
+    if not is_count(counts[-1]):
+        ax.set_ylabel("log evidence (nats)")
+        ax.set_xlabel("all data")
+        ax.set_xticks([])
+        ax.set_xticks([], minor=True)
+        ax.errorbar(counts, value, 2 * error, color=COLORS[0], capsize=4)
     return ax
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from evidentia.display.plots import COLORS, draw_trajectory, new_pair, tidy, verbatim
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NUM_BINS, MOST_BINS = 24, 240
 MOST_COLUMNS = 3  # of axes
 LEAST_ESS = 200  # below which contours would show the noise of the draws
+LEAST_WEIGHT = 0.01  # of a point shown, relative to the mean: the others have 1% of the weight together
 WIDE = 100.0  # nats between log-likelihoods, beyond which their scale is logarithmic
 
 Scalars = Mapping[str, ndarray]  # arrays (particles,) by name
@@ -27,28 +28,32 @@ Scalars = Mapping[str, ndarray]  # arrays (particles,) by name
 def draw_corner(scalars: Scalars, weights: Float[ndarray, " particles"]) -> Figure:
     """Plot all pairs of scalars and the distribution of each, with median and 95% interval.
 
-    The limits hold 99% of the weight: particles of little weight can lie far away. Contours need
-    an effective sample size of `LEAST_ESS`; of fewer draws, points are shown.
+    Only particles that `matter` are shown, within limits that hold 99% of the weight. Contours
+    need an effective sample size of `LEAST_ESS`; of fewer draws, points are shown.
     """
     from corner import corner
 
-    samples = np.column_stack(list(scalars.values())).astype(np.float64)
     is_smooth = 1 / np.sum(weights**2) >= LEAST_ESS
+    shown = matter(weights)
+    samples, weights = np.column_stack(list(scalars.values())).astype(np.float64)[shown], weights[shown]
     ranges = [central(column, weights, 0.99) for column in samples.T]
     return corner(
         samples, weights=weights, range=ranges, labels=[verbatim(name) for name in scalars],
         quantiles=(0.025, 0.5, 0.975), color=COLORS[0], bins=NUM_BINS,
-        labelpad=0.05, plot_contours=is_smooth, plot_density=is_smooth,
-        data_kwargs={"alpha": 0.1 if is_smooth else 0.6}, hist_kwargs={"linewidth": 1.2},
+        labelpad=0.05, plot_contours=is_smooth, plot_density=is_smooth, plot_datapoints=not is_smooth,
+        data_kwargs={"alpha": 0.6}, hist_kwargs={"linewidth": 1.2},
     )  # fmt: skip
 
 
 def draw_trace(
     scalars: Scalars, weights: Float[ndarray, " particles"], log_likelihood: Float[ndarray, " particles"]
 ) -> ndarray:
-    """Plot scalars against the log-likelihood of the particle; dark ones have large weights."""
+    """Plot scalars against the log-likelihood of the particle; dark ones have large weights.
+
+    Only particles that `matter` are shown: the others would stretch the axes.
+    """
     figure, axes = _grid(len(scalars), height=2.6)
-    order = np.argsort(weights)  # large weights on top
+    order = np.argsort(weights)[np.sum(~matter(weights)) :]  # large weights on top
     nats = (log_likelihood - log_likelihood.max())[order]
     shade = weights[order] / weights.max()
     points = None
@@ -104,8 +109,13 @@ def draw_run(trajectory: Any, title: str) -> tuple[Axes, Axes]:
     return upper, lower
 
 
+def matter(weights: Float[ndarray, " particles"]) -> Bool[ndarray, " particles"]:
+    """Which particles have more than `LEAST_WEIGHT` of the mean weight."""
+    return weights > LEAST_WEIGHT / len(weights)
+
+
 def draw_nested_run(
-    weights: Float[ndarray, " particles"],
+    log_weights: Float[ndarray, " particles"],
     log_likelihood: Float[ndarray, " particles"],
     log_evidence: float,
     error: float,
@@ -113,14 +123,16 @@ def draw_nested_run(
 ) -> tuple[Axes, Axes]:
     """Plot the log-likelihood and the evidence so far against the prior mass that is left.
 
-    A particle of weight Wᵢ stands for the prior mass Wᵢ Z / Lᵢ. The band is two standard errors of
-    the whole run, of which a part is known at each step as its information is.
+    A particle of weight Wᵢ stands for the prior mass Wᵢ Z / Lᵢ; those with a likelihood of zero
+    are left out. The band is two standard errors of the whole run, of which a part is
+    known at each step as its information is.
     """
     order = np.argsort(log_likelihood)
-    height, share = log_likelihood[order], weights[order]
-    masses = np.exp(np.log(np.maximum(share, 1e-300)) + log_evidence - height)
-    shrunk = -np.log(np.cumsum(masses[::-1])[::-1])
-    evidence = np.minimum(np.cumsum(share), 1.0)
+    order = order[log_likelihood[order] > -np.inf]
+    height, log_share = log_likelihood[order], log_weights[order]
+    # As logarithms: far down, weights are below the smallest number, and masses are not.
+    shrunk = -np.logaddexp.accumulate((log_share + log_evidence - height)[::-1])[::-1]
+    evidence = np.minimum(np.cumsum(np.exp(log_share)), 1.0)
     upper, lower = new_pair()
     upper.plot(shrunk, height - height.max(), color=COLORS[0])
     upper.set_yscale("symlog", linthresh=1)

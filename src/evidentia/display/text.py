@@ -44,6 +44,11 @@ def probability(value: float, error: float | None = None) -> str:
     return f"{value:.3f} ± ?" if math.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 
+def is_count(num_observations: int) -> bool:
+    """Whether a number of observations is shown: one is all data, as of a plain function."""
+    return num_observations > 1
+
+
 def duration(seconds: float) -> str:
     """A time in seconds, or in minutes or hours if it is long.
 

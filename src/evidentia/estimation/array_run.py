@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from evidentia.cluster.rows import PartitionedRows
 from evidentia.display.progress import Update
@@ -135,6 +136,7 @@ class ArrayRun:
             seconds=self._history[-1].seconds,
             completed=completed,
             fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
+            known=self._known(self._last.positions),
         )
         more: dict[str, Any] = {}
         if self._why_whole is not None:
@@ -142,6 +144,14 @@ class ArrayRun:
         if self._bound.evaluations is not None:
             more["num_evaluations"] = self._bound.evaluations.num_evaluations
         return replace(found, diagnostics={**found.diagnostics, **more}) if more else found
+
+    def _known(self, positions: Any) -> dict[str, np.ndarray]:
+        """The log-likelihood at each particle, of a function outside JAX, which remembers it."""
+        evaluations, rows = self._bound.evaluations, self._rows
+        if evaluations is None or evaluations.failure is not None or not isinstance(rows, Window):
+            return {}
+        deviations, offset = rows.log_likelihoods(self._bound, positions)
+        return {"log_likelihood": deviations + offset}
 
     def _inner_error(self) -> InnerError | None:
         assert self._last is not None

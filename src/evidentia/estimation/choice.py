@@ -1,8 +1,10 @@
-"""The method of a call that names none, and why it was chosen."""
+"""The method of a call: if it names none, which and why; for a likelihood outside JAX, how."""
 
 from typing import Any
 
+from evidentia.errors import ModelError
 from evidentia.evidence.amis import AMIS
+from evidentia.evidence.method import GradientFree, Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.outside import OutsideLikelihood
 
@@ -18,6 +20,20 @@ def chosen_method(model: Any) -> tuple[Any, str]:
     if getattr(log_likelihood, "is_costly", False):
         return AMIS(), "AMIS, as each evaluation of the log-likelihood takes long, and AMIS needs few"
     return SGAIS(), "SGAIS, as the log-likelihood has gradients; the path tempers few or dependent rows"
+
+
+def suited(method: Method, model: Any) -> Method:
+    """The method as it is used for a model: without gradients if its likelihood has none.
+
+    Raises:
+        ModelError: the likelihood has no gradient, and the method needs one.
+        ConfigurationError: the same, of a kernel.
+    """
+    if not isinstance(likelihood := model.log_likelihood, OutsideLikelihood):
+        return method
+    if not isinstance(method, GradientFree):
+        raise ModelError(likelihood.without_gradient)
+    return method.without_gradients()
 
 
 def method_for_latents(num_rows: int) -> tuple[SGAIS, str]:

@@ -30,7 +30,7 @@ from evidentia.errors import (
     kind_of,
     warn,
 )
-from evidentia.estimation.choice import chosen_method, method_for_latents
+from evidentia.estimation.choice import chosen_method, method_for_latents, suited
 from evidentia.estimation.going_on import check_no_checkpoint, going_on, in_folders, limited
 from evidentia.estimation.runs import check_elsewhere, drive, runs_over
 from evidentia.evidence.likelihood import Likelihood
@@ -64,7 +64,7 @@ def estimate(
     model: Model | Question,
     data: Any = None,
     *,
-    method: Method | Literal["auto"] = "auto",
+    method: Method | Literal["auto"] | None = "auto",
     seed: int = 0,
     target_standard_error: float | None = None,
     in_order: bool = False,
@@ -86,8 +86,9 @@ def estimate(
             those that the model brings along (`Model.data`).
         method: the configuration of a method. "auto" is `SGAIS()`, which tempers the likelihood
             where rows are few or depend on each other; or `AMIS()` for a likelihood outside JAX,
-            which has no gradient. `diagnostics["chosen"]` says why. A source takes those of
-            `Online`.
+            which has no gradient. `diagnostics["chosen"]` says why. For a likelihood outside JAX,
+            `NestedSampling()`, `SMC()` and `AIS()` use random walks, unless a kernel without
+            gradients was chosen. A source takes the methods of `Online`.
         seed: the same seed gives the same numbers on the same machine.
         target_standard_error: in nats. If a run's standard error is larger, another run follows
             with as many more particles as needed, up to `MAX_PARTICLES`; if that is not enough, an
@@ -144,6 +145,7 @@ def estimate(
         "in_order": in_order,
         "progress": progress,
     }
+    named = None if method == "auto" else method
     with limited(max_seconds, checkpoint):
         if isinstance(model, Question):
             if sharding is not None or executor is not None:
@@ -152,9 +154,9 @@ def estimate(
                     "a Ray dataset as it is."
                 )
             run = in_folders(partial(estimate, method=method, seed=seed, **options), checkpoint)
-            return model.answer(data, None if method == "auto" else method, int(seed), run)
-        chosen, reason = chosen_method(model) if method == "auto" else (method, "")
-        _check(chosen, seed, target_standard_error)
+            return model.answer(data, named, int(seed), run)
+        chosen, reason = chosen_method(model) if named is None else (named, "")
+        _check(chosen, model, seed, target_standard_error)
         elsewhere = {"sharding": sharding, "executor": executor}
         return _estimated(
             model, data, chosen, reason, int(seed), checkpoint=checkpoint, **elsewhere, **options
@@ -176,6 +178,7 @@ def _estimated(
     target, in_order = options["target_standard_error"], options["in_order"]
     sharding, executor = options["sharding"], options["executor"]
     check_arguments(model.log_likelihood, model.name, data, executor, sharding)
+    chosen = suited(chosen, model)
     started = time.perf_counter()
     if data is None:
         model = model.with_own_data()
@@ -296,8 +299,8 @@ def _check_model(model: Any) -> None:
         raise ModelError(f"model must be an evidentia.Model or a Regression; got {kind_of(model)}. {hint}.")
 
 
-def _check(method: Any, seed: Any, target: float | None) -> None:
-    check_method("method", method, "SGAIS()")
+def _check(method: Any, model: Any, seed: Any, target: float | None) -> None:
+    check_method("method", method, f"{type(chosen_method(model)[0]).__name__}()")
     check_seed(seed)
     if target is not None:
         check_positive("target_standard_error", target)

@@ -13,12 +13,12 @@ from numpy import ndarray
 from scipy.special import expit
 
 from evidentia.errors import ConfigurationError, check_count, check_positive, check_target_ess
-from evidentia.evidence.method import Snapshot
+from evidentia.evidence.method import Snapshot, with_kernel_instead
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
 from evidentia.evidence.population.path import Tempered, temper
 from evidentia.evidence.population.warning_signs import diagnose_path
-from evidentia.kernels import HMC, SGHMC
+from evidentia.kernels import HMC, SGHMC, RandomWalk
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
@@ -93,7 +93,7 @@ class AIS:
             `sigmoid_schedule(K)` or your own.
         kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
             errors; or `SGHMC` or another kernel without a Metropolis correction, which then uses
-            the exact gradient.
+            the exact gradient. For a likelihood outside JAX the default is `kernels.RandomWalk()`.
         bias_correction: whether half the variance is added to log Ẑ; published forms do not.
 
     Raises:
@@ -124,6 +124,10 @@ class AIS:
     def published(cls) -> "AIS":
         """The 2019 paper's settings: 10 particles, target ESS 5, 20 exact-gradient SGHMC steps."""
         return cls(num_particles=10, target_ess=0.5, kernel=SGHMC(), bias_correction=False)
+
+    def without_gradients(self) -> "AIS":
+        """With random walks in place of the default kernel."""
+        return with_kernel_instead(self, RandomWalk())
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each temperature; the last one has the estimate."""

@@ -84,6 +84,10 @@ class AMIS:
     def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
+    def without_gradients(self) -> "AMIS":
+        """The same: it uses none."""
+        return self
+
     def run(self, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each round, and one with the estimate.
 

@@ -11,7 +11,7 @@ snapshot if interrupted, and builds the result. Methods that process rows in chu
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -100,6 +100,32 @@ class Method(Protocol):
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield snapshots on the way to the log evidence of `rows`; the last one is final."""
         ...
+
+
+@runtime_checkable
+class GradientFree(Protocol):
+    """A method that can do without gradients of the likelihood, as of a function outside JAX."""
+
+    def without_gradients(self) -> Method:
+        """The method as it is used then. Raises ConfigurationError if its kernel needs them."""
+        ...
+
+
+def with_kernel_instead(method: Any, kernel: Any) -> Any:
+    """The method with `kernel` in place of its default one, if that takes derivatives.
+
+    Raises:
+        ConfigurationError: another kernel was chosen, and it takes derivatives.
+    """
+    if not getattr(method.kernel, "differentiates", False):
+        return method
+    name = type(method).__name__
+    if method.kernel != type(method)().kernel:
+        raise ConfigurationError(
+            f"kernel of {name} must do without gradients for a log-likelihood that is not written in JAX, such as "
+            f"kernels.{type(kernel).__name__}(); got {method.kernel!r}."
+        )
+    return replace(method, kernel=kernel)
 
 
 def check_method(field: str, method: Any, example: str) -> None:

@@ -6,7 +6,8 @@ climbs from the best draw in ever smaller steps, and scales from those of the dr
 rounding are looked at around the top:
 
 - along each coordinate, through a few draws of the posterior, the share of the conditional mass
-  where the weight p(θ) p(D | θ) / q(θ) is above that of all draws (`Look.unseen`);
+  where the weight p(θ) p(D | θ) / q(θ) is above that of all draws (`Look.unseen`). The mass is
+  that about the top and that about the draw, which can be at another mode, at distances from both;
 - the fall of the log posterior to the second neighbours in float32 (`Look.fall`). In units of
   rounding, the standard deviation of a Gaussian with the fall f is √(2/f).
 
@@ -30,7 +31,8 @@ from evidentia.system.interruption import check
 FACTOR = 4.0  # between two scales: shells of 1.4 nats, over which a density is about constant
 NUM_STEPS = 20  # scales of the search: down to 10⁻¹² of the draws' standard deviations
 REPEATED = 3  # steps at a scale while they lead up
-NUM_SCALES, WIDEST = 16, 4.0  # of a conditional, the largest in standard deviations: down to 10⁻⁹
+NUM_SCALES, WIDEST = 16, 4.0  # about the top, the largest in standard deviations: down to 10⁻⁹
+NUM_OWN = 8  # about a draw, down to 10⁻⁴ of the standard deviation of all modes: it was met
 NUM_DRAWS = 4  # through which conditionals are looked at
 MOST_UNSEEN = 0.1  # share of the mass: a log evidence that is 0.1 nats too low
 MOST_FALL = 1.0  # nats: at 1.4 units of rounding to a standard deviation sums are still exact
@@ -73,7 +75,7 @@ class Look(NamedTuple):
 def look_closely(
     model: BoundModel, rows: Rows, proposal: Mixture, draws: WeightedDraws, generator: np.random.Generator
 ) -> Look:
-    """Look at the scales below those of the draws, at some 200 positions for each parameter."""
+    """Look at the scales below those of the draws, at some 250 positions for each parameter."""
     positions, share = np.asarray(draws.positions, np.float64), np.exp(weights.normalise(draws.log_weights))
     spread = np.sqrt(share @ (positions - share @ positions) ** 2)
     best = np.argmax(draws.log_weights + symmetrised(model, proposal, draws.positions))
@@ -82,7 +84,7 @@ def look_closely(
     fall = _fall(model, rows, top, 2 * rounding)
     chosen = positions[generator.choice(len(share), NUM_DRAWS, p=share)]
     largest = draws.offset + float(np.max(draws.log_weights)) + HIGHER
-    return Look(fall, _unseen(model, rows, proposal, chosen, top, spread, rounding, largest))
+    return Look(fall, _unseen(model, rows, proposal, chosen, top, spread, largest))
 
 
 def _heights(model: BoundModel, rows: Rows, positions: Points) -> Float[np.ndarray, " points"]:
@@ -127,26 +129,32 @@ def _unseen(
     chosen: Points,
     top: np.ndarray,
     spread: np.ndarray,
-    rounding: np.ndarray,
     largest: float,
 ) -> float:
     """The share for the worst coordinate, a mean over the chosen draws.
 
-    At geometric distances from the top, the mass in a coordinate is that of shells, each in
-    proportion to its distance.
+    A position stands for the mass of the coordinate's values that are nearer to it than to others.
+    At geometric distances, a decade about the top weighs as much as one about the draw.
     """
-    scales = np.maximum(WIDEST * spread * FACTOR ** -np.arange(NUM_SCALES)[:, None], rounding)
-    distances = np.concatenate([scales, -scales])  # (distances, coordinates)
     size = len(top)
-    points = np.broadcast_to(chosen[:, None, None], (NUM_DRAWS, len(distances), size, size)).copy()
-    points[..., range(size), range(size)] = top + distances
-    flat = np.asarray(points, np.float32).astype(np.float64).reshape(-1, size)
+    scales = WIDEST * spread * FACTOR ** -np.arange(NUM_SCALES)[:, None]
+    distances = np.concatenate([scales, -scales])
+    about_draws = np.concatenate([distances[:NUM_OWN], distances[NUM_SCALES:][:NUM_OWN], np.zeros((1, size))])
+    values = np.concatenate(
+        [np.broadcast_to(top + distances, (len(chosen), *distances.shape)), chosen[:, None] + about_draws],
+        axis=1,
+    )
+    values = np.sort(
+        np.asarray(values, np.float32).astype(np.float64), axis=1
+    )  # (draws, values, coordinates)
+    points = np.repeat(np.broadcast_to(chosen[:, None], values.shape)[..., None, :], size, axis=2)
+    points[..., range(size), range(size)] = values
+    flat = points.reshape(-1, size)
     heights = _heights(model, rows, flat)
     log_ratios = heights - symmetrised(model, proposal, jnp.asarray(flat, jnp.float32))
-    is_new = np.diff(np.concatenate([scales, np.zeros((1, size))]), axis=0) < 0  # not cut off by rounding
-    shells = np.where(is_new, scales, 0.0)
-    with np.errstate(divide="ignore"):
-        log_masses = heights.reshape(points.shape[:-1]) + np.log(np.concatenate([shells, shells]))
+    padded = np.pad(values, ((0, 0), (1, 1), (0, 0)), mode="edge")
+    with np.errstate(divide="ignore"):  # values that rounding makes equal share one width
+        log_masses = heights.reshape(values.shape) + np.log(padded[:, 2:] - padded[:, :-2])
     highest = np.max(log_masses, axis=1, keepdims=True)
     masses = np.where(highest > -np.inf, np.exp(log_masses - np.maximum(highest, -1e300)), 0.0)
     is_above = log_ratios.reshape(masses.shape) > largest

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array
 
 from evidentia.evidence.draws.of_prior import draws_inside
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, with_kernel_instead
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.nested.run import Ending, Iteration, NestedSettings, Stage, diagnose, shrink
-from evidentia.kernels import ReflectingSGHMC
+from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
 from evidentia.posterior.rows import Window
@@ -42,7 +42,8 @@ class NestedSampling:
             replaced at once; the standard error accounts for this.
         kernel: the source of new points: `kernels.ReflectingSGHMC`, `kernels.Rejection`, or one
             without gradients: `kernels.ConstrainedWalk`, `kernels.ConstrainedSlice` or
-            `kernels.ConstrainedDifferentialEvolution`.
+            `kernels.ConstrainedDifferentialEvolution`. For a likelihood outside JAX the default is
+            `kernels.ConstrainedWalk()`.
         quadrature: "rectangle" (X_{i-1} - X_i), "trapezoid", or "lower" (X_i - X_{i+1}).
         shrinkage: "geometric", the factor e^{-1/M}, unbiased for log Z, or "arithmetic", M/(M +
             1), which adds H/2M.
@@ -90,6 +91,10 @@ class NestedSampling:
         """
         kernel = ReflectingSGHMC(num_steps=20, friction=0.1, learning_rate=1e-3)
         return cls(num_particles=2, kernel=kernel, quadrature="rectangle", ending="last_term")
+
+    def without_gradients(self) -> "NestedSampling":
+        """With random walks in place of the default kernel."""
+        return with_kernel_instead(self, ConstrainedWalk())
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot every few iterations; its estimate includes the live points."""

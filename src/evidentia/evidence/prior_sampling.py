@@ -56,6 +56,10 @@ class PriorSampling:
     def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
 
+    def without_gradients(self) -> "PriorSampling":
+        """The same: it uses none."""
+        return self
+
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
         """Yield a snapshot after each batch of draws, each for all `rows`.
 

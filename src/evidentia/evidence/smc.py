@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, with_kernel_instead
 from evidentia.evidence.population import warning_signs
 from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState, over_chunks
 from evidentia.evidence.population.invariance import diagnose_moves
@@ -17,7 +17,7 @@ from evidentia.evidence.population.moves import PathSettings, StepInfo
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
 from evidentia.evidence.population.path import anneal, anneal_step, temper
 from evidentia.evidence.stops import next_stop
-from evidentia.kernels import HMC, Unscaled
+from evidentia.kernels import HMC, RandomWalk, Unscaled
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
@@ -53,7 +53,8 @@ class SMC(ChunkedMethod):
             resampled and moved. Without tempering it may be 1: always.
         resampling: the scheme: "systematic", "stratified", "residual" or "multinomial".
         kernel: the move: `kernels.HMC`, `MALA` or `RandomWalk`; `ULA`, whose weights correct its
-            errors; or one without a Metropolis correction.
+            errors; or one without a Metropolis correction. For a likelihood outside JAX the
+            default is `kernels.RandomWalk()`.
         tempering: whether a chunk that would leave less than half of the target is taken in steps.
             If not, each chunk is one step, as published.
         bias_correction: whether half the variance is added to log Ẑ; published forms do not.
@@ -111,6 +112,10 @@ class SMC(ChunkedMethod):
             tempering=False,
             bias_correction=False,
         )
+
+    def without_gradients(self) -> "SMC":
+        """With random walks in place of the default kernel."""
+        return with_kernel_instead(self, RandomWalk())
 
     @property
     def path(self) -> PathSettings:

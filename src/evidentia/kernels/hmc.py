@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,8 @@ class HMC(Kernel):
     num_steps: int = 4
     smallest_step: float = 0.08
     largest_step: float = 0.8
+
+    differentiates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_count("num_trajectories", self.num_trajectories, 1)

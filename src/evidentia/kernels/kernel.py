@@ -54,6 +54,8 @@ class Kernel(Protocol):
         is_reweighting: whether it returns log weight increments. The scale then comes from the
             curvature of the density, since the covariance of the moving particles would bias their
             weights.
+        differentiates: whether it takes derivatives of the likelihood, which a function outside
+            JAX lacks.
 
     Example:
         >>> import blackjax
@@ -75,6 +77,7 @@ class Kernel(Protocol):
     needs: ClassVar[Literal["log_density", "gradient"]] = "log_density"
     is_scaled: ClassVar[bool] = True
     is_reweighting: ClassVar[bool] = False
+    differentiates: ClassVar[bool] = False
 
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """The particles after the move."""
@@ -85,6 +88,7 @@ class GradientKernel(Kernel, Protocol):
     """A move along gradient estimates, without a Metropolis correction."""
 
     needs: ClassVar[Literal["log_density", "gradient"]] = "gradient"
+    differentiates: ClassVar[bool] = True
 
     def noise_share(self, differences: Positions, scale: Scale) -> Float[Array, ""]:
         """The variance that gradient noise adds in a step, relative to the injected noise.

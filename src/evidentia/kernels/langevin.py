@@ -77,6 +77,7 @@ class ULA(Kernel):
     num_steps: int = 10
 
     is_reweighting: ClassVar[bool] = True
+    differentiates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)

@@ -1,6 +1,7 @@
 """The Metropolis-adjusted Langevin algorithm: one gradient and one accept/reject per step."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from blackjax.mcmc import mala
 from jaxtyping import Array
@@ -30,6 +31,8 @@ class MALA(Kernel):
 
     step_size: float = 1.0
     num_steps: int = 20
+
+    differentiates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)

@@ -50,6 +50,7 @@ class ReflectingSGHMC(ConstrainedKernel):
     target_free: ClassVar[float] = 0.3
     largest_step: ClassVar[float] = 0.7
     needs_density: ClassVar[bool] = False
+    differentiates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_count("num_steps", self.num_steps, 1)

@@ -72,12 +72,14 @@ class ConstrainedKernel(Protocol):
         largest_step: the largest step size, in units of the points' spread.
         needs_density: whether the log density must be known, not only estimates of its gradient.
         is_adaptive: whether the step size adapts to the region.
+        differentiates: whether it takes derivatives of the likelihood.
     """
 
     target_acceptance: ClassVar[float]
     target_free: ClassVar[float]
     largest_step: ClassVar[float]
     needs_density: ClassVar[bool]
+    differentiates: ClassVar[bool] = False
 
     @property
     def is_adaptive(self) -> bool:

@@ -40,6 +40,11 @@ class Unscaled(Kernel):
                 f"kernel must have a Metropolis correction, such as kernels.HMC(); got {self.kernel!r}."
             )
 
+    @property
+    def differentiates(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether its kernel takes derivatives of the likelihood."""
+        return self.kernel.differentiates
+
     def move(self, key: Array, positions: Positions, density: Density, scale: Scale) -> Moved:
         """The particles after a move of the kernel."""
         return self.kernel.move(key, positions, density, scale._replace(factor=jnp.eye(positions.shape[1])))

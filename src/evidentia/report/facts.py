@@ -119,13 +119,15 @@ def describe(evidence: Evidence) -> list[Fact]:
         Fact("Time", text.duration(evidence.seconds)),
         Fact("Seed", str(evidence.seed)),
     ]
-    is_exact = evidence.standard_error == 0
+    is_exact, is_counted = evidence.standard_error == 0, text.is_count(evidence.num_observations)
+    per_observation = Fact("Per observation", f"{evidence.log_evidence / evidence.num_observations:.5f} nats")
+    observations = Fact("Observations", f"{evidence.num_observations:,}{stopped}")
     return [
         Fact("Model", evidence.model_name),
         Fact("Log evidence", f"{text.with_error(evidence.log_evidence, evidence.standard_error)} nats"),
-        Fact("Per observation", f"{evidence.log_evidence / evidence.num_observations:.5f} nats"),
+        *([per_observation] if is_counted else []),
         Fact("Verdict", evidence.verdict.word, evidence.verdict.reason),
-        Fact("Observations", f"{evidence.num_observations:,}{stopped}"),
+        *([observations] if is_counted else []),
         *(() if is_exact else sampled),
         *_diagnostics(evidence.diagnostics),
         Fact("Method", "exact integral" if is_exact else str(evidence.method)),

@@ -32,10 +32,11 @@ def make_evidence(
     seconds: float,
     completed: bool,
     fingerprints: Mapping[str, str],
+    known: Mapping[str, ndarray] | None = None,
 ) -> Evidence:
     """Make the `Evidence` of a run.
 
-    `particles` are unconstrained positions and log weights.
+    `particles` are unconstrained positions and log weights; `known` is what else is known of them.
     """
     positions, log_weights = particles
     params = {name: np.asarray(values) for name, values in model.constrain(positions).items()}
@@ -51,6 +52,7 @@ def make_evidence(
         weighted=Weighted(
             params if model.shown is None else model.shown(params),
             normalised,
+            dict(known or {}),
             model=KnownModel(model, params, rule=int(measured.get("inner_rule", 0)), shown=model.shown),
         ),
         method=method,

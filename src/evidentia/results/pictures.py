@@ -68,13 +68,14 @@ def formula_summaries(evidence: Any, names: Sequence[str] | None = None) -> list
 
 def plot_corner(evidence: Any, names: Sequence[str] | None) -> Any:
     """See `Evidence.plot_corner`."""
-    scalars = _few(evidence.weighted, names, "plot_corner")
-    if evidence.num_particles <= len(scalars):
+    scalars, weights = _few(evidence.weighted, names, "plot_corner"), np.exp(evidence.weighted.log_weights)
+    num_shown = np.count_nonzero(posterior_plots.matter(weights))
+    if num_shown <= len(scalars):
         raise ConfigurationError(
-            f"plot_corner needs more particles than scalars; got {evidence.num_particles:,} and {len(scalars)}. "
+            f"plot_corner needs more particles than scalars; got {num_shown:,} with weights that matter and {len(scalars)}. "
             "Estimate with more particles, or choose some scalars with names=."
         )
-    return posterior_plots.draw_corner(scalars, np.exp(evidence.weighted.log_weights))
+    return posterior_plots.draw_corner(scalars, weights)
 
 
 def plot_trace(evidence: Any, names: Sequence[str] | None) -> ndarray:
@@ -106,13 +107,13 @@ def plot_run(evidence: Any) -> Any:
         return posterior_plots.draw_run(evidence.trajectory, title)
     if not isinstance(evidence.method, NestedSampling):
         raise ConfigurationError(
-            f"plot_run needs a run with steps; got {type(evidence.method).__name__} on {evidence.num_observations:,} rows at once, "
-            "with one entry in the trajectory. NestedSampling has steps, and SGAIS, Sequential, OnlineNestedSampling and "
-            "SMC(chunk_size=...) on more than one chunk of rows."
+            f"plot_run needs a run with steps; got {type(evidence.method).__name__} with all data at once, and so one entry in the "
+            "trajectory. NestedSampling has steps, and SGAIS, Sequential, OnlineNestedSampling and SMC(chunk_size=...) on more "
+            "than one chunk of rows."
         )
     weighted, error = evidence.weighted, evidence.standard_error
     return posterior_plots.draw_nested_run(
-        np.exp(weighted.log_weights),
+        weighted.log_weights,
         weighted.log_likelihood,
         evidence.log_evidence,
         error if np.isfinite(error) else 0.0,

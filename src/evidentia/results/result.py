@@ -48,7 +48,7 @@ class Evidence:
         log_evidence: estimate of log p(D), in nats.
         standard_error: of `log_evidence`, in nats, as estimated by the method; NaN if unknown,
             shown as "± ?".
-        num_observations: rows of the data.
+        num_observations: rows of the data; of a plain function one, which is not shown.
         trajectory: the estimate after each update.
         weighted: the particles: constrained parameters by name, each (particles, ...), with
             `log_weights`, `log_likelihood` and `log_prior`.
@@ -185,9 +185,10 @@ class Evidence:
         ending = "" if self.completed else ", stopped early"
         ending += f", {self.verdict.word}" if self.signs else ""
         ending += f", prior {self.diagnostics['prior']}" if "prior" in self.diagnostics else ""
+        rows = f"{self.num_observations:,} observations, " if text.is_count(self.num_observations) else ""
         return (
             f"Evidence({self.model_name}: {text.with_error(self.log_evidence, self.standard_error)} nats, "
-            f"{self.num_observations:,} observations, {text.duration(self.seconds)}{ending})"
+            f"{rows}{text.duration(self.seconds)}{ending})"
         )
 
     def __str__(self) -> str:
@@ -221,10 +222,13 @@ class Evidence:
         return summary_of(self.model_name, rows)
 
     def _repr_html_(self) -> str:
-        rows = [
-            ("log evidence (nats)", text.with_error(self.log_evidence, self.standard_error)),
+        counted = [
             ("per observation (nats)", f"{self.log_evidence / self.num_observations:.5f}"),
             ("observations", f"{self.num_observations:,}" + ("" if self.completed else " (stopped early)")),
+        ]
+        rows = [
+            ("log evidence (nats)", text.with_error(self.log_evidence, self.standard_error)),
+            *(counted if text.is_count(self.num_observations) else []),
             ("particles", f"{self.num_particles:,}, effective {self.ess:,.0f}"),
             ("method", configuration_name(self.method)),
             ("seed", str(self.seed)),
@@ -270,15 +274,18 @@ class Evidence:
         """Plot the posterior of all pairs of scalars, and of each, with the package `corner`.
 
         `names` are those of up to 12 parameters or entries (`weights[2, 0]`); all if not given.
-        Dashed lines are the median and the 95% interval. Returns the figure.
+        Dashed lines are the median and the 95% interval. There are contours, or, of few draws,
+        points: those with more than a hundredth of the mean weight. Returns the figure.
         """
         return pictures.plot_corner(self, names)
 
     def plot_trace(self, names: Sequence[str] | None = None) -> ndarray:
         """Plot each scalar's particles against their log-likelihood; dark ones have large weights.
 
-        `names` as for `plot_corner`. The log-likelihood needs the model and its data, or a file
-        that was saved after `weighted.log_likelihood` was asked for. Returns an array of axes.
+        `names` as for `plot_corner`. Particles with less than a hundredth of the mean weight are
+        left out. The log-likelihood needs the model and its data, or a file that was saved after
+        `weighted.log_likelihood` was asked for; of a plain function (`Model.from_callable`) it is
+        always known. Returns an array of axes.
         """
         return pictures.plot_trace(self, names)
 

@@ -62,8 +62,9 @@ class Weighted(Mapping[str, ndarray]):
     def log_likelihood(self) -> Float[ndarray, " particles"]:
         """The log-likelihood of all data at each particle, in nats.
 
-        It is computed when it is first asked for, and then saved with the result. Raises
-        ConfigurationError for a result without its model and data, such as a loaded one.
+        It is computed when it is first asked for, and then saved with the result; of a plain
+        function (`Model.from_callable`) it is known from the run. Raises ConfigurationError for a
+        result without its model and data, such as a loaded one.
         """
         return self._known("log_likelihood")
 

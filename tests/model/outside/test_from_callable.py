@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_the_evidence_and_the_parameters():
     assert abs(np.exp(found.weighted.log_weights) @ found.weighted["x0"] - 0.3) < 0.02
     assert found.diagnostics["num_evaluations"] == len(calls)
     assert len({x.tobytes() for x in calls}) == len(calls) - NUM_REPEATED
-    assert ev.estimate(model).log_evidence == found.log_evidence
+    assert ev.estimate(model, method=None).log_evidence == found.log_evidence
 
 
 @pytest.mark.slow
@@ -105,11 +106,49 @@ def test_other_methods_without_gradients(method):
     assert "chosen" not in found.diagnostics
 
 
-def test_methods_with_gradients_are_refused():
+@pytest.mark.parametrize("method", [ev.SGAIS(), ev.Laplace(), ev.HarmonicMean(), ev.Sequential()])
+def test_methods_with_gradients_are_refused_before_the_first_evaluation(method):
+    calls = []
     with pytest.raises(
         ModelError, match=r"of 'peak' is not written in JAX and has no gradient: use method=AMIS\(\)"
     ):
-        ev.estimate(peak(), method=ev.SGAIS())
+        ev.estimate(peak(log_likelihood=lambda x: calls.append(x) or log_likelihood(x)), method=method)
+    assert not calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "kernel"),
+    [
+        (ev.NestedSampling(num_particles=128), ev.kernels.ConstrainedWalk()),
+        (ev.SMC(num_particles=64), ev.kernels.RandomWalk()),
+        (ev.AIS(num_particles=64, target_ess=0.9), ev.kernels.RandomWalk()),
+    ],
+)
+def test_default_kernels_give_way_to_random_walks(method, kernel):
+    found = ev.estimate(peak(log_likelihood=log_likelihoods, vectorized=True), method=method)
+    assert found.method == replace(method, kernel=kernel)
+    assert abs(found.log_evidence - EXACT) < 4 * found.standard_error
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ev.NestedSampling(kernel=ev.kernels.ReflectingSGHMC(num_steps=3)),
+        ev.SMC(kernel=ev.kernels.Unscaled(ev.kernels.MALA())),
+        ev.AIS.published(),
+    ],
+)
+def test_a_chosen_kernel_with_gradients_is_refused(method):
+    with pytest.raises(
+        ConfigurationError, match=r"must do without gradients .* such as kernels\.\w+Walk\(\)"
+    ):
+        ev.estimate(peak(), method=method)
+
+
+def test_an_invalid_method_names_one_without_gradients():
+    with pytest.raises(ConfigurationError, match=r"such as AMIS\(\); got 'nested'"):
+        ev.estimate(peak(), method="nested")
 
 
 @pytest.mark.slow
@@ -222,14 +261,36 @@ def test_exceptions_and_nan_come_with_their_point(processes):
         ev.estimate(peak(log_likelihood=lambda x: np.nan))
     with pytest.raises(EstimationError, match="prior_transform raised ValueError at"):
         ev.estimate(peak(prior_transform=lambda u: [float("x")]))
-    with pytest.raises(ModelError, match=r"must return one number; got array.* With vectorized=True"):
-        ev.estimate(peak(log_likelihood=lambda x: np.zeros(3)))
+    with pytest.raises(
+        EstimationError, match=r"raised IndexError .*\. It takes 2 numbers, as many as names or"
+    ):
+        ev.estimate(peak(prior_transform=lambda u: u[[0, 1, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            np.zeros(3),
+            r"must return one number; got array.* A sum over the data may be missing, or vectorized",
+        ),
+        (None, "must return one number; it returned None, so a return may be missing"),
+        ("far", r"must return one number; got 'far' at \[-?0\."),
+    ],
+)
+def test_values_that_are_no_number_are_refused(value, message):
+    with pytest.raises(ModelError, match=message):
+        ev.estimate(peak(log_likelihood=lambda x: value))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"log_likelihood": 3}, "log_likelihood must be a function"),
+        (
+            {"prior_transform": [(0, 1)]},
+            r"from the unit cube to the parameters; got \[.*Bounds go into prior=",
+        ),
         ({"prior_transform": None}, "either prior_transform, .* or prior, .* got neither"),
         ({"prior": {"x": dist.Normal(0, 1)}}, "got both"),
         ({"num_parameters": None}, "num_parameters or names is needed"),
@@ -426,3 +487,36 @@ def test_a_spike_is_doubtful(log_likelihood, sign):
         message = " ".join(found.signs.values())
         assert sign in found.signs and found.verdict.word == "doubtful"
     assert "narrow" in message
+
+
+# --- What a run has evaluated --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [ev.AMIS(num_particles=64), ev.NestedSampling(num_particles=32), ev.PriorSampling(num_particles=64)],
+)
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+def test_log_likelihoods_of_the_particles_are_known_and_saved(tmp_path, method, by_name):
+    calls = []
+
+    def value(x):
+        point = np.array([x["a"], x["b"]]) if by_name else x
+        calls.append(point)
+        return log_likelihood(point)
+
+    prior = {"a": dist.Uniform(0, 1), "b": dist.Beta(2, 1)}
+    made = {"prior": prior} if by_name else {"prior_transform": lambda cube: cube, "names": ("a", "b")}
+    found = ev.estimate(ev.Model.from_callable(value, **made), method=method)
+    count = len(calls)
+    assert found.diagnostics["num_evaluations"] == count
+    found.save(tmp_path)
+    loaded = ev.load(tmp_path)
+    assert len(calls) == count
+    positions = loaded.weighted.samples
+    np.testing.assert_allclose(
+        loaded.weighted.logl, [log_likelihood(x) for x in positions], rtol=1e-4, atol=1e-4
+    )
+    assert len(loaded.plot_trace()) == 2

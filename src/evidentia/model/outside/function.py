@@ -63,11 +63,12 @@ class Function:
         try:
             found = self.prior_transform(points.copy())
         except Exception as error:
-            raise _failure("prior_transform", points, error) from error
+            given = f"It takes {points.shape[-1]} numbers, as many as names or num_parameters say."
+            raise _failure("prior_transform", points, error, given) from error
         if np.shape(found) != points.shape:
             raise ModelError(
                 f"prior_transform must return an array of shape {points.shape}, one number for each parameter; got shape "
-                f"{np.shape(found)}."
+                f"{np.shape(found)}. names or num_parameters say that there are {points.shape[-1]}."
             )
         return found
 
@@ -78,16 +79,27 @@ class Function:
             raise _failure("log_likelihood", arguments, error) from error
 
     def _checked(self, points: Points, given: Any, count: int | None) -> Float[np.ndarray, " points"]:
-        values = np.asarray(given)
-        if values.size != len(points) or (count is not None and values.shape != (count,)) or values.ndim > 1:
-            wanted = (
-                "one number" if count is None else f"an array of shape ({count},), one number for each point"
-            )
-            hint = " With vectorized=True it takes many points at once." if count is None else ""
+        if given is None:
             raise ModelError(
-                f"log_likelihood must return {wanted}; got {reprlib.repr(given)} with shape {values.shape}.{hint}"
+                f"log_likelihood must return {_wanted(count)}; it returned None, so a return may be missing."
             )
-        values = values.astype(np.float64).reshape(-1)
+        try:
+            values = np.asarray(given).astype(np.float64)
+        except (TypeError, ValueError):
+            at = shown(self.arguments(points[0]))
+            raise ModelError(
+                f"log_likelihood must return {_wanted(count)}; got {reprlib.repr(given)} at {at}."
+            ) from None
+        if values.size != len(points) or (count is not None and values.shape != (count,)) or values.ndim > 1:
+            hint = (
+                " A sum over the data may be missing, or vectorized=True if it takes many points at once."
+                if count is None
+                else ""
+            )
+            raise ModelError(
+                f"log_likelihood must return {_wanted(count)}; got {reprlib.repr(given)} with shape {values.shape}.{hint}"
+            )
+        values = values.reshape(-1)
         if (bad := np.isnan(values) | (values == np.inf)).any():
             index = int(np.argmax(bad))
             raise EstimationError(
@@ -97,6 +109,10 @@ class Function:
         return values
 
 
+def _wanted(count: int | None) -> str:
+    return "one number" if count is None else f"an array of shape ({count},), one number for each point"
+
+
 def shown(arguments: Any) -> str:
     """Parameters in a message, on one line."""
     if isinstance(arguments, dict):
@@ -104,5 +120,6 @@ def shown(arguments: Any) -> str:
     return np.array2string(np.asarray(arguments), separator=", ", threshold=10, max_line_width=10**6)
 
 
-def _failure(name: str, arguments: Any, error: Exception) -> EstimationError:
-    return EstimationError(f"{name} raised {type(error).__name__} at {shown(arguments)}: {error}")
+def _failure(name: str, arguments: Any, error: Exception, given: str = "") -> EstimationError:
+    text = f"{name} raised {type(error).__name__} at {shown(arguments)}: {error}"
+    return EstimationError(f"{text}. {given}" if given else text)

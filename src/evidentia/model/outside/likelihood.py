@@ -101,9 +101,14 @@ class OutsideLikelihood:
         return np.angle(means) / (2 * np.pi) - 0.5
 
     def _refuse(self, primals: Any, tangents: Any) -> Any:
-        raise ModelError(
+        raise ModelError(self.without_gradient)
+
+    @property
+    def without_gradient(self) -> str:
+        """What to do about gradients that are asked for: a sentence."""
+        return (
             f"the log-likelihood of {self.name!r} is not written in JAX and has no gradient: use method=AMIS(), "
-            "SMC(kernel=kernels.RandomWalk()), NestedSampling(kernel=kernels.ConstrainedWalk()) or PriorSampling()."
+            "NestedSampling(), SMC(), AIS() or PriorSampling()."
         )
 
 
@@ -153,7 +158,10 @@ def _check_functions(log_likelihood: Any, prior_transform: Any, prior: Any) -> N
             f"distributions by name; got {'neither' if prior is None else 'both'}."
         )
     if prior is None and not callable(prior_transform):
-        raise ModelError(f"prior_transform must be a function; got {prior_transform!r}.")
+        raise ModelError(
+            f"prior_transform must be a function from the unit cube to the parameters; got {prior_transform!r}. Bounds go into "
+            "prior= instead: prior={'mean': dist.Uniform(-5, 5), ...}, with NumPyro's distributions by name."
+        )
 
 
 def _names(names: Sequence[str] | None, num_parameters: int | None) -> tuple[str, ...]:
