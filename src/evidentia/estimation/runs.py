@@ -235,7 +235,7 @@ class SourceRun:
             )
         if not online.num_observations:
             raise DataError("data must have at least one observation; the source has none.")
-        if online.method.refresh:
+        if isinstance(online.method, SGAIS) and online.method.refresh:
             online.redraw()
 
     def evidence(self, *, completed: bool) -> Evidence | None:

@@ -16,8 +16,9 @@ from numpy import ndarray
 from evidentia.checkpoint.packing import as_damaged
 from evidentia.errors import EvidentiaError
 from evidentia.model.model import Model
-from evidentia.monitor.average import AverageState, ModelAverage
-from evidentia.monitor.change import ChangeReport
+from evidentia.monitor.average import ModelAverage
+from evidentia.monitor.average_records import AverageState
+from evidentia.monitor.change_records import ChangeReport
 from evidentia.monitor.hazards import BetaHazard
 from evidentia.monitor.run_lengths import RunLengths
 from evidentia.monitor.run_state import RunLengthState

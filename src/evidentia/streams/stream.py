@@ -18,7 +18,7 @@ from evidentia.online import state as online
 from evidentia.online.mixture import log_mixture
 from evidentia.online.state import OnlineUpdate
 from evidentia.results.weighted import Weighted
-from evidentia.streams.state import Outcome, Shared, StreamState, take_in_batches
+from evidentia.streams.state import METHOD, Outcome, Shared, StreamState, take_in_batches
 from evidentia.system.sharing import OneAtATime, check_not_forked
 
 
@@ -86,7 +86,7 @@ class Stream:
         state, model, signs = self.state, self._common.model, dict[str, str]()
         diagnostics: dict[str, Any] = {"way": "batched", "ess": weights.ess(log_weights)}
         if state.own is not None:
-            measured, signs = online.diagnose(model, state.own)
+            measured, signs = online.diagnose(model, METHOD, state.own)
             diagnostics = {"way": "online", "reason": state.reason, **known_diagnostics(measured)}
         found = state.estimate
         return FleetEvidence(
