@@ -11,11 +11,16 @@ WORKERS ?= auto
 # a run took 51 s instead of 5.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 
+# The packages of the bridges want an older pandas and Matplotlib: they have an environment and a file of their own.
+EXTRAS := test cluster benchmark ultranest ray gcs azure s3 http docs
+LOCK = $(VENV)/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --upgrade \
+	--custom-compile-command "make lock"
+
 EXAMPLES ?= $(wildcard gallery/*.py)
 # What the pages of the gallery link to: each script, and a notebook of it that was not run.
 DOWNLOADS := $(patsubst gallery/%.py,docs/gallery/downloads/%.ipynb,$(wildcard gallery/*.py))
 
-.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-services test-gallery test-in-turn test-package test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
+.PHONY: help demo test test-slow test-reference test-experiments test-cluster test-services test-bridges test-gallery test-in-turn test-package test-oldest lint format docs docs-serve gallery benchmark lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -42,6 +47,9 @@ test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray an
 
 test-services: $(VENV)/installed-test ## Run the tests that start brokers, the service and a browser on this machine: ten minutes
 	$(PYTEST) -m "services"
+
+test-bridges: $(VENV)/bridges/installed ## Run the tests of bilby, Bambi and anesthetic, in an environment of their own: two minutes
+	$(VENV)/bridges/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=2 -m "bridges"
 
 test-gallery: $(VENV)/installed-test ## Run the examples of the gallery: a minute each; those whose data are absent are skipped
 	$(PYTEST) -m "gallery"
@@ -103,8 +111,8 @@ gallery: $(VENV)/installed-docs ## Run the gallery's scripts anew and write thei
 lock: $(VENV)/bin/python ## Write constraints.txt anew from what the registry has now
 	$(BIN)/python -m venv --clear $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install $(QUIETLY) uv
-	$(VENV)/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --all-extras --upgrade \
-		--custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+	$(LOCK) $(EXTRAS:%=--extra %) --output-file constraints.txt pyproject.toml
+	$(LOCK) --extra bridges --output-file constraints-bridges.txt pyproject.toml
 	rm -rf $(VENV)/lock
 
 clean: ## Remove caches and built files; keep .venv and results
@@ -134,6 +142,12 @@ $(VENV)/bin/python:
 $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing evidentia (about a minute the first time)"
 	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/bridges/installed: $(VENV)/bin/python pyproject.toml constraints-bridges.txt
+	@echo "Installing evidentia with its bridges into $(VENV)/bridges (about two minutes the first time)"
+	@$(BIN)/python -m venv $(VENV)/bridges
+	@$(VENV)/bridges/bin/python -m pip install $(QUIETLY) --constraint constraints-bridges.txt --editable '.[bridges]'
 	@touch $@
 
 $(VENV)/installed-%: $(VENV)/bin/python pyproject.toml constraints.txt

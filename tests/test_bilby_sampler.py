@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
     from tests.bilby_likelihood import Normal
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.slow, pytest.mark.bridges, pytest.mark.filterwarnings("ignore")]
 A, B = (0.3, 0.1), (1.0, 0.2)
 LOG_UNIFORM = -np.log(10.0)  # evidence of a normalised peak well inside Uniform(-5, 5)
 

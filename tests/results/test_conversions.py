@@ -27,6 +27,7 @@ def test_a_package_that_is_missing(linear, monkeypatch):
         linear[2].to_harmonic()
 
 
+@pytest.mark.bridges
 @pytest.mark.filterwarnings("ignore")
 def test_weighted_draws_for_anesthetic(linear):
     anesthetic = pytest.importorskip("anesthetic", reason="needs the extra anesthetic")
@@ -40,6 +41,7 @@ def test_weighted_draws_for_anesthetic(linear):
 
 
 @pytest.mark.slow
+@pytest.mark.bridges
 @pytest.mark.filterwarnings("ignore")
 def test_a_nested_run_for_anesthetic(linear):
     anesthetic = pytest.importorskip("anesthetic", reason="needs the extra anesthetic")

@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     bambi = pytest.importorskip("bambi", reason="needs the extra bambi")
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.slow, pytest.mark.bridges, pytest.mark.filterwarnings("ignore")]
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"x": RNG.normal(size=40), "group": RNG.choice(list("abc"), 40)})
 TABLE["y"] = 1.0 + 0.5 * TABLE.x + 2.0 * (TABLE.group == "b") + RNG.normal(size=40)
