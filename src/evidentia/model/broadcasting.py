@@ -27,13 +27,15 @@ def check_not_repeated(message: Mapping[str, Any], rows: Any) -> None:
         rows: the data with which the program was called, for their shapes.
     """
     value, distribution = jnp.shape(message["value"]), message["fn"]
+    if math.prod(value) <= 1:
+        return
     try:
         drawn = jnp.broadcast_shapes(distribution.shape(), value)
     except ValueError:  # a distribution of one's own, whose values have other shapes than it says
         return
     batch, found = drawn[: len(drawn) - distribution.event_dim], jnp.shape(log_prob(message))
-    by_scale = math.prod(found) > math.prod(batch)
-    if math.prod(value) > 1 and (by_scale or math.prod(drawn) > math.prod(value)):
+    by_scale = message["scale"] is not None and math.prod(found) > math.prod(batch)
+    if by_scale or math.prod(drawn) > math.prod(value):
         other = "its scale" if by_scale else f"its distribution of shape {distribution.shape()}"
         raise ModelError(
             f"broadcasting repeats the values of the observed site {message['name']!r}{_called_with(rows)}: they have shape {value}, and "
