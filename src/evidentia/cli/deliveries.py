@@ -1,4 +1,4 @@
-"""What the commands of tests and selection share: columns of tables, results printed and written."""
+"""What commands of tests and selection share: columns of tables, results printed, written."""
 
 from __future__ import annotations
 
