@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import evidentia as ev
 from evidentia.errors import ConfigurationError, DataError
@@ -176,3 +177,14 @@ def test_models_of_no_probability_are_in_the_order_of_their_evidence():
     selection = ev.select_terms("y ~ x + z + w", table)
     assert (np.diff(selection.log_bayes_factor[selection.probability == 0]) <= 0).all()
     assert (selection.probability == 0).sum() > 2
+
+
+def test_terms_as_a_data_frame_and_a_picture():
+    selection = ev.select_terms("rating ~ complaints + learning", ATTITUDE)
+    frame = selection.to_pandas()
+    assert list(frame.index) == ["complaints", "learning"]
+    assert frame.loc["learning", "probability"] == selection.inclusion_probability["learning"]
+    assert frame.loc["learning", "prior_probability"] == 0.5
+    ax = selection.plot(Figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["complaints", "learning"]
+    assert [bar.get_width() for bar in ax.patches] == frame["probability"].tolist()

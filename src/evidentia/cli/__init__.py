@@ -1,4 +1,4 @@
-"""Command line: `evidentia demo | estimate | regress | test | compare | stream | serve | …`.
+"""Command line: `evidentia demo | estimate | regress | select | test | compare | stream | …`.
 
 Commands are thin wrappers of the Python interface. They import JAX and the rest only when they
 run, so that help and completion are fast.
@@ -11,7 +11,17 @@ from typing import Annotated
 
 import typer
 
-from evidentia.cli import compare, demo, estimate, output, regress, reproduce, serve, standard_tests
+from evidentia.cli import (
+    compare,
+    demo,
+    estimate,
+    output,
+    regress,
+    reproduce,
+    select,
+    serve,
+    standard_tests,
+)
 from evidentia.cli.stream import command as stream_command
 from evidentia.errors import EvidentiaError
 
@@ -25,6 +35,7 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EXAMPLES)(demo.command)
 app.command("estimate", epilog=estimate.EXAMPLES)(estimate.command)
 app.command("regress", epilog=regress.EXAMPLES)(regress.command)
+app.command("select", epilog=select.EXAMPLES)(select.command)
 app.add_typer(standard_tests.app, name="test")
 app.command("compare", epilog=compare.EXAMPLES)(compare.command)
 app.command("stream", epilog=stream_command.EXAMPLES)(stream_command.command)

@@ -1,4 +1,4 @@
-"""What the commands of standard tests share: columns of tables, results printed and written."""
+"""What commands of tests and selection share: columns of tables, results printed, written."""
 
 from __future__ import annotations
 
@@ -44,14 +44,19 @@ def samples_of(table: DataFrame, x: str, y: str | None, by: str | None) -> tuple
     return first, second
 
 
-def deliver(run: Any, out: Path | None, as_json: bool) -> None:
-    """Compute, write into a folder if one is given, and print."""
+def deliver(
+    run: Any, out: Path | None, as_json: bool, keys: tuple[str, ...] = ("test", "conclusion")
+) -> None:
+    """Compute, write into a folder if one is given, and print.
+
+    `keys` are some of the result as JSON, by which a file is known as one of the same command.
+    """
     from evidentia.cli.results import make_folder
     from evidentia.report.own_files import has_keys, is_picture
     from evidentia.report.standard_tests import PICTURES, write_test
 
     if out is not None:
-        kinds = {"results.json": partial(has_keys, keys=("test", "conclusion"))}
+        kinds = {"results.json": partial(has_keys, keys=keys)}
         make_folder(out, {**kinds, **dict.fromkeys(PICTURES, is_picture)})
     result = run()
     problem: Exception | None = None

@@ -90,7 +90,7 @@ class Summary:
         coefficient    mean      sd    95% interval     BF10     evidence
         Intercept     16.21   7.137    2.333, 30.53
         complaints   0.7271  0.1052  0.5159, 0.9316  417,939  extreme for
-        scale         7.084  0.9667    5.514, 9.276
+        scale          7.32   1.038    5.628, 9.677
     """
 
     model_name: str

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -129,10 +130,12 @@ def scale_row(roots: Float[ndarray, " nodes"], shares: Float[ndarray, " nodes"],
     def below(log_value: float) -> float:
         return float(chdtrc(freedom, freedom * (roots / math.exp(log_value)) ** 2) @ shares)
 
-    about = math.log(float(roots.max()))
-    low, high = (
-        math.exp(brentq(lambda at, end=end: below(at) - end, about - SPAN, about + SPAN)) for end in ENDS
-    )
+    def quantile(probability: float) -> float:
+        about = math.log(float(roots.max()))
+        found: Any = brentq(lambda at: below(at) - probability, about - SPAN, about + SPAN)
+        return math.exp(found)
+
+    low, high = map(quantile, ENDS)
     deviation = math.sqrt(max(square - mean**2, 0.0)) if freedom > 2 else math.inf
     return Row("scale", mean, deviation, low, high)
 

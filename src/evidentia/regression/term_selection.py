@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,8 +14,14 @@ from evidentia.errors import ConfigurationError
 from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.table import as_table
+from evidentia.results.configurations import jsonable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 SHOWN = 10
+MOST_KEPT = 1000  # models in a dictionary
 BLOCK = 2**22  # numbers of rows times draws
 
 
@@ -102,6 +108,60 @@ class TermSelection:
             eta = columns[rows] @ self._draws[:, 1:size].T + self._draws[:, 0] + offset[rows, None]
             predicted[rows] = self._family.mean(eta, extra).mean(axis=1)
         return predicted
+
+    def to_pandas(self) -> DataFrame:
+        """A row for each term: its probability given the data, the error, and that before."""
+        from pandas import DataFrame
+
+        return DataFrame(self._terms()).T
+
+    def to_dict(self) -> dict[str, Any]:
+        """The terms and the 1,000 most probable models, for JSON; unknown numbers are None."""
+        columns = {
+            "log_bayes_factor": self.log_bayes_factor,
+            "standard_error": self.log_bayes_factor_error,
+            "prior_probability": self.prior_probability,
+            "probability": self.probability,
+        }
+        models = {
+            formula: {name: values[place] for name, values in columns.items()}
+            for place, formula in enumerate(self._formulas(MOST_KEPT))
+        }
+        return jsonable(
+            {
+                "formula": self._frame.formula.text,
+                "num_observations": self.num_observations,
+                "num_models": self.num_models,
+                "visited_probability": self.visited_probability,
+                "terms": self._terms(),
+                "models": models,
+                "coefficients": self.coefficients,
+            }
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot the probability of each term beside that before the data.
+
+        `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
+        """
+        from evidentia.display.terms_plot import draw_terms
+
+        return draw_terms(
+            self.inclusion_probability,
+            self.inclusion_probability_error,
+            self.prior_inclusion_probability,
+            ax,
+        )
+
+    def _terms(self) -> dict[str, dict[str, float]]:
+        return {
+            term: {
+                "probability": probability,
+                "standard_error": self.inclusion_probability_error[term],
+                "prior_probability": self.prior_inclusion_probability[term],
+            }
+            for term, probability in self.inclusion_probability.items()
+        }
 
     def __repr__(self) -> str:
         return text.narrow_table(*self._cells())

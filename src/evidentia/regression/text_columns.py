@@ -29,7 +29,7 @@ def check_commas(name: str, column: Any) -> None:
     is_text = _is_text(column)
     if any(is_text) and (advice := comma_advice(column[is_text].unique().tolist())):
         raise DataError(
-            f"column {name!r} holds {advice} If these are names of categories, make a pandas Categorical of the column."
+            f"column {name!r} holds {advice} If these are names of categories, make a pandas Categorical of the column (--levels)."
         )
 
 

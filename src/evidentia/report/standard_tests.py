@@ -1,4 +1,4 @@
-"""A folder with the result of a standard test: its numbers and pictures."""
+"""A folder with the result of a standard test or of a selection: its numbers and pictures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from evidentia.bf.factors.compared_models import Anova
 from evidentia.bf.meta_result import MetaAnalysis
 from evidentia.bf.outcomes import Design
 from evidentia.errors import ConfigurationError
+from evidentia.regression.term_selection import TermSelection
 from evidentia.report.pictures import png
 from evidentia.system import storage
 
-PICTURES = "effect.png", "robustness.png", "sequential.png", "models.png", "effects.png", "design.png"
+PICTURES = (
+    *("effect.png", "robustness.png", "sequential.png", "models.png", "effects.png", "design.png"),
+    "terms.png",
+)
 
 
 def write_test(folder: Path, result: Any) -> None:
@@ -33,7 +37,7 @@ def write_test(folder: Path, result: Any) -> None:
 
 
 def _drawings(result: Any) -> dict[str, Callable[[Any], Any]]:
-    main = {Design: "design.png", Anova: "models.png", MetaAnalysis: "models.png"}
+    main = {Design: "design.png", Anova: "models.png", MetaAnalysis: "models.png", TermSelection: "terms.png"}
     drawings: dict[str, Callable[[Any], Any]] = {main.get(type(result), "effect.png"): result.plot}
     if hasattr(result, "effects"):
         drawings["effects.png"] = lambda ax: result.effects().plot(ax)
