@@ -45,7 +45,7 @@ test-experiments: $(VENV)/installed-test ## Run the tests of the papers' experim
 test-cluster: $(VENV)/installed-cluster ## Run the tests that start Dask, Ray and an S3 server on this machine: four minutes
 	$(PYTEST) --dist=loadfile -m "cluster"
 
-test-services: $(VENV)/installed-test ## Run the tests that start brokers, the service and a browser on this machine: ten minutes
+test-services: $(VENV)/installed-services ## Run the tests that start brokers, the service and a browser on this machine: ten minutes
 	$(PYTEST) -m "services"
 
 test-bridges: $(VENV)/bridges/installed ## Run the tests of bilby, Bambi and anesthetic, in an environment of their own: two minutes

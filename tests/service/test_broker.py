@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from evidentia.service.webhooks import CONTENT_TYPE
-from tests.brokers.servers import RedisServer
+from tests.brokers.servers import ByRedis
 from tests.service.test_process import serving, wait_for
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "service.md"
@@ -48,7 +48,7 @@ def test_from_a_broker_to_an_alarm(tmp_path, monkeypatch, pager):
     port, got, arrived = pager
     section = PAGE.read_text().partition("## From a broker to an alarm")[2].partition("\n## ")[0]
     configuration, producer = re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
-    broker = RedisServer(tmp_path / "redis")
+    broker = ByRedis(tmp_path / "redis")
     try:
         with redis.Redis(port=broker.port) as client:
             exec(configuration)

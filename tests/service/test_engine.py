@@ -1,3 +1,4 @@
+import doctest
 import json
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.errors import CheckpointError, ConfigurationError, ModelError
 from evidentia.monitor import NormalInverseGamma, RunLengths
+from evidentia.service import batches, bundle, records, webhooks
 from evidentia.service.batches import Rows
 from evidentia.service.bundle import unbundled
 from evidentia.service.engine import Engine
@@ -185,3 +187,9 @@ def test_the_state_is_text_and_arrays():
     texts = json.loads(unbundled(engine.packed(), {})["texts"])
     assert texts["position"] == {"0": 2**60, "of": {"deep": [1, None]}}
     assert texts["rows"]["rows"]["a"] == [[[0.1], pytest.approx(np.nan, nan_ok=True)]]
+
+
+@pytest.mark.parametrize("module", [batches, bundle, records, webhooks], ids=lambda module: module.__name__)
+def test_examples(module):
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed

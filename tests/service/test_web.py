@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from contextlib import contextmanager
 from functools import partialmethod
 
 import httpx
@@ -19,12 +20,10 @@ KEYS = "/api/streams/s/monitors/level/keys"
 RESULT = "/api/streams/s/monitors/level/result"
 
 
-@pytest.fixture
-def service(tmp_path, monkeypatch):
-    """A running service that has read 600 rows of three keys."""
-    monkeypatch.setenv("TOKEN", TOKEN)
+@contextmanager
+def running(folder):
+    """A service that has read 600 rows of three keys."""
     given = Given([*payloads_of(readings()), b"not json"], "redis://example.org/readings")
-    monkeypatch.setattr("evidentia.service.running.open_source", lambda *_: given)
     stream = {"source": "redis://u:hunter2@example.org/readings", "key": "sensor", "batch_size": 10}
     settings = checked(
         {
@@ -33,14 +32,29 @@ def service(tmp_path, monkeypatch):
             "streams": {"s": {**stream, "monitors": {"level": LEVEL}}},
         }
     )
-    service = Service(settings, tmp_path, no_models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKEN", TOKEN)
+        patch.setattr("evidentia.service.running.open_source", lambda *_: given)
+        service = Service(settings, folder, no_models)
     service.start()
     worker = service.workers["s"]
-    worker.ask(lambda: None).result(20)
-    while worker.engine.counts.rows < 600:
+    while worker.engine.counts.rows < 600 or not worker.engine.counts.rejected:
         worker.ask(lambda: None).result(20)
     yield service
     service.stop()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A service that no test changes."""
+    with running(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+@pytest.fixture
+def own_service(tmp_path):
+    with running(tmp_path) as service:
+        yield service
 
 
 class Client:
@@ -140,7 +154,8 @@ def test_metrics_are_read_by_their_own_client(client, service):
     assert families["evidentia_update_seconds"].type == "counter"
 
 
-def test_health(client, service):
+def test_health(own_service):
+    service, client = own_service, Client(make_app(own_service, threading.Event()))
     assert client.get("/healthz").json() == {
         "status": "ok",
         "streams": {"s": {"state": "running", "problem": None}},
@@ -150,7 +165,8 @@ def test_health(client, service):
     assert client.get("/healthz").status_code == 503
 
 
-def test_changes_need_the_token(client, service):
+def test_changes_need_the_token(own_service):
+    service, client = own_service, Client(make_app(own_service, threading.Event()))
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
         answer = client.post("/api/checkpoint", headers=headers)
         assert answer.status_code == 401 and answer.headers["WWW-Authenticate"] == "Bearer"

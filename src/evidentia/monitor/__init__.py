@@ -12,6 +12,7 @@ from evidentia.monitor.conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
     NormalMean,
+    WithMoments,
 )
 from evidentia.monitor.density_histogram import DensityHistogram
 from evidentia.monitor.e_detector import Change, EDetector
@@ -46,5 +47,6 @@ __all__ = [
     "RunLength",
     "RunLengthUpdate",
     "RunLengths",
+    "WithMoments",
     "plot_updates",
 ]

@@ -25,7 +25,11 @@ class Record:
         log_evidence, standard_error, probabilities: by model, in the order of the monitor's.
         num_alarms: changes found so far.
         last_alarm: the last of them, or None.
-        recent: log predictive per row of the last batches, oldest first, in nats.
+        num_batches: batches so far.
+        ring: log predictive per row of the last batches, each in the place of the one that it
+            replaces.
+        table, count, stride, last: the points kept, their number, every how many batches one is
+            kept, and the last one.
 
     Args:
         num_models: number of models of the monitor.
@@ -35,10 +39,10 @@ class Record:
         self.num_observations = self.num_alarms = self.num_batches = 0
         self.log_evidence = self.standard_error = self.probabilities = (math.nan,) * num_models
         self.last_alarm: dict[str, Any] | None = None
-        self._recent = np.full(RECENT, np.nan, np.float32)
-        self._table = np.empty((8, len(LEADING) + 2 * num_models))
-        self._count, self._stride = 0, 1
-        self._last = self._table[:0]
+        self.ring = np.full(RECENT, np.nan, np.float32)
+        self.table = np.empty((8, len(LEADING) + 2 * num_models))
+        self.count, self.stride = 0, 1
+        self.last = self.table[:0]
 
     def add(self, outcome: Outcome) -> None:
         """Take the result of a batch."""
@@ -50,7 +54,7 @@ class Record:
         if outcome.alarms:
             self.last_alarm = outcome.alarms[-1]
         per_row = outcome.log_predictive / outcome.batch_size
-        self._recent[self.num_batches % RECENT] = per_row
+        self.ring[self.num_batches % RECENT] = per_row
         self._add_point(
             (
                 outcome.num_observations,
@@ -65,32 +69,32 @@ class Record:
     def recent(self) -> list[float]:
         """Log predictive per row of the last batches, oldest first, in nats."""
         first = self.num_batches % RECENT
-        return np.roll(self._recent, -first)[-min(self.num_batches, RECENT) :].tolist()
+        return np.roll(self.ring, -first)[-min(self.num_batches, RECENT) :].tolist()
 
     @property
     def latest(self) -> float:
         """The last of `recent`; NaN before the first batch."""
-        return float(self._recent[(self.num_batches - 1) % RECENT])
+        return float(self.ring[(self.num_batches - 1) % RECENT])
 
     @property
     def points(self) -> Float[ndarray, "points columns"]:
         """The trajectory: `LEADING`, then log evidences and probabilities by model."""
-        kept = self._table[: self._count]
-        if not len(self._last) or (self._count and self._last[0, 0] == kept[-1, 0]):
+        kept = self.table[: self.count]
+        if not len(self.last) or (self.count and self.last[0, 0] == kept[-1, 0]):
             return kept
-        return np.concatenate([kept, self._last])
+        return np.concatenate([kept, self.last])
 
     def _add_point(self, point: tuple[float, ...]) -> None:
         """Keep every `stride`-th batch; the stride doubles whenever the table is full."""
-        if self._count == CAPACITY:
-            self._table[: CAPACITY // 2] = self._table[::2]
-            self._count, self._stride = CAPACITY // 2, 2 * self._stride
-        if self.num_batches % self._stride == 0:
-            if self._count == len(self._table):
-                self._table = np.concatenate([self._table, np.empty_like(self._table)])
-            self._table[self._count] = point
-            self._count += 1
-        self._last = np.array([point])
+        if self.count == CAPACITY:
+            self.table[: CAPACITY // 2] = self.table[::2]
+            self.count, self.stride = CAPACITY // 2, 2 * self.stride
+        if self.num_batches % self.stride == 0:
+            if self.count == len(self.table):
+                self.table = np.concatenate([self.table, np.empty_like(self.table)])
+            self.table[self.count] = point
+            self.count += 1
+        self.last = np.array([point])
         self.num_batches += 1
 
 
@@ -135,10 +139,10 @@ class Records:
     def packed(self) -> dict[str, Any]:
         """For a checkpoint: few large arrays instead of some for each key."""
         records = list(self._by_key.values())
-        tables = [record._table[: record._count] for record in records]  # pyright: ignore[reportPrivateUsage]
+        tables = [record.table[: record.count] for record in records]
         width = len(LEADING) + 2 * len(self.models)
         counts = [
-            (record.num_observations, record.num_alarms, record.num_batches, record._stride, len(table))  # pyright: ignore[reportPrivateUsage]
+            (record.num_observations, record.num_alarms, record.num_batches, record.stride, len(table))
             for record, table in zip(records, tables, strict=True)
         ]
         return {
@@ -146,9 +150,9 @@ class Records:
             "keys": list(self._by_key),
             "counts": np.array(counts, np.int64).reshape(-1, 5),
             "tables": np.concatenate([np.empty((0, width)), *tables]),
-            "last": np.concatenate([np.empty((0, width)), *(one._last for one in records)]),  # pyright: ignore[reportPrivateUsage]
+            "last": np.concatenate([np.empty((0, width)), *(one.last for one in records)]),
             "errors": np.array([one.standard_error for one in records]).reshape(-1, len(self.models)),
-            "recent": np.array([one._recent for one in records], np.float32).reshape(-1, RECENT),  # pyright: ignore[reportPrivateUsage]
+            "recent": np.array([one.ring for one in records], np.float32).reshape(-1, RECENT),
             "alarms": [one.last_alarm for one in records],
         }
 
@@ -161,16 +165,16 @@ class Records:
             record = Record(len(self.models))
             rows, alarms, batches, stride, length = (int(one) for one in content["counts"][at])
             record.num_observations, record.num_alarms, record.num_batches = rows, alarms, batches
-            record._stride, record._count = stride, length
+            record.stride, record.count = stride, length
             room = max(8, 1 << (length - 1).bit_length())
-            record._table = np.empty((room, content["tables"].shape[1]))
-            record._table[:length] = content["tables"][first : first + length]
+            record.table = np.empty((room, content["tables"].shape[1]))
+            record.table[:length] = content["tables"][first : first + length]
             first += length
-            record._last = content["last"][at : at + 1].copy()
+            record.last = content["last"][at : at + 1].copy()
             count = len(self.models)
-            numbers = record._last[0, len(LEADING) :].tolist()
+            numbers = record.last[0, len(LEADING) :].tolist()
             record.log_evidence, record.probabilities = tuple(numbers[:count]), tuple(numbers[count:])
             record.standard_error = tuple(content["errors"][at].tolist())
-            record._recent = content["recent"][at].copy()
+            record.ring = content["recent"][at].copy()
             record.last_alarm = content["alarms"][at]
             self._by_key[key] = record

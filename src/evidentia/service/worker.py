@@ -131,7 +131,7 @@ class Worker(threading.Thread):
                 self.state = "running"
                 log("running", stream=self.engine.name, source=self._subscription.name)
                 self._read(unsaid)
-                is_saved = not self._is_changed or self.save()
+                is_saved = self.save()  # also what webhooks have got since the last one
             self.state = "stopped" if is_saved else "failed"
             log("stopped", stream=self.engine.name, rows=self.engine.counts.rows)
         except EvidentiaError as error:

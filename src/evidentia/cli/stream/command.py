@@ -99,7 +99,8 @@ def command(
     from evidentia.cli.models import check_names
     from evidentia.cli.results import make_folder
     from evidentia.cli.run import keep_compiled_programs
-    from evidentia.cli.stream.run import Plan, run
+    from evidentia.cli.stream.plan import Plan
+    from evidentia.cli.stream.run import run
     from evidentia.cli.table import check_streamable
 
     check_seed(seed, "--seed")

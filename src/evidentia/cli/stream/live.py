@@ -1,18 +1,13 @@
 """The stream of a broker as the source of `evidentia stream`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from evidentia.brokers.addresses import address_of, is_broker
 from evidentia.brokers.source import BrokerSource, read
 from evidentia.cli.columns import arrays_of, types_of
+from evidentia.cli.stream.plan import Plan
 from evidentia.data.form import PLAIN
 from evidentia.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from evidentia.cli.stream.run import Plan
 
 
 def is_live(sources: Sequence[str]) -> bool:

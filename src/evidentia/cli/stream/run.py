@@ -2,10 +2,9 @@
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -16,79 +15,24 @@ from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.journal import Journal
 from evidentia.cli import output
 from evidentia.cli.columns import arrays_of, features_of, listed, types_of
-from evidentia.cli.models import named_model
 from evidentia.cli.results import Results, held
 from evidentia.cli.stream.files import AnySource, KnownFile, check_files, file_names, known_files, place_in
 from evidentia.cli.stream.live import is_live, open_stream
 from evidentia.cli.stream.loop import Checkpoints, Stop, check_settings, consume, stop_on_signals
 from evidentia.cli.stream.picture import stream_section
+from evidentia.cli.stream.plan import Plan
 from evidentia.cli.stream.session import RECORDS as SESSION_RECORDS
 from evidentia.cli.stream.session import Session
 from evidentia.cli.stream.view import describe, viewing
 from evidentia.data.arrivals import arriving, stoppable
 from evidentia.data.fingerprint import as_text
-from evidentia.data.form import Form
-from evidentia.data.sources import Missing, open_source
+from evidentia.data.sources import open_source
 from evidentia.errors import DataError, EvidentiaError
-from evidentia.evidence import SGAIS
-from evidentia.online.online import Online
 from evidentia.results.configurations import jsonable
 
 # The classes that a run's checkpoint may contain.
 RECORDS = SESSION_RECORDS | {"KnownFile": KnownFile}
 NO_ROWS = {"num_observations": 0, "log_evidence": None, "completed": False}  # printed by --json
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Checked arguments of the command. `models` maps result names to values of `--model`."""
-
-    sources: list[str]
-    models: Mapping[str, str]
-    options: Mapping[str, Any]
-    target: str | None
-    features: Sequence[str] | None
-    batch_size: int
-    reservoir_size: int
-    method: SGAIS
-    missing: Missing
-    encoding: str
-    form: Form
-    follow: bool
-    payload: str
-    dead_letters: Path | None
-    checkpoint: Path | None
-    checkpoint_every: float
-    false_alarm_rate: float | None
-    seed: int
-    out: Path | None
-    as_json: bool
-    quiet: bool
-
-    def settings(self, features: list[str]) -> dict[str, Any]:
-        """Arguments that determine the numbers; a resumed run must have the same."""
-        return {
-            "--model": list(self.models),  # without the paths: files of models may be moved
-            **{f"--{name.replace('_', '-')}": value for name, value in self.options.items()},
-            "--target": self.target,
-            "--features": features,
-            "--batch-size": self.batch_size,
-            "--reservoir-size": self.reservoir_size,
-            "--num-particles": self.method.num_particles,
-            "--false-alarm-rate": self.false_alarm_rate,
-            "--seed": self.seed,
-        }
-
-    def session(self, num_features: int, content: Mapping[str, Any] | None) -> Session:
-        """Create a session, or restore the one of a checkpoint."""
-        models = {label: named_model(name, num_features, self.options) for label, name in self.models.items()}
-        if content is not None:
-            return Session.unpacked(content["session"], models)
-        onlines = {
-            label: Online(model, self.method, seed=self.seed, reservoir_size=self.reservoir_size)
-            for label, model in models.items()
-        }
-        return Session(onlines, self.false_alarm_rate)
 
 
 def run(plan: Plan) -> None:
