@@ -152,7 +152,7 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         prior, rows = program_of(model.prior), {}
         found = statements.statements_of(prior, rows, sums_out=False)
         if is_whole:
-            log_likelihood = likelihoods.OfEachRow(log_likelihood)
+            log_likelihood = likelihoods.of_each_row(log_likelihood)
         return Densities(prior, statements.latent_sites(found), log_likelihood, rows)
     statements.check_arguments(model.prior, few)
     if is_whole:
@@ -160,7 +160,7 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
         found = statements.statements_of(prior, few, is_whole=True)
         statements.check_observes(found, few)
         densities = Densities(
-            prior, statements.latent_sites(found), likelihoods.OfEachRow(log_likelihood), few
+            prior, statements.latent_sites(found), likelihoods.of_each_row(log_likelihood), few
         )
         checks.check_summed_out(densities, densities.prior, few)
         return densities

@@ -4,7 +4,6 @@ import functools
 import inspect
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -75,31 +74,22 @@ def of_one_row(program: Program) -> Program:
     return called
 
 
-@dataclass(frozen=True)
-class OfEachRow:
+def of_each_row(log_likelihood: LogLikelihood) -> LogLikelihood:
     """The log-likelihood of each row of a table whose rows are all data of a model.
 
-    Attributes:
-        whole: the log-likelihood of all data.
+    Raises ModelError, when it is traced, unless it is one number.
     """
 
-    whole: LogLikelihood
-
-    def __call__(self, params: Params, rows: Any) -> Array:
-        """One number for each row.
-
-        Raises ModelError, when it is traced, unless `whole` returns one number.
-        """
-        return jax.vmap(functools.partial(self._of_one, params))(rows)
-
-    def _of_one(self, params: Params, data: Any) -> Array:
-        value = self.whole(params, data)
+    def of_one(params, data):
+        value = log_likelihood(params, data)
         if jnp.shape(value) != ():
             raise ModelError(
                 f"with pointwise=False, log_likelihood must return one number for all data; got shape {jnp.shape(value)}. "
                 "Sum over the observations; or, if they are independent, leave out pointwise=False."
             )
         return value
+
+    return lambda params, rows: jax.vmap(functools.partial(of_one, params))(rows)
 
 
 def takes_no_data(program: Program) -> bool:
