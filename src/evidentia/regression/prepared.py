@@ -36,6 +36,8 @@ from evidentia.results.result import Evidence
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+MOST_QUICK = 1 << 20  # numbers of a dense matrix, of which thousands are made in minutes
+
 
 class Prepared(NamedTuple):
     """A regression's model and arrays, in its own units, and what leads back to the table's."""
@@ -47,6 +49,14 @@ class Prepared(NamedTuple):
     varying: RandomEffects | None
     packs: Packs | None
     integrand_of: Callable[[BoundModel, Window], Integrand] | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the likelihood can be evaluated thousands of times: no large crossed factors."""
+        if self.varying is None or self.integrand_of is None:
+            return True
+        others = sum(one.count for one in self.varying.outer)
+        return others * (others + self.varying.inner.count) <= MOST_QUICK
 
     def check(self, frame: Frame, table: DataFrame) -> float:
         """Refuse a perfect fit; of others, the error of the log evidence by rounding, in nats."""

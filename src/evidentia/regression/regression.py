@@ -237,7 +237,9 @@ class Regression:
         found = replace(
             found,
             _predictor=FormulaPredictor(frame, self.family, self.law, asked.response.levels, varying),
-            _coefficients=coefficients_of(asked.model, asked.arrays, evidence, found, frame.names, levels),
+            _coefficients=coefficients_of(
+                asked.model, asked.arrays, evidence, found, frame.names, levels, is_quick=asked.is_quick
+            ),
         )
         if asked.varying is not None:
             return replace(found, weighted=_with_varying(found.weighted, evidence.weighted, asked))
