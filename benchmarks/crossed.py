@@ -77,7 +77,7 @@ def run(name: str, seeds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=list(PROBLEMS), help="one problem, in this process")
     parser.add_argument("--seeds", type=int, default=2)
     arguments = parser.parse_args()

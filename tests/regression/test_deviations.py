@@ -53,8 +53,8 @@ def dense_of(table):
     y = ((table["y"] - table["y"].mean()) / table["y"].std(ddof=0)).to_numpy()
     x = (table["x"] - table["x"].mean()) / table["x"].std(ddof=0)
     columns = np.column_stack([np.ones(len(y)), x])
-    same = [(table[name].to_numpy()[:, None] == table[name].to_numpy()).astype(float) for name in "ab"]
-    return Dense(y, *same, 2.5**2 * columns @ columns.T)
+    a, b = ((table[name].to_numpy()[:, None] == table[name].to_numpy()).astype(float) for name in "ab")
+    return Dense(y, a, b, 2.5**2 * columns @ columns.T)
 
 
 def test_a_mass_is_the_integral_over_scale_and_coefficients():
@@ -109,7 +109,7 @@ def test_the_line_of_deviations_has_an_inverse_and_its_slope():
 def test_a_climb_finds_a_peak_and_its_curvature():
     precision = np.array([[40.0, -12.0], [-12.0, 9.0]])
     target = np.array([1.5, -2.0])
-    peak = climb(lambda point: -0.5 * (point - target) @ precision @ (point - target), [np.zeros(2)])
+    peak = climb(lambda point: -0.5 * float((point - target) @ precision @ (point - target)), [np.zeros(2)])
     assert np.allclose(peak.precision, precision, rtol=1e-6)
     assert 0.5 * (peak.centre - target) @ precision @ (peak.centre - target) < 0.02
     flat = climb(lambda point: -0.5 * point[0] ** 2 - 1e-4 * point[1] ** 2, [np.array([2.0, 0.0])])

@@ -13,10 +13,10 @@ given them).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -97,10 +97,11 @@ class Draws(NamedTuple):
 class OverDeviations:
     """Importance sampling over deviations and correlations, with all else integrated given them.
 
-    It is for likelihoods that have an `Integrand`: those of regressions with several factors.
+    It is for regressions with several factors, which choose it themselves.
 
     Attributes:
         num_particles: number of draws of all parameters, several at each point.
+        integrand_of: what is integrated, of a model and its data; results have None.
 
     Raises:
         ConfigurationError: `num_particles` is not an integer of at least 2.
@@ -111,6 +112,9 @@ class OverDeviations:
     """
 
     num_particles: int = 1024
+    integrand_of: Callable[[BoundModel, Window], Integrand] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         check_count("num_particles", self.num_particles, 2)
@@ -120,9 +124,8 @@ class OverDeviations:
 
         Raises EstimationError if no peak is found.
         """
-        generator, likelihood = host_generator(key), model.densities.pointwise
-        data = jax.tree.map(lambda leaf: np.asarray(leaf[0]), rows.arrays)
-        integrand: Integrand = likelihood.whole.integrand(data)  # pyright: ignore
+        assert self.integrand_of is not None
+        generator, integrand = host_generator(key), self.integrand_of(model, rows)
         count = int(np.clip(SECONDS / integrand.seconds, LEAST_DRAWS, MOST_DRAWS))
         for number, draws in enumerate(_rounds(integrand, min(count, self.num_particles), generator), 1):
             yield _snapshot(model, rows, draws, generator, self.num_particles, number)
@@ -196,7 +199,7 @@ def _snapshot(
     return Snapshot(
         Estimate(weights.log_mean(of_points), weights.relative_variance(of_points), is_even),
         rows.size,
-        _positions(model, {name: jnp.asarray(values, jnp.float32) for name, values in params.items()}),
+        positions_of(model, params),
         (draws.log_weights[possible, None] + own).ravel(),
         share_done=number / (number + 1.0),
         diagnose=partial(_diagnose, of_points, number),
@@ -220,5 +223,7 @@ def _diagnose(log_weights: Float[ndarray, " points"], number: int) -> Diagnosis:
     return Diagnosis(measured, signs)
 
 
-def _positions(model: BoundModel, params: Mapping[str, Any]) -> jax.Array:
-    return jax.vmap(model.unconstrain)(dict(params))
+def positions_of(model: BoundModel, params: Mapping[str, ndarray]) -> jax.Array:
+    """The unconstrained vectors of draws."""
+    narrow = {name: jnp.asarray(values, jnp.float32) for name, values in params.items()}
+    return jax.vmap(model.unconstrain)(narrow)

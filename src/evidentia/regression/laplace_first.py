@@ -10,7 +10,8 @@ import numpy as np
 from evidentia.errors import EstimationError, quietly, warn
 from evidentia.evidence.laplace import Laplace
 from evidentia.regression.deviations import OverDeviations
-from evidentia.regression.random_effects import RandomEffects
+from evidentia.regression.prepared import Prepared
+from evidentia.regression.random_effects import MOST_PARAMETERS, RandomEffects
 from evidentia.results.result import Evidence
 
 MANY_ROWS = 50  # of a level: in logistic regressions, its effect has an error of 0.3 and less
@@ -22,15 +23,18 @@ FEW_LEVELS = 30  # below it, the posterior of a deviation is rarely about Gaussi
 EVEN = 0.8  # ESS fraction of draws from about a Gaussian; with 0.6, tails may be seen too rarely
 
 
-def at_the_mode(varying: RandomEffects, run: Callable[..., Evidence]) -> Evidence | None:
+def at_the_mode(asked: Prepared, run: Callable[..., Evidence]) -> Evidence | None:
     """Laplace's result where it serves, of `run(method=...)`; None elsewhere.
 
     It does for exact likelihoods, which take long, and where the posterior turns out to be about
     Gaussian. What a result that does not stand would warn of is left unsaid.
     """
-    if varying.is_exact:
-        found = run(method=OverDeviations())
-        return _with_reason(found, "OverDeviations, as all effects are integrated out given these")
+    varying = asked.varying
+    assert varying is not None
+    if varying.is_exact or sum(one.count for one in varying.of_parameters) > MOST_PARAMETERS:
+        found = run(method=OverDeviations(integrand_of=asked.integrand_of))
+        found = replace(found, method=OverDeviations())
+        return _with_reason(found, "OverDeviations, as all effects are eliminated given these")
     count = _num_draws(varying)
     if count == 0:
         return None

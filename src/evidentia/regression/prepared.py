@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,21 +13,30 @@ import numpyro.distributions as dist
 from numpy import ndarray
 
 from evidentia.evidence.laplace import Laplace
+from evidentia.model.bound import BoundModel
 from evidentia.model.local.packs import Packs
 from evidentia.model.model import Model
+from evidentia.posterior.rows import Window
 from evidentia.regression import crossed
 from evidentia.regression.compact import arrays_of, layout_of
+from evidentia.regression.coordinates import Coordinates
+from evidentia.regression.deviations import Integrand, OverDeviations, positions_of
 from evidentia.regression.families import Family, gaussian
 from evidentia.regression.frame import Frame
+from evidentia.regression.laplace_integrand import LaplaceIntegrand, Responses, is_log_concave
+from evidentia.regression.normal_integrand import columns_of
 from evidentia.regression.perfect_fit import check_model
-from evidentia.regression.predictor import log_density, log_likelihood_of, predictor_of
+from evidentia.regression.predictor import Predictor, log_density, log_likelihood_of, predictor_of
 from evidentia.regression.priors import priors_of
 from evidentia.regression.random_effects import RandomEffects, random_effects_of
 from evidentia.regression.response import Response, response_of
+from evidentia.regression.working import working_of
 from evidentia.results.result import Evidence
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+MOST_QUICK = 1 << 20  # numbers of a dense matrix, of which thousands are made in minutes
 
 
 class Prepared(NamedTuple):
@@ -39,6 +48,15 @@ class Prepared(NamedTuple):
     response: Response
     varying: RandomEffects | None
     packs: Packs | None
+    integrand_of: Callable[[BoundModel, Window], Integrand] | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the likelihood can be evaluated thousands of times: no large crossed factors."""
+        if self.varying is None or self.integrand_of is None:
+            return True
+        others = sum(one.count for one in self.varying.outer)
+        return others * (others + self.varying.inner.count) <= MOST_QUICK
 
     def check(self, frame: Frame, table: DataFrame) -> float:
         """Refuse a perfect fit; of others, the error of the log evidence by rounding, in nats."""
@@ -63,13 +81,14 @@ def prepared(
     """
     offset = frame.offset(table)
     response = response_of(frame, table, law)
-    varying = None
+    varying, integrand_of = None, None
     if frame.formula.varying:
         varying = random_effects_of(
             frame.formula,
             table,
             is_gaussian=law.log_density is gaussian,
-            is_centred=isinstance(method, Laplace),
+            is_centred=isinstance(method, Laplace | OverDeviations),
+            is_eliminated=isinstance(method, OverDeviations) and is_log_concave(law),
         )
     more = {} if varying is None else dict(varying.priors(response, replaced))
     own = () if varying is None else varying.sd_names
@@ -85,15 +104,48 @@ def prepared(
         log_likelihood = log_likelihood_of(law, predictor)
     elif varying.is_exact:
         arrays |= crossed.arrays_of(varying.inner, varying.outer)
-        log_likelihood = crossed.Crossed(predictor, priors | more, varying.inner, varying.outer)
+        log_likelihood = found = crossed.Crossed(predictor, priors | more, varying.inner, varying.outer)
+        integrand_of = partial(_of_normal, found, arrays)
     else:
+        if varying.outer and is_log_concave(law):
+            integrand_of = partial(_of_others, law, predictor, priors | more, varying, arrays)
         arrays, packs = varying.packed(arrays)
         log_likelihood = varying.log_likelihood(partial(log_density, law), predictor, packs)
     priors |= more
     model = Model(priors, log_likelihood, name=name)
     if isinstance(log_likelihood, crossed.Crossed):
         model = replace(model, pointwise=False, starts=crossed.starts_of(priors))
-    return Prepared(model, arrays, law, response, varying, packs)
+    return Prepared(model, arrays, law, response, varying, packs, integrand_of)
+
+
+def _of_normal(
+    likelihood: crossed.Crossed, arrays: Mapping[str, ndarray], model: BoundModel, rows: Window
+) -> Integrand:
+    return likelihood.integrand(arrays)
+
+
+def _of_others(
+    law: Family,
+    predictor: Predictor,
+    prior: Mapping[str, dist.Distribution],
+    varying: RandomEffects,
+    arrays: Mapping[str, ndarray],
+    model: BoundModel,
+    rows: Window,
+) -> Integrand:
+    """Of responses that are not normal, whose likelihood is the model's."""
+
+    def log_likelihood(params: Mapping[str, ndarray]) -> ndarray:
+        deviations, offset = rows.log_likelihoods(model, positions_of(model, params))
+        return deviations + offset
+
+    working = working_of(prior, varying.factors)
+    blocks = list(columns_of(predictor, prior, working.sizes, arrays))
+    columns, offset = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    responses = Responses(law, arrays, columns, offset)
+    information = float(np.mean(responses.expand(offset).weights))
+    coordinates = Coordinates(varying.factors, prior, information)
+    return LaplaceIntegrand(coordinates, working, responses, log_likelihood)
 
 
 def is_separated(model: Model, evidence: Evidence, arrays: Mapping[str, ndarray]) -> bool:

@@ -143,9 +143,17 @@ class RandomEffects(NamedTuple):
 
 
 def random_effects_of(
-    formula: Formula, table: DataFrame, *, is_gaussian: bool = False, is_centred: bool = False
+    formula: Formula,
+    table: DataFrame,
+    *,
+    is_gaussian: bool = False,
+    is_centred: bool = False,
+    is_eliminated: bool = False,
 ) -> RandomEffects:
     """What varies by group in a table; several factors are integrated out for Gaussian responses.
+
+    Where `is_eliminated`, the effects of other factors are parameters of a method that eliminates
+    them for its draws, and there may be as many.
 
     Raises:
         DataError: a factor with one level, an effect that does not vary, or more parameters than
@@ -159,11 +167,12 @@ def random_effects_of(
     inner, outer = found[0], tuple(found[1:])
     if is_gaussian and crossed.is_feasible(inner, outer):
         return RandomEffects(inner, outer, is_gaussian, is_exact=True)
-    if sum(one.count for one in outer) > MOST_PARAMETERS:
+    most = crossed.MOST_OTHER_EFFECTS if is_eliminated else MOST_PARAMETERS
+    if sum(one.count for one in outer) > most:
         listed = ", ".join(f"{one.name} has {len(one.levels):,} levels" for one in outer)
         raise DataError(
             f"the effects of {inner.name} are integrated out, those of other factors are parameters, at most "
-            f"{MOST_PARAMETERS} in all; {listed}. Leave one out, or make it coarser."
+            f"{most:,} in all; {listed}. Leave one out, or make it coarser."
         )
     outer = tuple(one._replace(is_centred=is_centred) for one in outer)
     return RandomEffects(inner, outer, is_gaussian)

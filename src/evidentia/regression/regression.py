@@ -12,8 +12,8 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import ConfigurationError, check_positive, warn
-from evidentia.evidence.laplace import Laplace
 from evidentia.regression.collinear import note
+from evidentia.regression.deviations import OverDeviations
 from evidentia.regression.exact import CONSTANTS, evidence_of
 from evidentia.regression.families import CATEGORIES, ESTIMATES, Family, family
 from evidentia.regression.formula import parse
@@ -220,11 +220,11 @@ class Regression:
 
     def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
         is_free = method is None and bool(frame.formula.varying)  # to choose a method
-        asked, evidence = self.prepared(frame, table, Laplace() if is_free else method), None
+        asked, evidence = self.prepared(frame, table, OverDeviations() if is_free else method), None
         rounding = asked.check(frame, table)
         if is_free:
             assert asked.varying is not None
-            evidence = at_the_mode(asked.varying, partial(run, asked.model, asked.arrays))
+            evidence = at_the_mode(asked, partial(run, asked.model, asked.arrays))
             asked = asked if evidence is not None else self.prepared(frame, table, method)
         if evidence is None:
             evidence = run(asked.model, asked.arrays)
@@ -237,7 +237,9 @@ class Regression:
         found = replace(
             found,
             _predictor=FormulaPredictor(frame, self.family, self.law, asked.response.levels, varying),
-            _coefficients=coefficients_of(asked.model, asked.arrays, evidence, found, frame.names, levels),
+            _coefficients=coefficients_of(
+                asked.model, asked.arrays, evidence, found, frame.names, levels, is_quick=asked.is_quick
+            ),
         )
         if asked.varying is not None:
             return replace(found, weighted=_with_varying(found.weighted, evidence.weighted, asked))

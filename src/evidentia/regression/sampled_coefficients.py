@@ -28,14 +28,14 @@ class SampledCoefficients:
         names: of the columns.
         levels: the categories after the first, for coefficients with a number for each; else none.
         posterior: draws in the units of the table, with `log_weights`.
-        zero: what their Bayes factors come from.
+        zero: what their Bayes factors come from; None where these would take too long.
     """
 
     names: tuple[str, ...]
     levels: tuple[Any, ...]
     posterior: Mapping[str, ndarray]
     log_weights: Float[ndarray, " draws"]
-    zero: ZeroEffects
+    zero: ZeroEffects | None
 
     def rows(self) -> list[Row]:
         """As in `Coefficients`."""
@@ -68,6 +68,8 @@ class SampledCoefficients:
 
         Both NaN where a column has a prior of its own.
         """
+        if self.zero is None:
+            return UNKNOWN
         free = [name for name in self.names if name not in self.zero.draws]
         if not set(names) <= set(free):
             return UNKNOWN
@@ -75,7 +77,9 @@ class SampledCoefficients:
 
     @cached_property
     def _ratios(self) -> list[Ratio]:
-        """In the order of the columns, and of the levels of each."""
+        """In the order of the columns, and of the levels of each; none where they are unknown."""
+        if self.zero is None:
+            return []
         draws = self.zero.draws
         free = iter(())
         if "effects" in draws:
@@ -96,6 +100,8 @@ def coefficients_of(
     found: Evidence,
     names: tuple[str, ...],
     levels: tuple[Any, ...],
+    *,
+    is_quick: bool = True,
 ) -> SampledCoefficients | None:
     """The coefficients of a result.
 
@@ -106,6 +112,7 @@ def coefficients_of(
         found: the same in the table's.
         names: of the columns.
         levels: the categories after the first, if coefficients have a number for each.
+        is_quick: whether the likelihood can be evaluated thousands of times.
     """
     if not isinstance(own.widths, ModelWidths):
         return None
@@ -119,4 +126,6 @@ def coefficients_of(
         own.standard_error,
         own.seed,
     )
-    return SampledCoefficients(names, levels, found.weighted, found.weighted.log_weights, zero)
+    return SampledCoefficients(
+        names, levels, found.weighted, found.weighted.log_weights, zero if is_quick else None
+    )
