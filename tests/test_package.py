@@ -103,7 +103,7 @@ def test_every_import_is_a_declared_dependency(wheel):
     optional = {
         re.match(r"[\w-]+", line)[0]
         for line in lines
-        if re.search(r"extra == .(bilby|dask|pymc|ray)\b", line)
+        if re.search(r"extra == .(bilby|dask|gp|pymc|ray)\b", line)
     }
     assert required <= imported <= required | optional
 

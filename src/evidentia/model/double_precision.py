@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from evidentia.model.program import Params
+from evidentia.system.compilation import in_float64
 
 AT_ONCE = 1 << 24  # numbers of intermediate results that are held at once: 128 MiB for each of them
 
@@ -86,7 +87,7 @@ def _wide(function: Callable[[Array, Any], Any], size: int) -> Callable[..., Any
     """A function in float64, with results in the type of the vector."""
 
     def computed(vector: Array, data: Any) -> Any:
-        with jax.enable_x64(True):
+        with in_float64():
             found = function(*jax.tree.map(_widened, (vector, data)))
             return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, vector.dtype), found)
 

@@ -25,6 +25,7 @@ from evidentia.errors import ModelError, attempt
 from evidentia.model.covariance import log_normal_density
 from evidentia.model.double_precision import in_double_precision
 from evidentia.model.program import Params
+from evidentia.system.compilation import in_float64
 
 Data = Mapping[str, Any]
 PER_ROW = 64  # numbers that a quasiseparable solver holds for each row, with derivatives
@@ -137,6 +138,6 @@ def _drawn(process: GaussianProcess, params: Params, data: Data, seed: int, mome
         normal = jax.random.normal(one[1], mean.shape, mean.dtype)
         return mean + vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * normal)
 
-    with jax.enable_x64(True):
+    with in_float64():
         keys = jax.random.split(jax.random.key(seed), len(next(iter(wide.values()))))
         return np.asarray(jax.jit(lambda: jax.lax.map(one_draw, (wide, keys)))())

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
+from evidentia.system.compilation import in_float64
 from tests.exact_processes import CORRELATIONS, exact_log_evidence
 
 tinygp = pytest.importorskip("tinygp")
@@ -86,7 +87,7 @@ def test_gradient_and_hessian_are_those_of_differences_in_float64(kernel):
     at, steps = np.array([0.8, 1.7, 0.2]), 1e-4 * np.eye(3)
     both = jax.jit(jax.vmap(lambda one: (jax.grad(density)(one), jax.hessian(density)(one))))
     gradient, hessian = both(jnp.asarray(np.stack([at, at + 0.1]), jnp.float32))
-    with jax.enable_x64(True):
+    with in_float64():
         values = [[float(density(jnp.asarray(at + sign * step))) for sign in (1, -1)] for step in steps]
         slopes = [[np.asarray(jax.grad(density)(jnp.asarray(at + sign * step))) for sign in (1, -1)] for step in steps]
     np.testing.assert_allclose(gradient[0], [(up - down) / 2e-4 for up, down in values], rtol=1e-4)
