@@ -1,4 +1,4 @@
-"""Exact log evidence of short series with a changing variance, by quadrature over the parameters."""
+"""Exact log evidence of short series with a changing variance, by quadrature."""
 
 import numpy as np
 from scipy.special import betaincinv, logsumexp, ndtri

@@ -1,6 +1,6 @@
-"""A log-likelihood that is computed in float64, with its derivatives, also inside float32 programs.
+"""A log-likelihood that is computed in float64, with its derivatives, in float32 programs, too.
 
-Programs of the methods are in float32, as sums over rows are taken care of (`posterior/rows`). Some
+Programs of the methods are in float32, and `posterior/rows` takes care of sums over rows. Some
 log-likelihoods lose their digits before they are summed: a Cholesky factor of an ill-conditioned
 covariance exists in float64 only. They are computed in float64 here, for each position, and their
 value, gradient and Hessian are rounded.

@@ -3,7 +3,7 @@
     y ~ N(m(x), K),    K_ij = k(x_i, x_j) + δ_ij (noise_scale² + yerr_i²)
 
 Kernels are those of tinygp. The density takes the Cholesky factor of K, whose cost is n³, or for a
-quasiseparable kernel of times in order a recursion along them, whose cost is n. Both are exact, and
+quasiseparable kernel of sorted times a recursion along them, whose cost is n. Both are exact, and
 in float64: K is the closer to singular the smoother the kernel and the smaller the noise.
 
 Source: Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, Eq. 2.30; Foreman-

@@ -1,4 +1,4 @@
-"""Built-in models, one per file. Each simulates and checks data; equal calls share one model."""
+"""Built-in models, one per file. Each simulates and checks data; equal models share programs."""
 
 from evidentia.model.built_in.autoregressive import autoregression
 from evidentia.model.built_in.conditional_variance import garch

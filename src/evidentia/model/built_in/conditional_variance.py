@@ -17,7 +17,7 @@ BURN_IN = 100  # rows that are simulated and dropped
 
 
 def garch(*, errors: str = "normal", many_sequences: bool = False) -> Model:
-    """A GARCH(1, 1): each variance is a mean of the last squared error, the last variance, and one.
+    """A GARCH(1, 1): each variance is a mean of last squared error, last variance and a constant.
 
         y_t = mean + e_t,    e_t ~ N(0, v_t),
         v_{t+1} = arch e_t² + garch v_t + rest scale²,    v_1 = scale²

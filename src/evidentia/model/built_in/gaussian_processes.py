@@ -57,7 +57,8 @@ def gaussian_process(
         kernel: its name, or a function of the parameters.
         prior: NumPyro distributions by name, as for `Model`: of the parameters of functions, or in
             place of the above.
-        mean: None for zero; "constant" for a parameter mean ~ N(0, 1); or `mean(params, x) -> (n,)`.
+        mean: None for zero; "constant" for a parameter mean ~ N(0, 1); or a function
+            `mean(params, x) -> (n,)`.
         noise: whether there is white noise of unknown deviation, noise_scale. Without it,
             observations have the errors yerr, or none.
         num_features: the number of columns of x, each with a scale of its own; None for x of shape
@@ -126,11 +127,13 @@ def _check_arguments(kernel, mean, noise, num_features) -> None:
     if num_features is not None:
         check_count("num_features", num_features, 1)
         if kernel in OF_TIMES:
-            raise ConfigurationError(f"kernel={kernel!r} takes x of shape (n,); got num_features={num_features}.")
+            raise ConfigurationError(
+                f"kernel={kernel!r} takes x of shape (n,); got num_features={num_features}."
+            )
 
 
 def _is_quasiseparable(kernel: Callable[..., Any], prior: Any, num_features: int | None) -> bool:
-    """Whether the kernel at a draw from the prior is quasiseparable, after a check that it is one."""
+    """Whether the kernel at a draw from the prior is quasiseparable; it must be one of tinygp."""
     from tinygp.kernels import Kernel
     from tinygp.kernels.quasisep import Quasisep
 
@@ -186,7 +189,9 @@ def _check_number(process: GaussianProcess, rows: int) -> None:
             else "Along one dimension, 'matern12', 'matern32', 'matern52', 'oscillator' and kernels of tinygp.kernels.quasisep take "
             f"{MOST_TIMES:,}; for others, leave out or average rows."
         )
-        raise DataError(f"a Gaussian process with this kernel takes at most {most:,} rows; got {rows:,}. {advice}")
+        raise DataError(
+            f"a Gaussian process with this kernel takes at most {most:,} rows; got {rows:,}. {advice}"
+        )
 
 
 def _check_repeated(x: np.ndarray, yerr: np.ndarray | None) -> None:
