@@ -40,8 +40,8 @@ def stochastic_volatility(*, many_sequences: bool = False) -> Model:
         μ ~ N(0, 2²),    (1 + φ)/2 ~ Beta(20, 1.5),    σ ~ HalfNormal(1)
 
     with μ = log_variance, φ = persistence and σ = volatility. A filter on a grid of 128 points
-    integrates h out. What 256 points add to the evidence is measured at posterior draws, added, and
-    half of it is part of the standard error.
+    integrates h out. What 256 points add to the evidence is measured at posterior draws and added,
+    and half of it is part of the standard error.
 
     Data are `{"y": (T,)}`, deviations from their mean; with `many_sequences`,
     `{"y": (sequences, T)}`. The priors expect a series of deviation about one, such as returns in
