@@ -28,6 +28,7 @@ from evidentia.model.program import Params
 from evidentia.system.compilation import in_float64
 
 Data = Mapping[str, Any]
+Draws = Mapping[str, np.ndarray]  # parameters, with draws on the leading axis
 PER_ROW = 64  # numbers that a quasiseparable solver holds for each row, with derivatives
 
 
@@ -99,7 +100,7 @@ class GaussianProcess:
 
 
 def draw_given(
-    process: GaussianProcess, params: Params, data: Data, x_new: np.ndarray, seed: int
+    process: GaussianProcess, params: Draws, data: Data, x_new: np.ndarray, seed: int
 ) -> np.ndarray:
     """Draws of new observations given the data, (draws, new), with the noise of `noise_scale`.
 
@@ -108,7 +109,7 @@ def draw_given(
     return _drawn(process, params, {**data, "x_new": x_new}, seed, _moments_given)
 
 
-def draw_replicates(process: GaussianProcess, params: Params, data: Data, seed: int) -> np.ndarray:
+def draw_replicates(process: GaussianProcess, params: Draws, data: Data, seed: int) -> np.ndarray:
     """Draws of other observations at the inputs of the data, (draws, n), with their noise."""
     return _drawn(process, params, data, seed, _moments)
 
@@ -127,7 +128,7 @@ def _moments_given(process: GaussianProcess, params: Params, data: Data) -> tupl
     return mean, kernel(new, new) - across.T @ across + noise * jnp.eye(len(new))
 
 
-def _drawn(process: GaussianProcess, params: Params, data: Data, seed: int, moments: Any) -> np.ndarray:
+def _drawn(process: GaussianProcess, params: Draws, data: Data, seed: int, moments: Any) -> np.ndarray:
     """Draws with some moments, in float64; a matrix without a Cholesky factor has a root, too."""
     wide = {name: np.asarray(one, np.float64) for name, one in params.items()}
     data = {name: np.asarray(one, np.float64) for name, one in data.items()}

@@ -7,8 +7,8 @@ from evidentia.model.built_in.linear import linear_regression
 from evidentia.model.built_in.markov import hidden_markov
 from evidentia.model.built_in.mixture import gaussian_mixture
 from evidentia.model.built_in.softmax import softmax_regression
-from evidentia.model.built_in.stochastic_volatility import stochastic_volatility
 from evidentia.model.built_in.structural import state_space
+from evidentia.model.built_in.volatility import stochastic_volatility
 
 __all__ = [
     "autoregression",

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import evidentia as ev
 from evidentia.estimation.inner_error import inner_error
-from evidentia.model.built_in.stochastic_volatility import recursion
+from evidentia.model.built_in.volatility import recursion
 from evidentia.posterior.rows import Window
 from evidentia.posterior.units import bound_to
 from tests.exact_volatility import exact_stochastic_volatility

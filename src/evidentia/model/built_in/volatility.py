@@ -17,6 +17,7 @@ Trefethen, Weideman (2014), SIAM Review 56, 385 (equidistant points).
 
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -118,9 +119,9 @@ def _first(chain):
 def _step(chain, probabilities, row):
     """Forward algorithm, scaled by the largest likelihood; NaN has the likelihood 1."""
     is_missing = jnp.isnan(row["y"])
-    y = jnp.where(is_missing, 0.0, row["y"])
+    y: Any = jnp.where(is_missing, 0.0, row["y"])
     at_points = -0.5 * (jnp.log(2 * jnp.pi) + chain["h"] + y**2 * jnp.exp(-chain["h"]))
-    logs = jnp.where(is_missing, 0.0, at_points)
+    logs: Any = jnp.where(is_missing, 0.0, at_points)
     largest = jax.lax.stop_gradient(logs.max())
     joint = probabilities * jnp.exp(logs - largest)
     total = joint.sum()
