@@ -35,6 +35,7 @@ def in_double_precision(
             as many positions are computed at once as fit `AT_ONCE`.
 
     Example:
+        >>> import jax.numpy as jnp
         >>> precise = in_double_precision(lambda params, data: params["x"] - data, lambda data: 1)
         >>> round(float(precise({"x": jnp.float32(1.0)}, jnp.float32(0.5))), 3)
         0.5

@@ -1,5 +1,7 @@
 """Gaussian processes: multivariate normal densities, evidence by quadrature, predictions."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -238,6 +240,12 @@ def test_repeated_inputs_need_noise():
     ):
         ev.estimate(model, data)
     model.check_data({**data, "yerr": np.full(3, 0.1)})
+
+
+def test_models_with_kernels_by_name_can_be_pickled():
+    model = pickle.loads(pickle.dumps(ev.models.gaussian_process("matern32", mean="constant")))
+    params = {**params_of(ev.models.gaussian_process("matern32")), "mean": np.float32(0.1)}
+    assert np.isfinite(model.log_likelihood(params, {"x": X, "y": Y}))
 
 
 def test_predictions_need_inputs_like_those_of_the_data():

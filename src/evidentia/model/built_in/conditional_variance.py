@@ -64,7 +64,7 @@ def _model(has_tails, many_sequences):
     }
     model = Model.from_recursion(
         prior,
-        lambda params: params["scale"] ** 2,
+        _first,
         _step,
         many_sequences=many_sequences,
         name=f"GARCH(1, 1){', Student t' if has_tails else ''}",
@@ -75,6 +75,10 @@ def _model(has_tails, many_sequences):
         simulate=partial(_simulate, prior, many_sequences),
         predict=_predict,
     )
+
+
+def _first(params):
+    return params["scale"] ** 2
 
 
 def _step(params, variance, row):
