@@ -1,4 +1,4 @@
-"""Exact log evidence of short series with a changing variance, by quadrature over the parameters."""
+"""Exact log evidence of short series with a changing variance, by quadrature."""
 
 import numpy as np
 from scipy.special import betaincinv, logsumexp, ndtri
@@ -6,7 +6,7 @@ from scipy.special import betaincinv, logsumexp, ndtri
 from tests.exact_processes import nodes_and_log_weights
 
 
-def exact_garch(y, count=40):
+def exact_garch(y, count=48):
     """Under the prior of `ev.models.garch()`, with normal errors."""
     u, log_weights = nodes_and_log_weights(count)
     mean, scale, first, second = np.meshgrid(u, u, u, u, indexing="ij", sparse=True)

@@ -106,7 +106,7 @@ def test_every_import_is_a_declared_dependency(wheel):
         metadata = email.message_from_bytes(archive.read(name))
     lines = metadata.get_all("Requires-Dist")
     required = {_module(line) for line in lines if "extra ==" not in line}
-    extras = r"extra == .(avro|bilby|dask|events|kafka|mqtt|nats|pymc|ray|redis|serve)\b"
+    extras = r"extra == .(avro|bilby|dask|events|gp|kafka|mqtt|nats|pymc|ray|redis|serve)\b"
     optional = {_module(line) for line in lines if re.search(extras, line)}
     assert required <= imported <= required | optional
 

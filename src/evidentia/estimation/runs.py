@@ -37,6 +37,7 @@ from evidentia.evidence.laplace import Laplace
 from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
+from evidentia.model.gaussian_process import GaussianProcess
 from evidentia.model.local import Integrated
 from evidentia.model.model import Model
 from evidentia.model.recursion import Recursion, undefined_step
@@ -101,6 +102,8 @@ def runs_over(
     runs = _array_runs(found.model, window, known, seed, started, found)
     if isinstance(model.log_likelihood, Recursion):
         return runs._replace(note=partial(_undefined, found.model, model.log_likelihood, found.data))
+    if isinstance(model.log_likelihood, GaussianProcess):
+        return runs._replace(note=partial(_singular, found.model, arrays))
     is_shuffled = not in_order and found.reason is None
     return runs._replace(note=partial(_shuffled_numbers, runs)) if is_shuffled else runs
 
@@ -113,11 +116,29 @@ def _undefined(bound: BoundModel, recursion: Recursion, data: Any) -> str:
         return ""
     draw, sequence, row = found
     of_sequence = "" if recursion.is_one else f" of sequence {sequence}"
-    values = ", ".join(
-        f"{name}={np.array2string(np.asarray(one[draw]), precision=4)}" for name, one in params.items()
-    )
     return (
-        f"The log predictive of step {row}{of_sequence} is NaN or +inf at the draw {values} from the prior."
+        f"The log predictive of step {row}{of_sequence} is NaN or +inf at the draw {_written(params, draw)} from the "
+        "prior."
+    )
+
+
+def _singular(bound: BoundModel, arrays: Any) -> str:
+    """Where the covariance matrix of a Gaussian process has no Cholesky factor, for an error."""
+    positions = bound.sample_prior(jax.random.key(0), NUM_DRAWS)
+    values = jax.lax.map(lambda one: bound.log_likelihood(one, arrays)[0], positions)
+    is_undefined = np.isnan(np.asarray(values))
+    if not is_undefined.any():
+        return ""
+    return (
+        f"The covariance matrix has no Cholesky factor in float64 at the draw {_written(bound.constrain(positions), is_undefined.argmax())} "
+        "from the prior: it is singular to rounding. Add noise (noise=True, or data['yerr']), or use a rougher kernel."
+    )
+
+
+def _written(params: Any, draw: Any) -> str:
+    """The parameters of a draw, for messages."""
+    return ", ".join(
+        f"{name}={np.array2string(np.asarray(one[draw]), precision=4)}" for name, one in params.items()
     )
 
 

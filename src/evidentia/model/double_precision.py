@@ -1,6 +1,6 @@
-"""A log-likelihood that is computed in float64, with its derivatives, also inside float32 programs.
+"""A log-likelihood that is computed in float64, with its derivatives, in float32 programs, too.
 
-Programs of the methods are in float32, as sums over rows are taken care of (`posterior/rows`). Some
+Programs of the methods are in float32, and `posterior/rows` takes care of sums over rows. Some
 log-likelihoods lose their digits before they are summed: a Cholesky factor of an ill-conditioned
 covariance exists in float64 only. They are computed in float64 here, for each position, and their
 value, gradient and Hessian are rounded.
@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from evidentia.model.program import Params
+from evidentia.system.compilation import in_float64
 
 AT_ONCE = 1 << 24  # numbers of intermediate results that are held at once: 128 MiB for each of them
 
@@ -34,6 +35,7 @@ def in_double_precision(
             as many positions are computed at once as fit `AT_ONCE`.
 
     Example:
+        >>> import jax.numpy as jnp
         >>> precise = in_double_precision(lambda params, data: params["x"] - data, lambda data: 1)
         >>> round(float(precise({"x": jnp.float32(1.0)}, jnp.float32(0.5))), 3)
         0.5
@@ -86,7 +88,7 @@ def _wide(function: Callable[[Array, Any], Any], size: int) -> Callable[..., Any
     """A function in float64, with results in the type of the vector."""
 
     def computed(vector: Array, data: Any) -> Any:
-        with jax.enable_x64(True):
+        with in_float64():
             found = function(*jax.tree.map(_widened, (vector, data)))
             return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, vector.dtype), found)
 

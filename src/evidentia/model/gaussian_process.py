@@ -3,7 +3,7 @@
     y ~ N(m(x), K),    K_ij = k(x_i, x_j) + δ_ij (noise_scale² + yerr_i²)
 
 Kernels are those of tinygp. The density takes the Cholesky factor of K, whose cost is n³, or for a
-quasiseparable kernel of times in order a recursion along them, whose cost is n. Both are exact, and
+quasiseparable kernel of sorted times a recursion along them, whose cost is n. Both are exact, and
 in float64: K is the closer to singular the smoother the kernel and the smaller the noise.
 
 Source: Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, Eq. 2.30; Foreman-
@@ -25,8 +25,10 @@ from evidentia.errors import ModelError, attempt
 from evidentia.model.covariance import log_normal_density
 from evidentia.model.double_precision import in_double_precision
 from evidentia.model.program import Params
+from evidentia.system.compilation import in_float64
 
 Data = Mapping[str, Any]
+Draws = Mapping[str, np.ndarray]  # parameters, with draws on the leading axis
 PER_ROW = 64  # numbers that a quasiseparable solver holds for each row, with derivatives
 
 
@@ -98,7 +100,7 @@ class GaussianProcess:
 
 
 def draw_given(
-    process: GaussianProcess, params: Params, data: Data, x_new: np.ndarray, seed: int
+    process: GaussianProcess, params: Draws, data: Data, x_new: np.ndarray, seed: int
 ) -> np.ndarray:
     """Draws of new observations given the data, (draws, new), with the noise of `noise_scale`.
 
@@ -107,7 +109,7 @@ def draw_given(
     return _drawn(process, params, {**data, "x_new": x_new}, seed, _moments_given)
 
 
-def draw_replicates(process: GaussianProcess, params: Params, data: Data, seed: int) -> np.ndarray:
+def draw_replicates(process: GaussianProcess, params: Draws, data: Data, seed: int) -> np.ndarray:
     """Draws of other observations at the inputs of the data, (draws, n), with their noise."""
     return _drawn(process, params, data, seed, _moments)
 
@@ -126,7 +128,7 @@ def _moments_given(process: GaussianProcess, params: Params, data: Data) -> tupl
     return mean, kernel(new, new) - across.T @ across + noise * jnp.eye(len(new))
 
 
-def _drawn(process: GaussianProcess, params: Params, data: Data, seed: int, moments: Any) -> np.ndarray:
+def _drawn(process: GaussianProcess, params: Draws, data: Data, seed: int, moments: Any) -> np.ndarray:
     """Draws with some moments, in float64; a matrix without a Cholesky factor has a root, too."""
     wide = {name: np.asarray(one, np.float64) for name, one in params.items()}
     data = {name: np.asarray(one, np.float64) for name, one in data.items()}
@@ -137,6 +139,6 @@ def _drawn(process: GaussianProcess, params: Params, data: Data, seed: int, mome
         normal = jax.random.normal(one[1], mean.shape, mean.dtype)
         return mean + vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * normal)
 
-    with jax.enable_x64(True):
+    with in_float64():
         keys = jax.random.split(jax.random.key(seed), len(next(iter(wide.values()))))
         return np.asarray(jax.jit(lambda: jax.lax.map(one_draw, (wide, keys)))())

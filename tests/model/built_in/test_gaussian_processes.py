@@ -1,4 +1,6 @@
-"""Gaussian processes: multivariate normal densities, evidence by quadrature, predictions, bad input."""
+"""Gaussian processes: multivariate normal densities, evidence by quadrature, predictions."""
+
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
+from evidentia.system.compilation import in_float64
 from tests.exact_processes import CORRELATIONS, exact_log_evidence
 
 tinygp = pytest.importorskip("tinygp")
@@ -66,7 +69,9 @@ def test_features_have_scales_of_their_own():
 def test_covariances_that_float32_cannot_factor_keep_the_digits_of_float64():
     """Noise of 10⁻⁴ beside an amplitude of one: the condition number is above 10⁹."""
     model = ev.models.gaussian_process("squared_exponential")
-    params = {name: np.float32(value) for name, value in (("amplitude", 1), ("scale", 3), ("noise_scale", 1e-4))}
+    params = {
+        name: np.float32(value) for name, value in (("amplitude", 1), ("scale", 3), ("noise_scale", 1e-4))
+    }
     distances = np.subtract.outer(X.astype(float), X)
     covariance = np.exp(-0.5 * (distances / 3) ** 2) + float(params["noise_scale"]) ** 2 * np.eye(40)
     assert np.isnan(np.asarray(jnp.linalg.cholesky(jnp.asarray(covariance, jnp.float32)))).any()
@@ -86,16 +91,19 @@ def test_gradient_and_hessian_are_those_of_differences_in_float64(kernel):
     at, steps = np.array([0.8, 1.7, 0.2]), 1e-4 * np.eye(3)
     both = jax.jit(jax.vmap(lambda one: (jax.grad(density)(one), jax.hessian(density)(one))))
     gradient, hessian = both(jnp.asarray(np.stack([at, at + 0.1]), jnp.float32))
-    with jax.enable_x64(True):
+    with in_float64():
         values = [[float(density(jnp.asarray(at + sign * step))) for sign in (1, -1)] for step in steps]
-        slopes = [[np.asarray(jax.grad(density)(jnp.asarray(at + sign * step))) for sign in (1, -1)] for step in steps]
+        slopes = [
+            [np.asarray(jax.grad(density)(jnp.asarray(at + sign * step))) for sign in (1, -1)]
+            for step in steps
+        ]
     np.testing.assert_allclose(gradient[0], [(up - down) / 2e-4 for up, down in values], rtol=1e-4)
     np.testing.assert_allclose(hessian[0], [(up - down) / 2e-4 for up, down in slopes], rtol=1e-3)
 
 
 @pytest.mark.slow
 def test_the_evidence_of_the_kept_case_is_that_of_its_quadrature():
-    """11 points, of posteriordb's model gp_regr: σ is the variance of its noise, not a deviation."""
+    """11 points, of posteriordb's model gp_regr: σ is the variance of its noise."""
     y = "4.75906,1.59423,2.99548,5.27501,1.66472,2.24347,2.8914,4.08681,4.60588,.802364,3.92136"
     data = {"x": np.arange(-10.0, 11.0, 2.0), "y": np.array(y.split(","), float)}
     root = dist.transforms.PowerTransform(0.5)
@@ -130,7 +138,10 @@ def test_predictions_given_the_data_have_the_moments_of_the_process(kernel):
     found = model.predict(params, {"x": X, "y": Y, "x_new": new}, 0)["y"]
     of = lambda a, b: COVARIANCES[kernel](PARAMS, np.abs(np.subtract.outer(a, b)).astype(float))  # noqa: E731
     solved = np.linalg.solve(of(X, X) + 0.2**2 * np.eye(40), np.column_stack([Y, of(X, new)]))
-    mean, covariance = of(new, X) @ solved[:, 0], of(new, new) - of(new, X) @ solved[:, 1:] + 0.2**2 * np.eye(3)
+    mean, covariance = (
+        of(new, X) @ solved[:, 0],
+        of(new, new) - of(new, X) @ solved[:, 1:] + 0.2**2 * np.eye(3),
+    )
     deviation = np.sqrt(np.diag(covariance))
     assert (np.abs(found.mean(0) - mean) < 4 * deviation / np.sqrt(4000)).all()
     np.testing.assert_allclose(found.std(0), deviation, rtol=4 / np.sqrt(2 * 4000))
@@ -185,7 +196,10 @@ def test_bad_arguments_are_named(arguments, message):
     [
         (lambda params: params["scale"], "kernel must return a kernel of tinygp; it returned"),
         (lambda params: params["length"], "kernel failed with KeyError: 'length'"),
-        (lambda params: tinygp.kernels.quasisep.Exp(scale=params["scale"]), r"Exp of .* takes x of shape \(n,\)"),
+        (
+            lambda params: tinygp.kernels.quasisep.Exp(scale=params["scale"]),
+            r"Exp of .* takes x of shape \(n,\)",
+        ),
     ],
 )
 def test_bad_kernels_are_named(kernel, message):
@@ -212,20 +226,42 @@ def test_bad_data_are_named(data, message):
 
 def test_too_many_rows_are_refused_with_what_to_do():
     many = {"x": np.zeros((3001, 2)), "y": np.zeros(3001)}
-    with pytest.raises(ev.DataError, match=r"takes at most 3,000 rows; got 3,001. Along one dimension, 'matern12'"):
+    with pytest.raises(
+        ev.DataError, match=r"takes at most 3,000 rows; got 3,001. Along one dimension, 'matern12'"
+    ):
         ev.estimate(ev.models.gaussian_process("matern32", num_features=2), many)
 
 
 def test_repeated_inputs_need_noise():
     model = ev.models.gaussian_process("matern32", noise=False)
     data = {"x": np.array([0.0, 1.0, 1.0]), "y": np.array([0.1, 0.2, 0.3])}
-    with pytest.raises(ev.DataError, match=r"must not repeat where observations have no noise.* 1.0 occurs 2 times"):
+    with pytest.raises(
+        ev.DataError, match=r"must not repeat where observations have no noise.* 1.0 occurs 2 times"
+    ):
         ev.estimate(model, data)
     model.check_data({**data, "yerr": np.full(3, 0.1)})
+
+
+def test_models_with_kernels_by_name_can_be_pickled():
+    model = pickle.loads(pickle.dumps(ev.models.gaussian_process("matern32", mean="constant")))
+    params = {**params_of(ev.models.gaussian_process("matern32")), "mean": np.float32(0.1)}
+    assert np.isfinite(model.log_likelihood(params, {"x": X, "y": Y}))
 
 
 def test_predictions_need_inputs_like_those_of_the_data():
     model = ev.models.gaussian_process("matern32")
     params = {name: value[None] for name, value in params_of(model).items()}
-    with pytest.raises(ev.DataError, match=r"data\['x_new'\] must have shape \(n,\), as num_features=None; got \(2, 3\)"):
+    with pytest.raises(
+        ev.DataError, match=r"data\['x_new'\] must have shape \(n,\), as num_features=None; got \(2, 3\)"
+    ):
         model.predict(params, {"x": X, "y": Y, "x_new": np.zeros((2, 3))}, 0)
+
+
+@pytest.mark.slow
+def test_a_singular_covariance_matrix_is_explained():
+    model = ev.models.gaussian_process("squared_exponential", noise=False)
+    with pytest.raises(ev.EstimationError) as caught:
+        ev.estimate(model, {"x": X, "y": Y})
+    notes = " ".join(getattr(caught.value, "__notes__", [])) + str(caught.value)
+    assert "The covariance matrix has no Cholesky factor in float64 at the draw amplitude=" in notes
+    assert "Add noise (noise=True, or data['yerr'])" in notes

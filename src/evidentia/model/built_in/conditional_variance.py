@@ -17,7 +17,7 @@ BURN_IN = 100  # rows that are simulated and dropped
 
 
 def garch(*, errors: str = "normal", many_sequences: bool = False) -> Model:
-    """A GARCH(1, 1): each variance is a mean of the last squared error, the last variance, and one.
+    """A GARCH(1, 1): each variance is a mean of last squared error, last variance and a constant.
 
         y_t = mean + e_t,    e_t ~ N(0, v_t),
         v_{t+1} = arch e_t² + garch v_t + rest scale²,    v_1 = scale²
@@ -64,7 +64,7 @@ def _model(has_tails, many_sequences):
     }
     model = Model.from_recursion(
         prior,
-        lambda params: params["scale"] ** 2,
+        _first,
         _step,
         many_sequences=many_sequences,
         name=f"GARCH(1, 1){', Student t' if has_tails else ''}",
@@ -75,6 +75,10 @@ def _model(has_tails, many_sequences):
         simulate=partial(_simulate, prior, many_sequences),
         predict=_predict,
     )
+
+
+def _first(params):
+    return params["scale"] ** 2
 
 
 def _step(params, variance, row):

@@ -57,7 +57,8 @@ def gaussian_process(
         kernel: its name, or a function of the parameters.
         prior: NumPyro distributions by name, as for `Model`: of the parameters of functions, or in
             place of the above.
-        mean: None for zero; "constant" for a parameter mean ~ N(0, 1); or `mean(params, x) -> (n,)`.
+        mean: None for zero; "constant" for a parameter mean ~ N(0, 1); or a function
+            `mean(params, x) -> (n,)`.
         noise: whether there is white noise of unknown deviation, noise_scale. Without it,
             observations have the errors yerr, or none.
         num_features: the number of columns of x, each with a scale of its own; None for x of shape
@@ -132,7 +133,7 @@ def _check_arguments(kernel, mean, noise, num_features) -> None:
 
 
 def _is_quasiseparable(kernel: Callable[..., Any], prior: Any, num_features: int | None) -> bool:
-    """Whether the kernel at a draw from the prior is quasiseparable, after a check that it is one."""
+    """Whether the kernel at a draw from the prior is quasiseparable; it must be one of tinygp."""
     from tinygp.kernels import Kernel
     from tinygp.kernels.quasisep import Quasisep
 

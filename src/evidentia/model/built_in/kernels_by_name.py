@@ -14,6 +14,7 @@ Royal Astronomical Society 443, 2517 (quasi-periodic); Foreman-Mackey et al. (20
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,23 +23,14 @@ import numpyro.distributions as dist
 from evidentia.model.program import Params
 
 
-def _matern(name: str) -> Callable[[Params], Any]:
+def _matern(name: str, params: Params) -> Any:
     """A Matérn kernel: quasiseparable for times, which have one scale; else stationary."""
-
-    def kernel(params: Params) -> Any:
-        from tinygp.kernels import quasisep, stationary
-
-        if jnp.ndim(params["scale"]) == 0:
-            return getattr(quasisep, name)(scale=params["scale"], sigma=params["amplitude"])
-        return _scaled(params, getattr(stationary, name)(**_euclidean(name)))
-
-    return kernel
-
-
-def _euclidean(name: str) -> dict[str, Any]:
+    from tinygp.kernels import quasisep, stationary
     from tinygp.kernels.distance import L2Distance
 
-    return {"distance": L2Distance()} if name != "ExpSquared" else {}
+    if jnp.ndim(params["scale"]) == 0:
+        return getattr(quasisep, name)(scale=params["scale"], sigma=params["amplitude"])
+    return _scaled(params, getattr(stationary, name)(distance=L2Distance()))
 
 
 def _scaled(params: Params, kernel: Any) -> Any:
@@ -69,9 +61,9 @@ def _oscillator(params: Params) -> Any:
 
 KERNELS: dict[str, Callable[[Params], Any]] = {
     "squared_exponential": _squared_exponential,
-    "matern12": _matern("Exp"),
-    "matern32": _matern("Matern32"),
-    "matern52": _matern("Matern52"),
+    "matern12": partial(_matern, "Exp"),
+    "matern32": partial(_matern, "Matern32"),
+    "matern52": partial(_matern, "Matern52"),
     "quasi_periodic": _quasi_periodic,
     "oscillator": _oscillator,
 }

@@ -8,7 +8,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import evidentia as ev
-from evidentia.model.built_in.stochastic_volatility import recursion
+from evidentia.estimation.inner_error import inner_error
+from evidentia.model.built_in.volatility import recursion
+from evidentia.posterior.rows import Window
+from evidentia.posterior.units import bound_to
 from tests.exact_volatility import exact_stochastic_volatility
 
 
@@ -17,8 +20,8 @@ def params_of(log_variance, persistence, volatility):
     return {name: np.float32(value) for name, value in values.items()}
 
 
-def over_paths(y, log_variance, persistence, volatility, size=60):
-    """log ∫ p(y | h) p(h) dh by Gauss–Hermite rules: h_t from independent normals, one for each t."""
+def over_paths(y, log_variance, persistence, volatility, size):
+    """log ∫ p(y | h) p(h) dh by Gauss–Hermite rules, with a normal variate for each t."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(size)
     log_weights, terms = np.log(weights / weights.sum()), []
     deviation = volatility / np.sqrt(1 - persistence**2)
@@ -54,11 +57,7 @@ def test_the_grid_is_fine_enough_for_persistent_series(persistence, error):
 
 
 def test_a_coarse_grid_is_reported():
-    """Posterior draws at a persistence of 0.9998, where 128 points are too far apart, for 300 rows."""
-    from evidentia.estimation.inner_error import inner_error
-    from evidentia.posterior.rows import Window
-    from evidentia.posterior.units import bound_to
-
+    """Draws at a persistence of 0.9998, where 128 points are too far apart, of 300 rows."""
     model = ev.models.stochastic_volatility()
     params = params_of(0.0, 0.9998, 0.1)
     data = {"y": model.predict({k: v[None] for k, v in params.items()}, {"y": np.zeros(300)}, 0)["y"][0]}

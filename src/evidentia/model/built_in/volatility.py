@@ -6,10 +6,10 @@ With z_t the log variance in its stationary deviations,
 
     z_{t+1} ~ N(φ z_t, 1 - φ²),    P_ij ∝ N(z_j; φ z_i, 1 - φ²),    Σ_j P_ij = 1.
 
-The error of sums over equidistant points falls exponentially once they are as close as the narrowest
+The error of sums over equidistant points falls exponentially once they are as close as a
 transition is wide, √(1 - φ²). With 128 points over ±6 deviations that is φ = 0.996; the likelihood
-of 300 rows was then exact to 10⁻⁶ up to φ = 0.98, to 0.001 at 0.99, and to 0.03 at 0.998. Rows of P
-that are normalised keep it a likelihood beyond. Twice the points show the error at the posterior.
+of 300 rows was exact to 10⁻⁶ up to φ = 0.98, to 0.001 at 0.99, and to 0.03 at 0.998. Beyond, rows
+of P that are normalised keep it a likelihood. Twice the points show the error at the posterior.
 
 Source: Langrock, MacDonald, Zucchini (2012), Journal of Empirical Finance 19, 147 (the chain);
 Trefethen, Weideman (2014), SIAM Review 56, 385 (equidistant points).
@@ -17,6 +17,7 @@ Trefethen, Weideman (2014), SIAM Review 56, 385 (equidistant points).
 
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,11 +38,11 @@ def stochastic_volatility(*, many_sequences: bool = False) -> Model:
     """A stochastic volatility model, with the path of the log variance integrated out.
 
         y_t ~ N(0, exp(h_t)),    h_{t+1} ~ N(μ + φ (h_t - μ), σ²),    h_1 ~ N(μ, σ²/(1 - φ²))
-        μ = log_variance ~ N(0, 2²),    (1 + φ)/2 ~ Beta(20, 1.5),    σ = volatility ~ HalfNormal(1)
+        μ ~ N(0, 2²),    (1 + φ)/2 ~ Beta(20, 1.5),    σ ~ HalfNormal(1)
 
-    with φ = persistence. A filter on a grid of 128 points integrates h out. What 256 points add to
-    the evidence is measured at posterior draws, added, and half of it is part of the standard
-    error.
+    with μ = log_variance, φ = persistence and σ = volatility. A filter on a grid of 128 points
+    integrates h out. What 256 points add to the evidence is measured at posterior draws and added,
+    and half of it is part of the standard error.
 
     Data are `{"y": (T,)}`, deviations from their mean; with `many_sequences`,
     `{"y": (sequences, T)}`. The priors expect a series of deviation about one, such as returns in
@@ -118,9 +119,9 @@ def _first(chain):
 def _step(chain, probabilities, row):
     """Forward algorithm, scaled by the largest likelihood; NaN has the likelihood 1."""
     is_missing = jnp.isnan(row["y"])
-    y = jnp.where(is_missing, 0.0, row["y"])
+    y: Any = jnp.where(is_missing, 0.0, row["y"])
     at_points = -0.5 * (jnp.log(2 * jnp.pi) + chain["h"] + y**2 * jnp.exp(-chain["h"]))
-    logs = jnp.where(is_missing, 0.0, at_points)
+    logs: Any = jnp.where(is_missing, 0.0, at_points)
     largest = jax.lax.stop_gradient(logs.max())
     joint = probabilities * jnp.exp(logs - largest)
     total = joint.sum()
