@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.packing import as_damaged
@@ -86,4 +86,4 @@ def _read(folder: str | Path, kind: str, records: Mapping[str, type], name: str)
     content, _ = read(folder, records)
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise CheckpointError(f"folder must be one that {name}.save wrote; {folder} holds something else.")
-    return content
+    return cast("dict[str, Any]", content)

@@ -83,7 +83,9 @@ def _stream(
         completed, problem = consume(session, source, plan.batch_size, stop, checkpoints, view)
     if stop() and problem is None:
         _say_how_to_go_on(session, folder)
-        completed = completed or plan.follow or is_live(plan.sources)  # what has no end is not stopped before it
+        completed = (
+            completed or plan.follow or is_live(plan.sources)
+        )  # what has no end is not stopped before it
     if session.num_observations:
         names = file_names(source)
         data = {
