@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import ConfigurationError
-from evidentia.model.built_in.sequences import LENGTH, check_series, drawn_from
+from evidentia.model.built_in.sequences import check_series, predicted, simulated
 from evidentia.model.model import Model
 from evidentia.system.sharing import check_not_forked
 
@@ -72,8 +72,8 @@ def _model(has_tails, many_sequences):
     return replace(
         model,
         check_data=partial(check_series, many_sequences),
-        simulate=partial(_simulate, prior, many_sequences),
-        predict=_predict,
+        simulate=partial(simulated, _series, prior, many_sequences),
+        predict=partial(predicted, _series),
     )
 
 
@@ -94,21 +94,6 @@ def _step(params, variance, row):
 
 def _following(shares, scale, error, variance):
     return shares[..., 0] * error**2 + shares[..., 1] * variance + shares[..., 2] * scale**2
-
-
-def _simulate(prior, many_sequences, num_observations, seed):
-    params = drawn_from(prior, seed)
-    count, length = (num_observations, LENGTH) if many_sequences else (1, num_observations)
-    alike = {name: np.repeat(value[None], count, axis=0) for name, value in params.items()}
-    y = _series(alike, length, np.random.default_rng(seed)).astype(np.float32)
-    return {"y": y if many_sequences else y[0]}, params
-
-
-def _predict(params, data, seed):
-    """Series of the lengths of `data["y"]`, whose values are not used."""
-    generator, shape = np.random.default_rng(seed), np.shape(data["y"])
-    found = [_series(params, shape[-1], generator) for _ in range(int(np.prod(shape[:-1])))]
-    return {"y": np.stack(found, axis=1).reshape(len(params["scale"]), *shape)}
 
 
 def _series(params, length, generator):

@@ -59,3 +59,27 @@ def drawn_from(prior: Prior, seed: int) -> dict[str, np.ndarray]:
         distribution = value if isinstance(value, dist.Distribution) else value(params)
         params[name] = distribution.sample(key)
     return {name: np.asarray(value) for name, value in params.items()}
+
+
+# A series (draws, rows) for each draw of the parameters, which have draws on the leading axis.
+Series = Callable[[Mapping[str, np.ndarray], int, np.random.Generator], np.ndarray]
+
+
+def simulated(
+    series: Series, prior: Prior, many_sequences: bool, num_observations: int, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Data, and the parameters they were drawn with: one series, or many of `LENGTH` rows."""
+    params = drawn_from(prior, seed)
+    count, length = (num_observations, LENGTH) if many_sequences else (1, num_observations)
+    alike = {name: np.repeat(value[None], count, axis=0) for name, value in params.items()}
+    y = series(alike, length, np.random.default_rng(seed)).astype(np.float32)
+    return {"y": y if many_sequences else y[0]}, params
+
+
+def predicted(
+    series: Series, params: Mapping[str, np.ndarray], data: Any, seed: int
+) -> dict[str, np.ndarray]:
+    """New series of the lengths of `data["y"]`, whose values are not used."""
+    generator, shape = np.random.default_rng(seed), np.shape(data["y"])
+    found = [series(params, shape[-1], generator) for _ in range(int(np.prod(shape[:-1])))]
+    return {"y": np.stack(found, axis=1).reshape(len(found[0]), *shape)}

@@ -25,7 +25,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints, transforms
 
-from evidentia.model.built_in.sequences import LENGTH, check_series, drawn_from
+from evidentia.model.built_in.sequences import check_series, predicted, simulated
 from evidentia.model.model import Model
 from evidentia.model.recursion import Recursion
 from evidentia.system.sharing import check_not_forked
@@ -88,8 +88,8 @@ def _model(many_sequences):
         model,
         log_likelihood=replace(filtered, refined=refined),
         check_data=partial(check_series, many_sequences),
-        simulate=partial(_simulate, prior, many_sequences),
-        predict=_predict,
+        simulate=partial(simulated, _series, prior, many_sequences),
+        predict=partial(predicted, _series),
     )
 
 
@@ -126,21 +126,6 @@ def _step(chain, probabilities, row):
     joint = probabilities * jnp.exp(logs - largest)
     total = joint.sum()
     return (joint / total) @ chain["transition"], jnp.log(total) + largest
-
-
-def _simulate(prior, many_sequences, num_observations, seed):
-    params = drawn_from(prior, seed)
-    count, length = (num_observations, LENGTH) if many_sequences else (1, num_observations)
-    alike = {name: np.repeat(value[None], count, axis=0) for name, value in params.items()}
-    y = _series(alike, length, np.random.default_rng(seed)).astype(np.float32)
-    return {"y": y if many_sequences else y[0]}, params
-
-
-def _predict(params, data, seed):
-    """Series of the lengths of `data["y"]`, whose values are not used."""
-    generator, shape = np.random.default_rng(seed), np.shape(data["y"])
-    found = [_series(params, shape[-1], generator) for _ in range(int(np.prod(shape[:-1])))]
-    return {"y": np.stack(found, axis=1).reshape(len(params["volatility"]), *shape)}
 
 
 def _series(params, length, generator):
