@@ -21,13 +21,19 @@ class Found(Protocol):
     """A change: its row, an interval for it, and the rows after which it was seen."""
 
     @property
-    def row(self) -> int: ...
+    def row(self) -> int:
+        """The first row after the change."""
+        ...
 
     @property
-    def interval(self) -> tuple[int, int]: ...
+    def interval(self) -> tuple[int, int]:
+        """Rows between which it was."""
+        ...
 
     @property
-    def num_observations(self) -> int: ...
+    def num_observations(self) -> int:
+        """The number of rows when it was seen."""
+        ...
 
 
 class StreamCurves(NamedTuple):

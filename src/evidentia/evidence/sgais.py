@@ -31,6 +31,8 @@ from evidentia.posterior.rows import Rows, Window
 GROWTH = 5.0  # of the rows from one redraw to the next, at most
 LEARNT_GROWTH = 2.5  # the same if the proposal must be learnt anew each time
 
+Resample = bool | Literal["each step"]
+
 
 @dataclass(frozen=True)
 class SGAIS(RedrawingMethod):
@@ -88,7 +90,7 @@ class SGAIS(RedrawingMethod):
     chunk_size: int = 500
     chunk_growth: float = 1 / 64
     target_ess: float = 0.7
-    resample: bool | Literal["each step"] = True
+    resample: Resample = True
     refresh: bool = True
     kernel: Any = field(default_factory=BAOAB)
     gradient: Any = field(default_factory=ControlVariate)

@@ -51,6 +51,9 @@ def stochastic_volatility(*, many_sequences: bool = False) -> Model:
     Args:
         many_sequences: whether data hold many sequences, independent given the parameters.
 
+    Raises:
+        ConfigurationError: the process was forked from one that has used JAX.
+
     Example:
         >>> model = stochastic_volatility()
         >>> data, params = model.simulate(num_observations=500, seed=0)
