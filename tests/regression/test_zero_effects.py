@@ -64,8 +64,8 @@ def test_pairs_of_formulas(response, options):
         "prior": options.get("prior", "normal")
     }
     pairs = {"x": (f"{response} ~ z", without), "z": (f"{response} ~ x", options)}
-    for place, name in enumerate(found.names[1:], 1):
-        formula, given = pairs[name]
+    for name, (formula, given) in pairs.items():
+        place = found.names.index(name)
         other = ev.estimate(ev.Regression(formula, **given), TABLE)
         exact = evidence.log_evidence - other.log_evidence
         error = np.sqrt(

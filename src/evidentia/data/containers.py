@@ -58,7 +58,7 @@ def as_numpy(values: Any, argument: str, advice: str = ADVICE) -> np.ndarray:
 
 def first_word(array: np.ndarray) -> str:
     """Where the first text is that is no number, for errors; empty if none or all are such."""
-    row_of = array.size // len(array) if len(array) else 1
+    row_of = max(1, array.size // len(array)) if array.ndim and len(array) else 1
     flat = array.ravel().tolist()
     words = [place for place, one in enumerate(flat) if isinstance(one, str | bytes) and not _is_number(one)]
     if not words or len(words) == len(flat):

@@ -545,3 +545,15 @@ def test_files_without_rows(stream, write, columns):
 def test_a_checkpoint_must_be_a_folder_of_this_machine(stream, write, folder, message):
     code, found, err = stream(write(rows=20), *LINEAR, "--checkpoint", folder)
     assert code == 2 and found is None and message in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_a_followed_file_is_complete_when_no_row_is_left(write, tmp_path):
+    out = tmp_path / "out"
+    run = process(write(rows=600), *LINEAR, "--seed", 5, "--out", out, "--follow")
+    wait_for_rows(out, 600)
+    run.send_signal(signal.SIGTERM)
+    shown, _ = run.communicate(timeout=60)
+    found = json.loads(shown)
+    assert (run.returncode, found["num_observations"], found["completed"]) == (0, 600, True)

@@ -160,19 +160,27 @@ class Checkpoints:
 
 
 def consume(
-    session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
+    session: Session,
+    source: Source,
+    batch_size: int,
+    stop: Stop,
+    checkpoints: Checkpoints,
+    view: View,
+    *,
+    is_endless: bool = False,
 ) -> tuple[bool, EvidentiaError | None]:
     """Process the source from the session's position.
 
     Returns:
-        Whether the source ended, and the error that stopped it or the final checkpoint, or None.
+        Whether the source ended, or one that never does was stopped with no row left, and the
+        error that stopped it or the final checkpoint, or None.
 
     Raises:
         Exception: anything but an `EvidentiaError`, after saving the batches processed so far.
     """
     completed, problem = False, None
     try:
-        completed = _consume_batches(session, source, batch_size, stop, checkpoints, view)
+        completed = _consume_batches(session, source, batch_size, stop, checkpoints, view, is_endless)
     except (UnfinishedError, HalfLineError) as error:
         output.show_note(str(error))
     except EvidentiaError as error:
@@ -189,12 +197,20 @@ def consume(
 
 
 def _consume_batches(
-    session: Session, source: Source, batch_size: int, stop: Stop, checkpoints: Checkpoints, view: View
+    session: Session,
+    source: Source,
+    batch_size: int,
+    stop: Stop,
+    checkpoints: Checkpoints,
+    view: View,
+    is_endless: bool,
 ) -> bool:
-    """Process batches until the source ends or a stop; return whether the source ended."""
+    """Process batches until the source ends or a stop; return whether no row is left."""
     with closing(arriving(recut(source.batches(session.position), batch_size))) as batches:
         for batch in _until(stop, batches):
             if stop():
+                if batch is None and is_endless:
+                    continue  # a stop ends the source, after what it holds
                 return False
             view.is_waiting = batch is None
             for part in [] if batch is None else batch.whole_lines_first():
@@ -210,7 +226,7 @@ def _consume_batches(
                         checkpoints.journal.append(update.to_dict())
                     view.show(update)
             checkpoints.save_if_due()
-    return not stop()  # a stop also ends a followed source
+    return is_endless or not stop()
 
 
 def _until(stop: Stop, batches: Iterator[Batch | None]) -> Iterator[Batch | None]:

@@ -80,12 +80,12 @@ def _stream(
     journal = None if plan.out is None else Journal(plan.out / "updates.jsonl", ends)
     checkpoints = Checkpoints(folder, plan.checkpoint_every, session, journal, ends, settings, source, files)
     with viewing(plan.quiet) as view:
-        completed, problem = consume(session, source, plan.batch_size, stop, checkpoints, view)
+        is_endless = plan.follow or is_live(plan.sources)
+        completed, problem = consume(
+            session, source, plan.batch_size, stop, checkpoints, view, is_endless=is_endless
+        )
     if stop() and problem is None:
         _say_how_to_go_on(session, folder)
-        completed = (
-            completed or plan.follow or is_live(plan.sources)
-        )  # what has no end is not stopped before it
     if session.num_observations:
         names = file_names(source)
         data = {
