@@ -64,7 +64,7 @@ def estimate(
     model: Model | Question,
     data: Any = None,
     *,
-    method: Method | Literal["auto"] | None = "auto",
+    method: Method | Literal["auto"] = "auto",
     seed: int = 0,
     target_standard_error: float | None = None,
     in_order: bool = False,
@@ -145,7 +145,6 @@ def estimate(
         "in_order": in_order,
         "progress": progress,
     }
-    named = None if method == "auto" else method
     with limited(max_seconds, checkpoint):
         if isinstance(model, Question):
             if sharding is not None or executor is not None:
@@ -154,8 +153,8 @@ def estimate(
                     "a Ray dataset as it is."
                 )
             run = in_folders(partial(estimate, method=method, seed=seed, **options), checkpoint)
-            return model.answer(data, named, int(seed), run)
-        chosen, reason = chosen_method(model) if named is None else (named, "")
+            return model.answer(data, None if method == "auto" else method, int(seed), run)
+        chosen, reason = chosen_method(model) if method == "auto" else (method, "")
         _check(chosen, model, seed, target_standard_error)
         elsewhere = {"sharding": sharding, "executor": executor}
         return _estimated(

@@ -144,9 +144,7 @@ def _unseen(
         [np.broadcast_to(top + distances, (len(chosen), *distances.shape)), chosen[:, None] + about_draws],
         axis=1,
     )
-    values = np.sort(
-        np.asarray(values, np.float32).astype(np.float64), axis=1
-    )  # (draws, values, coordinates)
+    values = np.sort(np.asarray(values, np.float32).astype(np.float64), axis=1)  # draws, values, coordinates
     points = np.repeat(np.broadcast_to(chosen[:, None], values.shape)[..., None, :], size, axis=2)
     points[..., range(size), range(size)] = values
     flat = points.reshape(-1, size)

@@ -68,8 +68,9 @@ class OnlineNestedSampling(ChunkedMethod):
         gradient: the gradient estimator for the posterior of the earlier rows:
             `gradients.FullBatch`, with which a Metropolis correction makes the steps exact,
             `gradients.ControlVariate` or `gradients.MiniBatch`.
-        quadrature, shrinkage, remaining, ending: as in `NestedSampling`. The thesis' author
-            expected a gain from an adaptive criterion of convergence: `ending="adaptive"`.
+        quadrature, shrinkage, remaining, ending: as in `NestedSampling`. The thesis
+            leaves open whether an adaptive ending would gain speed: `ending="adaptive"` does, and
+            costs accuracy with several modes.
 
     Raises:
         ConfigurationError: a field is out of range.

@@ -52,7 +52,7 @@ FEW = 8  # live points below which their covariance is meaningless
 POINTS = "live points"  # in messages
 LEAST_EVEN = 32.0  # effective live points. Of 12 runs of 2 models stopped anywhere, rms z was at most 1.0 from 26 on, 183 below 3
 MAX_STUCK = 0.5  # fraction of moves that leave a point in place
-ADAPTIVE = 0.01  # of the variance, which live points may add where a run ends with the ending "adaptive"
+ADAPTIVE = 0.01  # share of the variance that live points may add at an "adaptive" ending: 0.5% of the error
 
 Ending = Literal["live_points", "last_term", "adaptive"]
 
