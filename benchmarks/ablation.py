@@ -31,7 +31,7 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "shares of copies": ("exact weights over more than 1,024 copies", "evidentia.posterior.copies.log_shares", lambda *_: 0.0),
     "prior inside float32": ("draws at the edge are left out", CORE + "particles.draws_inside", None),
     "test of the density": ("E_q[r/q] = 1", CORE + "importance.check_density", lambda _: None),
-    "look inside": ("searches where the posterior exceeds a proposal", CORE + "redrawing.exceeding", lambda *_: []),
+    "look inside": ("searches where the posterior exceeds a proposal", CORE + "beside.exceeding", lambda *_: []),
     "free draws": ("16,384 draws while they cost nothing", CORE + "importance.FREE", 0),
     "accurate draws": ("draws for 0.01 nats while they are cheap", CORE + "importance.ACCURATE", 1e9),
     "many modes": ("proposals at the modes near particles", CORE + "redrawing.about_many_modes", lambda *_: None),
@@ -43,13 +43,13 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "completion of learnt ones": ("the same for learnt proposals", CORE + "redrawing.completed", None),
     "modes not found": ("the share of modes reached once", CORE + "redrawing.unseen", lambda *_: 0.0),
     "look at far draws": ("what draws for fewer rows show", CORE + "redrawing.unreached", None),
-    "only mode": ("leaps where importance sampling fails", "evidentia.evidence.sgais.only_mode", lambda *_: None),
+    "only mode": ("leaps where importance sampling fails", CORE + "leaps.only_mode", lambda *_: None),
     "shortcut": ("searches from a long path", "evidentia.evidence.sgais.at_modes_above", lambda *_: None),
-    "repeated paths": ("a second path where moves do not mix", "evidentia.evidence.sgais.repeats.is_needed", lambda _: False),
+    "repeated paths": ("a second path where moves do not mix", "evidentia.evidence.sgais.needs_second_opinion", lambda _: False),
     "jumps": ("of particles between modes", CORE + "moves.fitted_jumps", lambda *_: None),
     "repeated moves": ("until particles are decorrelated", CORE + "moves.MOST_MOVES", 1),
     "means": ("proposals about means in many dimensions", CORE + "about_modes.is_apart", lambda *_: False),
-    "rays": ("searches where the posterior rises beside modes", CORE + "redrawing.rises", lambda *_: []),
+    "rays": ("searches where the posterior rises beside modes", CORE + "beside.rises", lambda *_: []),
     "path as second opinion": ("a redraw must agree with its path", CORE + "warning_signs.compare_with_path", None),
     "sample of rows": ("weights from 4,096 of many rows", CORE + "mixture.log_likelihoods_near", lambda *_: None),
 }  # fmt: skip
@@ -71,17 +71,17 @@ ELSEWHERE = {
 
 def replacement_of(name: str) -> Any:
     """What stands in for a mechanism that is switched off."""
-    from evidentia.evidence.draws.of_prior import PriorDraws
     from evidentia.evidence.method import Diagnosis
     from evidentia.evidence.population.check import Unreached
+    from evidentia.evidence.population.particles import PriorDraws
 
     return {
         "prior inside float32": lambda model, key, count: PriorDraws(model.sample_prior(key, count)),
-        "completion at modes": lambda model, rows, proposal, draws, particles, count: draws,
-        "completion of learnt ones": lambda model, rows, proposal, draws, *more: draws,
+        "completion at modes": lambda sampling, proposal, draws, particles: draws,
+        "completion of learnt ones": lambda sampling, proposal, draws, *more: draws,
         "path as second opinion": lambda *_, effective: Diagnosis(),
-        "look at far draws": lambda model, rows, proposal, draws, earlier, generator: Unreached(
-            np.empty((0, model.num_parameters)), 0.0
+        "look at far draws": lambda sampling, *_: Unreached(
+            np.empty((0, sampling.model.num_parameters)), 0.0
         ),
     }.get(name, MECHANISMS[name][2])
 

@@ -46,8 +46,8 @@ import numpy as np
 
 import evidentia as ev
 from evidentia import weights
+from evidentia.evidence.population.importance import Sampling, weighted_draws
 from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.redrawing import weighted_draws
 from evidentia.kernels import ReflectingSGHMC
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -168,7 +168,7 @@ def reference(model: ev.Model, bound, rows: Window, params) -> Record | None:
     # The weights account for the copies of the mode from interchangeable components.
     batches, size = NUM_DRAWS
     generator = np.random.default_rng(rows.size)
-    draws = [weighted_draws(bound, rows, Mixture((mode,)), generator, size, 1) for _ in range(batches)]
+    draws = [weighted_draws(Sampling(bound, rows, generator, size), Mixture((mode,))) for _ in range(batches)]
     log_weights = np.concatenate([batch.log_weights + batch.offset for batch in draws])
     error = math.sqrt(weights.relative_variance(log_weights))
     return {"log_evidence": weights.log_mean(log_weights), "standard_error": error}

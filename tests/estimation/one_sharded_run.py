@@ -25,7 +25,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 import evidentia as ev
 from evidentia.data.arrays import on_device, shuffled
 from evidentia.data.sharded import placed
-from evidentia.posterior import row_programs
+from evidentia.posterior import row_sums
 from evidentia.posterior import rows as looks
 from evidentia.posterior.gradients import ControlVariate
 from evidentia.posterior.spreading import spread_window
@@ -95,10 +95,10 @@ def collectives(sharding):
     for size in (20_000, 80_000):
         model, window = window_of(size, sharding)
         positions = np.zeros((64, model.num_parameters))
-        programs = {"deviations": row_programs.deviations.lower(model, jnp.float32(positions), window)}
+        programs = {"deviations": row_sums.deviations.lower(model, jnp.float32(positions), window)}
         with in_float64():
-            programs["exact"] = row_programs.exact_sums.lower(model, positions, window)
-            programs["expansion"] = row_programs.expand.lower(model, positions[0], window, True)
+            programs["exact"] = row_sums.exact_sums.lower(model, positions, window)
+            programs["expansion"] = row_sums.expand.lower(model, positions[0], window, True)
         for name, program in programs.items():
             calls = re.findall(
                 r"= (.*?) ((?:all-|reduce-scatter|collective|ragged)[a-z-]*)\(", program.compile().as_text()

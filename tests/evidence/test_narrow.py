@@ -8,7 +8,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.narrow import look_closely
-from evidentia.evidence.population.importance import weighted_draws
+from evidentia.evidence.population.importance import Sampling, weighted_draws
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Window
@@ -24,7 +24,7 @@ def look_at(log_likelihood, scale, prior=PRIOR, seed=0, centres=((0.0, 0.0),)):
     components = tuple(LocalGaussian(np.array(centre), np.eye(2) / scale**2, 0.0) for centre in centres)
     proposal = Mixture(components, np.full(len(centres), -np.log(len(centres))))
     generator = np.random.default_rng(seed)
-    draws = weighted_draws(bound, rows, proposal, generator, 2000, 4)
+    draws = weighted_draws(Sampling(bound, rows, generator, 2000), proposal, 4)
     return look_closely(bound, rows, proposal, draws, generator)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from evidentia.errors import ConfigurationError
 from evidentia.model import built_in as models
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import log_target, posterior, tempered

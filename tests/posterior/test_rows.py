@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidentia.model.model import Model
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.row_sums import BLOCK_SIZE, sum_rows
 from evidentia.posterior.rows import Window
 

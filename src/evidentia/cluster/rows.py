@@ -23,7 +23,7 @@ from evidentia.data.fingerprint import fingerprints
 from evidentia.errors import DataError, ModelError, warn
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.rows import LogLikelihoods, Positions, Window
 
 NUM_NEAR = 65_536  # rows of the sample

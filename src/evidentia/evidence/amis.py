@@ -12,16 +12,13 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count
-from evidentia.evidence.draws.of_prior import draws_inside
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, check_defined, check_possible
 from evidentia.evidence.narrow import look_closely
 from evidentia.evidence.population.adapt import MOST_PARAMETERS, Drawn, Rounds, evaluated, log_mixture
 from evidentia.evidence.population.check import covers
-from evidentia.evidence.population.fit import fitted, together
-from evidentia.evidence.population.importance import MIN_ESS, WeightedDraws, weighted_draws
-from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.particles import host_generator
-from evidentia.evidence.population.values import check_defined, check_possible
+from evidentia.evidence.population.importance import MIN_ESS, Sampling, WeightedDraws, weighted_draws
+from evidentia.evidence.population.mixture import Mixture, fitted, together
+from evidentia.evidence.population.particles import draws_inside, host_generator
 from evidentia.evidence.population.warning_signs import heavy_weights
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
@@ -109,7 +106,8 @@ class AMIS:
             best, rounds = found.proposal, found.rounds
             yield _so_far(found, rows)
         assert best is not None and rounds is not None
-        draws = weighted_draws(model, rows, best, generator, self.num_particles, MOST_BATCHES)
+        sampling = Sampling(model, rows, generator, self.num_particles)
+        draws = weighted_draws(sampling, best, MOST_BATCHES)
         check_possible(draws.log_weights, rows.span, "draws")
         estimate = Estimate(draws.log_evidence, weights.relative_variance(draws.log_weights))
         found = Snapshot(
@@ -118,11 +116,11 @@ class AMIS:
             draws.positions,
             draws.log_weights,
             share_done=1.0,
-            diagnose=partial(_diagnose, model, rows, best, draws, rounds, self.num_particles, {}),
+            diagnose=partial(_diagnose, sampling, best, draws, rounds, {}),
         )
         yield found  # the result if a stop is requested during the look
         signs = look_closely(model, rows, best, draws, generator).signs
-        diagnose = partial(_diagnose, model, rows, best, draws, rounds, self.num_particles, signs)
+        diagnose = partial(_diagnose, sampling, best, draws, rounds, signs)
         yield found._replace(num_steps=0, diagnose=diagnose)
 
 
@@ -271,18 +269,16 @@ def _about_all(positions: Float[np.ndarray, "draws parameters"]) -> Mixture:
 
 
 def _diagnose(
-    model: BoundModel,
-    rows: Rows,
+    sampling: Sampling,
     proposal: Mixture,
     draws: WeightedDraws,
     rounds: Rounds,
-    count: int,
     known: Mapping[str, str],
 ) -> Diagnosis:
     """Signs in the weights of the last draws and from all draws before them, after those known."""
     ess = weights.ess(draws.log_weights)
     particles = rounds.particles()
-    is_covered = covers(model, rows, proposal, draws, particles)
+    is_covered, count = covers(sampling, proposal, draws, particles), sampling.count
     found = _of_weights(draws.log_weights)
     signs = {**known, **found.signs}
     if ess < MIN_ESS * count or not is_covered:

@@ -15,11 +15,9 @@ from evidentia.evidence.bridge.given import given_draws, merged, unconstrained
 from evidentia.evidence.bridge.halves import Half, bridge_halves, check_enough, combined
 from evidentia.evidence.bridge.warp import Chains, Target
 from evidentia.evidence.draws.chains import NUM_CHAINS, chain_draws
-from evidentia.evidence.draws.exact import exact_draws
-from evidentia.evidence.draws.independent import batch_size
-from evidentia.evidence.method import Estimate, Snapshot
+from evidentia.evidence.draws.independent import batch_size, exact_draws
+from evidentia.evidence.method import Estimate, Snapshot, check_defined
 from evidentia.evidence.population.particles import host_generator
-from evidentia.evidence.population.values import check_defined
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.system.interruption import check

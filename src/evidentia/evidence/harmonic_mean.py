@@ -11,10 +11,8 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.draws.chains import MAX_RHAT, NUM_CHAINS, chain_draws
-from evidentia.evidence.draws.exact import exact_draws
-from evidentia.evidence.draws.independent import in_batches
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.population.values import defined_log_likelihoods
+from evidentia.evidence.draws.independent import exact_draws, in_batches
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, defined_log_likelihoods
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 

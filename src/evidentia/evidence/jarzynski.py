@@ -18,7 +18,7 @@ from evidentia.errors import (
     check_seed,
     check_target_ess,
 )
-from evidentia.evidence.method import Snapshot
+from evidentia.evidence.method import Snapshot, check_defined, check_possible
 from evidentia.evidence.population.moves import StepInfo, curvature
 from evidentia.evidence.population.particles import (
     Population,
@@ -29,7 +29,6 @@ from evidentia.evidence.population.particles import (
     split_key,
 )
 from evidentia.evidence.population.transitions import largest_correlation
-from evidentia.evidence.population.values import check_defined, check_possible
 from evidentia.evidence.population.warning_signs import diagnose_path
 from evidentia.evidence.weighted_langevin import PathSample, sample_path
 from evidentia.kernels import Scale, langevin, posterior_scale

@@ -14,7 +14,7 @@ from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.draws.independent import in_batches
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.population.about_modes import at_modes
-from evidentia.evidence.population.importance import MIN_ESS, log_ratio
+from evidentia.evidence.population.importance import MIN_ESS, Sampling, log_ratio
 from evidentia.evidence.population.particles import host_generator
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
@@ -91,11 +91,12 @@ class Laplace:
             yield self._approximation(model, rows, modes, key_draws)
 
     def _weighted(self, model, rows, modes, key) -> Iterator[Snapshot]:
-        proposal = at_modes(model, rows, modes, host_generator(key))
+        sampling = Sampling(model, rows, host_generator(key), self.num_particles)
+        proposal = at_modes(sampling, modes)
 
         def weigh(key, size):
             positions = proposal.draw(host_generator(key), size)
-            deviations, offset = log_ratio(model, rows, proposal, positions)
+            deviations, offset = log_ratio(sampling, proposal, positions)
             return positions, deviations + offset
 
         for draws in in_batches(weigh, self.num_particles, rows, key):

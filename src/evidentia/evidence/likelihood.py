@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from evidentia.errors import check_count
-from evidentia.evidence.method import Estimate, Snapshot
-from evidentia.evidence.population.values import check_defined, check_possible
+from evidentia.evidence.method import Estimate, Snapshot, check_defined, check_possible
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 

@@ -1,4 +1,4 @@
-"""The protocol of all methods: an iterator over snapshots with raw estimates.
+"""The protocol of all methods: an iterator over snapshots with raw estimates, and their errors.
 
 A method is a frozen configuration with `num_particles` and
 
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, kind_of
+from evidentia.errors import ConfigurationError, EstimationError, kind_of
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.rows import Window
+from evidentia.posterior.rows import Positions, Window
 
 
 class Estimate(NamedTuple):
@@ -133,3 +133,34 @@ def check_method(field: str, method: Any, example: str) -> None:
     if isinstance(method, type) or not isinstance(method, Method) or not is_dataclass(method):
         given = kind_of(method) if isinstance(method, type) else repr(method)
         raise ConfigurationError(f"{field} must be a configuration such as {example}; got {given}.")
+
+
+LogLikelihoods = Float[np.ndarray, " particles"]
+
+
+def check_defined(log_likelihoods: LogLikelihoods, span: str, places: str = "particles") -> None:
+    """Raise EstimationError if a log-likelihood of the rows is NaN, which also represents +inf."""
+    if bad := int(np.sum(np.isnan(log_likelihoods))):
+        raise EstimationError(
+            f"the log-likelihood of {span} is NaN or +inf at {bad} of {len(log_likelihoods)} {places}; it must be finite, "
+            "or -inf where the parameters rule the data out. Check the likelihood for overflow, log(0) - log(0), or "
+            "parameters outside their support."
+        )
+
+
+def defined_log_likelihoods(
+    model: BoundModel, positions: Positions, rows: Window, places: str
+) -> LogLikelihoods:
+    """Log-likelihoods of `rows` in nats, with the check of `check_defined`."""
+    deviations, offset = rows.log_likelihoods(model, positions)
+    check_defined(deviations, rows.span, places)
+    return deviations + offset
+
+
+def check_possible(log_likelihoods: LogLikelihoods, span: str, places: str = "particles") -> None:
+    """Raise EstimationError if the log-likelihood of the rows is -inf at all `places`."""
+    if np.all(log_likelihoods == -np.inf):
+        raise EstimationError(
+            f"the log-likelihood of {span} is -inf at all {len(log_likelihoods)} {places}: the data are impossible under "
+            "every parameter value drawn. Widen the prior, use more particles, or check the data against the model."
+        )

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from evidentia.evidence.draws.of_prior import draws_inside
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, with_kernel_instead
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
 from evidentia.evidence.nested.run import Ending, Iteration, NestedSettings, Stage, diagnose, shrink
+from evidentia.evidence.population.particles import draws_inside
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared

@@ -23,10 +23,9 @@ from evidentia.evidence.nested.run import (
     spread,
 )
 from evidentia.evidence.nested.weighted_reservoir import WeightedReservoir
-from evidentia.evidence.population.chunks import ChunkedMethod, PathState
+from evidentia.evidence.population.chunks import ChunkedMethod, PathState, next_stop
 from evidentia.evidence.population.particles import Population, host_generator
 from evidentia.evidence.population.transitions import NOISE_PARTICLES
-from evidentia.evidence.stops import next_stop
 from evidentia.kernels import ReflectingSGHMC, Rejection
 from evidentia.kernels.kernel import noise_variance
 from evidentia.model.bound import BoundModel

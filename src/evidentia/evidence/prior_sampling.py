@@ -10,8 +10,7 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.errors import check_count
 from evidentia.evidence.draws.independent import Draws, in_batches
-from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.population.values import check_possible
+from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, check_possible
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 

@@ -12,12 +12,19 @@ from jaxtyping import Array
 from evidentia import weights
 from evidentia.errors import ConfigurationError, EstimationError, check_count
 from evidentia.evidence.ais import AIS
-from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot, check_method
+from evidentia.evidence.method import (
+    Diagnosis,
+    Estimate,
+    Method,
+    Snapshot,
+    check_defined,
+    check_method,
+    check_possible,
+)
 from evidentia.evidence.population import warning_signs
 from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState
 from evidentia.evidence.population.moves import PathSettings, StepInfo, move_particles
 from evidentia.evidence.population.particles import Population
-from evidentia.evidence.population.values import check_defined, check_possible
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel

@@ -3,25 +3,27 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from jaxtyping import Array
 
-from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_not_negative, check_target_ess
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
-from evidentia.evidence.population import repeats, warning_signs
-from evidentia.evidence.population.ahead import redraw_ahead
-from evidentia.evidence.population.around_path import at_modes_above, only_mode
-from evidentia.evidence.population.chunks import ChunkInfo, PathState, over_chunks, variance_shares
-from evidentia.evidence.population.invariance import diagnose_moves
-from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps
-from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.moves import PathSettings, StepInfo
-from evidentia.evidence.population.particles import Population, estimate_of, from_prior, split_key
-from evidentia.evidence.population.path import anneal
-from evidentia.evidence.population.redrawing import CHECKED, Redrawn, redraw
-from evidentia.evidence.stops import next_round_number, next_stop
+from evidentia.evidence.population import warning_signs
+from evidentia.evidence.population.chunks import (
+    ChunkInfo,
+    PathState,
+    next_stop,
+    over_chunks,
+    variance_shares,
+)
+from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps, redrawn
+from evidentia.evidence.population.moves import PathSettings
+from evidentia.evidence.population.particles import Population, estimate_of, from_prior
+from evidentia.evidence.population.path import anneal, needs_second_opinion, with_second_opinion
+from evidentia.evidence.population.redrawing import CHECKED, Redrawn
+from evidentia.evidence.population.shortcuts import at_modes_above
+from evidentia.evidence.population.warning_signs import diagnose_moves
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
@@ -182,15 +184,15 @@ class SGAIS(RedrawingMethod):
         )
         population, steps = found.population, found.steps
         if found.shortcut is not None:
-            return self._redrawn(population, found.shortcut, num_observations, steps)
-        if past.size == 0 and repeats.is_needed(steps):
+            return redrawn(self, population, found.shortcut, num_observations, steps)
+        if past.size == 0 and needs_second_opinion(steps):
 
             def run(key: Array) -> Population:
                 return anneal(
                     settings, model, from_prior(model, key, self.num_particles), past, chunk
                 ).population
 
-            population = repeats.with_second_opinion(population, run)
+            population = with_second_opinion(population, run)
         state = state._replace(population=population, num_observations=num_observations, proposal=None)
         estimate = self.estimate(state)
         return state, ChunkInfo(steps, path=estimate, estimate=estimate)
@@ -205,55 +207,6 @@ class SGAIS(RedrawingMethod):
         if not self.refresh or past.weight != 1.0 or past.num_observations > state.tried_at:
             return None
         return lambda population: at_modes_above(model, replace(past, stop=chunk.stop), population)
-
-    def is_redraw_due(self, state: PathState) -> bool:
-        """Whether a round number of rows has been reached since the last attempt to redraw."""
-        return self.refresh and state.num_observations >= next_round_number(state.tried_at)
-
-    def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
-        """Redraw the particles from an approximation to the posterior; None if it is poor."""
-        num_observations = rows.num_observations
-        growth = num_observations / max(1, state.num_observations)
-        found = redraw(model, rows, state.population, state.proposal, growth)
-        if found is None:
-            return None
-        return self._redrawn(state.population, found, num_observations, ())
-
-    def _redrawn(
-        self, population: Population, found: Redrawn, num_observations: int, steps: Sequence[StepInfo]
-    ) -> tuple[PathState, ChunkInfo]:
-        """The state with particles drawn anew, after some steps of a path."""
-        draws, proposal = found
-        key, _ = cast("tuple[Array, Array]", split_key(population.key))  # whose types jax.jit drops
-        has_tail = len(draws.log_weights) > self.num_particles and not draws.is_completed
-        shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
-        draws = draws._replace(variance=draws.variance + proposal.unseen**2)
-        population = draws.population(key, self.num_particles)
-        state = PathState(population, num_observations, proposal, tried_at=num_observations)
-        estimate = self.estimate(state)
-        info = ChunkInfo(
-            steps,
-            path=estimate,
-            estimate=estimate,
-            is_redrawn=True,
-            is_checked=proposal.is_checked,
-            effective=weights.ess(draws.log_weights) / len(draws.log_weights),
-            pareto_shape=shape,
-        )
-        return state, info
-
-    def only_mode(self, model: BoundModel, state: PathState, rows: Rows) -> Mixture | None:
-        """A proposal to try with more rows after a redraw has failed; None if there is none."""
-        return only_mode(model, rows, state.population)
-
-    def redraw_ahead(
-        self, model: BoundModel, state: PathState, rows: Window
-    ) -> tuple[PathState, ChunkInfo] | None:
-        """State and info with particles redrawn for all `rows`; None if it fails."""
-        if self.exact_kernel is None:
-            return None
-        found = redraw_ahead(self.path, model, rows, state.population)
-        return found and self._redrawn(state.population, found, rows.num_observations, ())
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""

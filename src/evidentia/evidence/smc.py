@@ -11,12 +11,11 @@ from evidentia import weights
 from evidentia.errors import ConfigurationError, check_count, check_target_ess
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, with_kernel_instead
 from evidentia.evidence.population import warning_signs
-from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState, over_chunks
-from evidentia.evidence.population.invariance import diagnose_moves
+from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop, over_chunks
 from evidentia.evidence.population.moves import PathSettings, StepInfo
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
 from evidentia.evidence.population.path import anneal, anneal_step, temper
-from evidentia.evidence.stops import next_stop
+from evidentia.evidence.population.warning_signs import diagnose_moves
 from evidentia.kernels import HMC, RandomWalk, Unscaled
 from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel

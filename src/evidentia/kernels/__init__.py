@@ -8,7 +8,7 @@ from evidentia.kernels.baoab import BAOAB
 from evidentia.kernels.constrained_walk import ConstrainedDifferentialEvolution, ConstrainedWalk
 from evidentia.kernels.differential_evolution import DifferentialEvolution
 from evidentia.kernels.hmc import HMC
-from evidentia.kernels.kernel import Density, GradientKernel, Kernel, Moved
+from evidentia.kernels.kernel import Density, GradientKernel, Kernel, Moved, Scale, posterior_scale
 from evidentia.kernels.langevin import ULA
 from evidentia.kernels.mala import MALA
 from evidentia.kernels.metropolis import whitened
@@ -16,7 +16,6 @@ from evidentia.kernels.random_walk import RandomWalk
 from evidentia.kernels.reflecting import ReflectingSGHMC
 from evidentia.kernels.region import ConstrainedKernel, Points, Region
 from evidentia.kernels.rejection import Rejection
-from evidentia.kernels.scale import Scale, posterior_scale
 from evidentia.kernels.sghmc import SGHMC
 from evidentia.kernels.sgld import SGLD
 from evidentia.kernels.sgnht import SGNHT

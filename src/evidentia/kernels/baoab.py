@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, as_number, check_count, check_positive
-from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
-from evidentia.kernels.scale import Scale
+from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, Scale, noise_variance
 
 MAX_FORCE = 5.0  # relative to the norm of the whitened force at a typical particle
 MAX_STEPS = 8  # largest multiple of the configured number of steps, for rough targets

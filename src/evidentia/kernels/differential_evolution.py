@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from evidentia.errors import check_count, check_positive
-from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
-from evidentia.kernels.scale import Scale
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions, Scale
 
 LONG = 10  # every so many steps, one is as long as a whole difference, from mode to mode
 JITTER = 1e-4  # of the scale, so that the particles do not stay in the span of a few

@@ -10,9 +10,8 @@ from blackjax.mcmc import hmc
 from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError, as_number, check_count
-from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions, Scale
 from evidentia.kernels.metropolis import whitened
-from evidentia.kernels.scale import Scale
 
 
 @dataclass(frozen=True)

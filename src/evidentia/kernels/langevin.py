@@ -25,8 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from evidentia.errors import check_count, check_positive
-from evidentia.kernels.kernel import Density, Kernel, LogDensity, Moved, Positions
-from evidentia.kernels.scale import Scale
+from evidentia.kernels.kernel import Density, Kernel, LogDensity, Moved, Positions, Scale
 
 Vector = Float[Array, " parameters"]
 

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from evidentia.kernels.kernel import LogDensity, Positions
-from evidentia.kernels.scale import Scale
+from evidentia.kernels.kernel import LogDensity, Positions, Scale
 
 
 def whitened(

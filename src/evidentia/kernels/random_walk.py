@@ -7,9 +7,8 @@ from blackjax.mcmc import random_walk
 from jaxtyping import Array
 
 from evidentia.errors import check_count, check_positive
-from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions, Scale
 from evidentia.kernels.metropolis import whitened
-from evidentia.kernels.scale import Scale
 
 
 @dataclass(frozen=True)

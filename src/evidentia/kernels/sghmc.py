@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, as_number, check_count, check_positive
-from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
+from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, Scale, noise_variance
 from evidentia.kernels.noise_estimate import MEASURED, MOST, NoiseEstimate, check_noise_estimate, estimated
-from evidentia.kernels.scale import Scale
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, as_number, check_count, check_positive
-from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, noise_variance
-from evidentia.kernels.scale import Scale
+from evidentia.kernels.kernel import Density, GradientKernel, Moved, Positions, Scale, noise_variance
 
 
 @dataclass(frozen=True)

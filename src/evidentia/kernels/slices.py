@@ -9,10 +9,9 @@ from blackjax.mcmc import slice as lines
 from jaxtyping import Array, Float
 
 from evidentia.errors import check_count, check_positive
-from evidentia.kernels.kernel import Density, Kernel, Moved, Positions
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions, Scale
 from evidentia.kernels.metropolis import whitened
 from evidentia.kernels.region import ConstrainedKernel, Points, Region
-from evidentia.kernels.scale import Scale
 
 MOST_EXPANSIONS, MOST_SHRINKS = 8, 30
 SLICED = lines.build_kernel(lines.stepping_out, MOST_EXPANSIONS, MOST_SHRINKS)

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError
-from evidentia.kernels.kernel import Density, Kernel, Moved, Positions, check_kernel
-from evidentia.kernels.scale import Scale
+from evidentia.kernels.kernel import Density, Kernel, Moved, Positions, Scale, check_kernel
 
 
 @dataclass(frozen=True)

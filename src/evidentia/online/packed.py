@@ -21,7 +21,7 @@ from evidentia.online.prefix import Prefix
 from evidentia.online.reservoir import STAGE, Reservoir
 from evidentia.online.state import Mark, OnlineState, StreamMethod
 from evidentia.posterior import gradients
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.gradients import ControlVariateMemory
 
 

@@ -32,7 +32,7 @@ from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.mixture import log_mixture
 from evidentia.online.reservoir import NUM_BINDING_ROWS, Reservoir
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.rows import Window, without_remainder

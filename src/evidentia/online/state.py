@@ -16,11 +16,10 @@ from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.run import Iteration
 from evidentia.evidence.online_nested_sampling import OnlineNestedSampling
 from evidentia.evidence.population import chunks, leaps, warning_signs
-from evidentia.evidence.population.chunks import ChunkInfo, PathState
+from evidentia.evidence.population.chunks import ChunkInfo, PathState, next_round_number
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
-from evidentia.evidence.stops import next_round_number
 from evidentia.model.bound import BoundModel
 from evidentia.online.past import StreamPast
 from evidentia.online.prefix import Prefix
@@ -111,7 +110,7 @@ def take_in_batch(
         path, arriving, info = chunks.advance(method, model, path, arriving, end)
         after = method.estimate(path)
         log_predictive += after.log_evidence - before.log_evidence
-        if isinstance(method, SGAIS) and method.is_redraw_due(path):
+        if isinstance(method, SGAIS) and method.refresh and leaps.is_redraw_due(path):
             path, arriving, info = leaps.redraw(method, model, path, arriving, info)
         variance += after.variance + arriving.standard_error**2 - before.variance - error_before**2
         # A proposal is only for rows in memory, which can be evaluated ahead of the path.

@@ -1,19 +1,53 @@
-"""A Gaussian about a point of the posterior, and a Student t of the same shape, for proposals.
+"""Second-order expansions of log-likelihood sums, and the Gaussians and Student t's of them.
 
 Everything is in float64 on the host: at 10⁶ rows, a direction that only the prior informs has
 precision one, others 10⁹.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.kernels.scale import cholesky
-from evidentia.posterior.expansion import Expansion
+from evidentia.kernels.kernel import cholesky
 
+Number = Any  # a float64 NumPy array on the host, or a JAX array inside a compiled program
 SINGULAR = 1e-7  # smallest diagonal of the Cholesky factor of a correlation matrix
+
+
+class Expansion(NamedTuple):
+    """Value (nats), gradient and Hessian at a centre: a quadratic function of the position."""
+
+    centre: Float[Number, " parameters"]
+    value: Float[Number, ""]
+    gradient: Float[Number, " parameters"]
+    hessian: Float[Number, "parameters parameters"]
+
+    def rise(self, position: Float[Number, "*particles parameters"]) -> Float[Number, " *particles"]:
+        """The value minus that at the centre, which is large and would cost digits in float32."""
+        step = position - self.centre
+        return step @ self.gradient + 0.5 * ((step @ self.hessian) * step).sum(-1)
+
+    def slope(
+        self, position: Float[Number, "*particles parameters"]
+    ) -> Float[Number, "*particles parameters"]:
+        """The gradient at positions."""
+        return self.gradient + (position - self.centre) @ self.hessian
+
+    def about(self, centre: Float[Number, " parameters"]) -> "Expansion":
+        """The same quadratic about another centre."""
+        return Expansion(centre, self.value + self.rise(centre), self.slope(centre), self.hessian)
+
+    def plus(self, other: "Expansion", weight: Float[Number, ""] | float = 1.0) -> "Expansion":
+        """`self + weight * other`, for two expansions about the same centre."""
+        sums = (a + weight * b for a, b in zip(self[1:], other[1:], strict=True))
+        return Expansion(self.centre, *sums)
+
+    def narrowed(self) -> "Expansion":
+        """The same expansion in float32, for the device."""
+        return Expansion(*(np.asarray(part, np.float32) for part in self))
+
 
 Draws = Float[np.ndarray, "draws parameters"]
 
@@ -37,6 +71,11 @@ class LocalGaussian(NamedTuple):
     def draw(self, generator: np.random.Generator, count: int) -> Draws:
         """Independent draws from the Gaussian."""
         return self.centre + _steps(generator, self, count)
+
+    def distances(self, positions: Draws) -> Float[np.ndarray, " draws"]:
+        """Distances of positions from the centre, in standard deviations."""
+        steps = positions - self.centre
+        return np.sqrt(np.einsum("pi,ij,pj->p", steps, self.precision, steps))
 
 
 def local_gaussian(likelihood: Expansion, prior: Expansion) -> LocalGaussian | None:

@@ -19,7 +19,7 @@ from jaxtyping import Array
 from evidentia.errors import ConfigurationError, check_count, check_hashable
 from evidentia.kernels.kernel import Gradient
 from evidentia.model.bound import BoundModel, Observations
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.rows import Centre, Positions, Window
 from evidentia.posterior.target import Target, expand_target, gradient_sum, posterior, prior_gradient
 

@@ -18,16 +18,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.gaussian import LocalGaussian, is_definite, local_gaussian
+from evidentia.posterior.gaussian import Expansion, LocalGaussian, is_definite, local_gaussian
 from evidentia.posterior.rows import Rows, Window
-from evidentia.posterior.symmetry import fold
+from evidentia.posterior.symmetry import fold_onto
 from evidentia.posterior.target import expand_prior
 from evidentia.system.interruption import check
 
@@ -113,12 +111,8 @@ def distinct(model: BoundModel, found: Iterable[LocalGaussian | None]) -> tuple[
 
 def is_same(model: BoundModel, position: Vector, mode: LocalGaussian) -> bool:
     """Whether a position is within a standard deviation of a mode, in its nearest copy."""
-    if model.symmetry:
-        both = jnp.asarray(np.stack([mode.centre, position]), jnp.float32)
-        folded, _ = fold(model, both, np.array([1.0, 0.0]))
-        position = np.asarray(folded[1], np.float64)
-    step = position - mode.centre
-    return bool(step @ mode.precision @ step <= 1)
+    copy = fold_onto(model, mode.centre, position[None])
+    return bool(mode.distances(copy)[0] <= 1)
 
 
 def likely_draws(model: BoundModel, rows: Rows, key: Array) -> Float[np.ndarray, "starts parameters"]:

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia.model.bound import BoundModel, Observations
-from evidentia.posterior import row_programs
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior import row_sums
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
@@ -193,7 +193,7 @@ class Window:
         of deviations from the prior, or a sum is NaN, as where float32 has no Cholesky factor, all
         sums are computed in float64, unless rows are many.
         """
-        deviations = np.asarray(row_programs.deviations(model, positions, self), np.float64)
+        deviations = np.asarray(row_sums.deviations(model, positions, self), np.float64)
         few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
         offset, error = _compared(deviations[few], exact)
@@ -218,7 +218,7 @@ class Window:
         with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood
             for block in self.blocks(NUM_BLOCKS, NUM_IN_BLOCK):
                 found += block.exact_log_likelihoods(model, np.asarray(positions))
-                found -= np.asarray(row_programs.deviations(model, positions, block), np.float64)
+                found -= np.asarray(row_sums.deviations(model, positions, block), np.float64)
         found *= self.weight * self.size / (NUM_BLOCKS * NUM_IN_BLOCK)
         is_finite = np.isfinite(found)
         return np.where(is_finite, found - np.mean(found, where=is_finite), 0.0)
@@ -228,14 +228,14 @@ class Window:
     ) -> LogLikelihoods:
         """Log-likelihood of all rows at a few particles, in float64 under any setting of JAX."""
         with model.in_float64():
-            return np.asarray(row_programs.exact_sums(model, np.asarray(positions, np.float64), self))
+            return np.asarray(row_sums.exact_sums(model, np.asarray(positions, np.float64), self))
 
     def expand(self, model: BoundModel, centre: Centre, hessian: bool = True) -> Expansion:
         """As `Rows.expand`, in one pass over the rows."""
         # The Hessian of few rows takes less time than compiling a program without it.
         hessian = hessian or self.size * len(centre) <= FEW
         with model.in_float64():
-            parts = row_programs.expand(model, np.asarray(centre, np.float64), self, hessian)
+            parts = row_sums.expand(model, np.asarray(centre, np.float64), self, hessian)
             plain = Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))
         return plain if self.remainder is None else plain.plus(self.remainder.about(plain.centre))
 

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.rows import NUM_EXACT, Positions, Rows
 
 NUM_BLOCKS, NUM_IN_BLOCK = 8, 512  # rows of the sample

@@ -145,6 +145,17 @@ def fold_to(model: BoundModel, positions: Positions, centre: Centre) -> np.ndarr
     return positions
 
 
+def fold_onto(
+    model: BoundModel, centre: Float[np.ndarray, " parameters"], positions: Positions
+) -> Float[np.ndarray, "particles parameters"]:
+    """Replace each position by its copy nearest to one position, in float64 on the host."""
+    if not model.symmetry:
+        return np.asarray(positions, np.float64)
+    both = jnp.asarray(np.concatenate([centre[None], positions]), jnp.float32)
+    only_first = np.eye(1, len(both))[0]
+    return np.asarray(fold(model, both, only_first)[0], np.float64)[1:]
+
+
 def is_folded(model: BoundModel, positions: Positions, centre: Centre) -> Bool[np.ndarray, " particles"]:
     """Whether positions are their own copies nearest to a centre."""
     on_host, inside = np.asarray(positions), np.ones(len(positions), bool)
@@ -278,14 +289,14 @@ def _signs(is_flipped: np.ndarray, masks: np.ndarray) -> np.ndarray:
     return np.where(np.einsum("pkg,gc->pkc", is_flipped, masks), -1.0, 1.0)
 
 
-def in_blocks(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
+def in_blocks(function: Callable[..., Any], *arrays: Any, most: int = BLOCK) -> np.ndarray:
     """A function of arrays with the same leading axis, along which they are split.
 
-    The sizes are powers of two, so that programs are compiled for a few of them. The last block is
-    filled up with copies of its last entry.
+    Blocks have at most `most` entries. Their sizes are powers of two, so that programs are
+    compiled for a few of them. The last block is filled up with copies of its last entry.
     """
     count = len(arrays[0])
-    size = min(BLOCK, 1 << (count - 1).bit_length())
+    size = min(most, 1 << (count - 1).bit_length())
     found = []
     for start in range(0, count, size):
         blocks = [np.asarray(array[start : start + size]) for array in arrays]

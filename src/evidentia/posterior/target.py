@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.expansion import Expansion
+from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.row_sums import RowWeights, over_positions, sum_rows, weighted_sum
 from evidentia.posterior.rows import Positions, Window
 from evidentia.system.compilation import compiled

@@ -28,9 +28,8 @@ from evidentia import weights
 from evidentia.errors import EstimationError, check_count
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.population.adapt import Drawn, Rounds
-from evidentia.evidence.population.fit import improved, together
 from evidentia.evidence.population.importance import MIN_ESS
-from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.mixture import Mixture, improved, together
 from evidentia.evidence.population.particles import Particles, host_generator
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian

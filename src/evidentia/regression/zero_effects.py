@@ -34,8 +34,7 @@ from evidentia import weights
 from evidentia.data.arrays import on_device
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
-from evidentia.posterior.expansion import Expansion
-from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, log_student_t
+from evidentia.posterior.gaussian import Expansion, LocalGaussian, draw_student_t, log_student_t
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import expand_prior

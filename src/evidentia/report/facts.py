@@ -8,7 +8,7 @@ from evidentia.display import text
 from evidentia.evidence.draws.chains import MAX_RHAT
 from evidentia.evidence.nested.run import MAX_STUCK
 from evidentia.evidence.population import warning_signs as path
-from evidentia.evidence.population.invariance import MAX_CHANGE
+from evidentia.evidence.population.warning_signs import MAX_CHANGE
 from evidentia.results.result import Evidence
 from evidentia.weights import MAX_PARETO_SHAPE
 

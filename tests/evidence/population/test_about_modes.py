@@ -15,6 +15,7 @@ from evidentia.evidence.population.about_modes import (
     modes_near,
     modes_of_more_rows,
 )
+from evidentia.evidence.population.importance import Sampling
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles
 from evidentia.posterior.gaussian import LocalGaussian
@@ -30,6 +31,10 @@ def two_modes(advantage):
         ),
         name="two modes",
     )
+
+
+def sampling_of(model, rows):
+    return Sampling(model, rows, np.random.default_rng(0), 100)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +63,9 @@ def test_draws_follow_the_density():
 
 
 def test_modes_are_found_from_particles(problem, particles):
-    one = about_one_mode(*problem, particles, np.random.default_rng(0))
+    one = about_one_mode(sampling_of(*problem), particles)
     assert len(one.components) == 1
-    many = about_many_modes(*problem, particles, np.random.default_rng(0))
+    many = about_many_modes(sampling_of(*problem), particles)
     found = sorted(mode.centre[0] for mode in many.components)
     # The prior N(0, 1) is equivalent to one row at zero.
     np.testing.assert_allclose(found, [-100 / 101, 100 / 101], atol=0.1 / np.sqrt(101))
@@ -72,9 +77,10 @@ def test_modes_are_followed_and_the_smallest_forgotten(particles):
     rows = Window(jnp.asarray(y), 0, 200)
     for advantage, num_modes in ((0.01, 2), (0.2, 1)):  # two nats, and forty
         model = two_modes(advantage).bind(y)
-        earlier = about_many_modes(model, Window(rows.arrays, 0, 20), particles, np.random.default_rng(0))
+        earlier = about_many_modes(sampling_of(model, Window(rows.arrays, 0, 20)), particles)
         assert len(earlier.components) == 2
-        later = about(model, rows, modes_of_more_rows(model, rows, earlier, 10.0), np.random.default_rng(1))
+        sampling = sampling_of(model, rows)
+        later = about(sampling, modes_of_more_rows(sampling, earlier, 10.0))
         assert len(later.components) == num_modes
         assert later.components[0].centre == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
 
@@ -86,14 +92,14 @@ def test_particles_of_which_none_leads_to_a_mode(particles):
     )
     y = np.zeros(10, np.float32)
     rows = Window(jnp.asarray(y), 0, 10)
-    assert about_many_modes(model.bind(y), rows, particles, np.random.default_rng(0)) is None
+    assert about_many_modes(sampling_of(model.bind(y), rows), particles) is None
 
 
 def test_few_rows_of_a_stream_are_searched_however_many_they_represent(problem, particles):
     model, rows = problem
     stream = replace(rows, weight=3e3)
     assert stream.num_observations == 300_000
-    assert len(about_many_modes(model, stream, particles, np.random.default_rng(0)).components) == 2
+    assert len(about_many_modes(sampling_of(model, stream), particles).components) == 2
 
 
 def test_every_mode_that_particles_show_is_found():
@@ -110,7 +116,7 @@ def test_every_mode_that_particles_show_is_found():
         generator = np.random.default_rng(seed)
         positions = generator.choice(places, 400, p=share) + 0.01 * generator.standard_normal(400)
         found = modes_near(
-            model, Window(jnp.asarray(y), 0, 1), Particles.equal(positions[:, None]), generator
+            Sampling(model, Window(jnp.asarray(y), 0, 1), generator, 400), Particles.equal(positions[:, None])
         )
         assert len(found) == 9
         assert sorted(round(float(mode.centre[0])) for mode in found) == list(range(9))

@@ -11,11 +11,10 @@ import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.population import adapt
 from evidentia.evidence.population.adapt import MORE_COMPONENTS, Drawn, Rounds, learn
-from evidentia.evidence.population.fit import fitted
-from evidentia.evidence.population.importance import is_enough, weighted_draws
-from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.importance import Sampling, is_enough, weighted_draws
+from evidentia.evidence.population.mixture import Mixture, fitted
 from evidentia.evidence.population.particles import Population
-from evidentia.evidence.population.redrawing import CHEAP, PRIOR_SHARE, redraw
+from evidentia.evidence.population.redrawing import CHEAP, PRIOR_SHARE, draw_anew
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -61,9 +60,9 @@ def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     # Components that are far too wide, and a fifth of the ring in their tails.
     start = fitted(even(around(COUNT, spread=0.8, arc=1.6 * np.pi)), generator)
     assert start is not None
-    poor = weighted_draws(model, rows, start, generator, COUNT, 1)
-    found = learn(model, rows, start, generator, COUNT)
-    good = weighted_draws(model, rows, found, generator, COUNT, 1)
+    poor = weighted_draws(Sampling(model, rows, generator, COUNT), start)
+    found = learn(Sampling(model, rows, generator, COUNT), start)
+    good = weighted_draws(Sampling(model, rows, generator, COUNT), found)
     assert ess(good.log_weights) > 1.5 * ess(poor.log_weights)
     assert ess(good.log_weights) > 0.4 * len(good.log_weights)  # rounds go on up to half, while rows are few
     assert abs(good.log_evidence - exact) < 4 / np.sqrt(ess(good.log_weights))
@@ -74,7 +73,7 @@ def test_proposals_learnt_from_each_other_do_not_grow(problem):
     proposal, generator = fitted(even(around(COUNT)), np.random.default_rng(0)), np.random.default_rng(1)
     assert proposal is not None
     for size in (50, 100, 200, 400):
-        proposal = learn(model, Window(rows.arrays, 0, size), proposal, generator, COUNT)
+        proposal = learn(Sampling(model, Window(rows.arrays, 0, size), generator, COUNT), proposal)
         assert len(proposal.components) <= 3 * MORE_COMPONENTS
         assert proposal.shares.sum() == pytest.approx(1.0)
 
@@ -85,7 +84,7 @@ def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(prob
     monkeypatch.setattr(adapt, "ENOUGH", 1.0)  # all rounds
     start = fitted(even(around(COUNT)), np.random.default_rng(0), 20)
     assert start is not None and len(start.components) == 20
-    found = learn(model, rows, start, np.random.default_rng(1), COUNT)
+    found = learn(Sampling(model, rows, np.random.default_rng(1), COUNT), start)
     assert len(found.components) == 40  # those of the start and of the fit
 
 
@@ -94,11 +93,11 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
     model, rows, _ = problem
     half = Window(rows.arrays, 0, 200)
     particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
-    first = redraw(model, half, particles)
+    first = draw_anew(model, half, particles)
     assert first is not None and first.proposal.is_learnt and first.proposal.is_checked
     for seed in range(5):
         population = particles._replace(key=jax.random.key(seed))
-        found = redraw(model, rows, population, first.proposal, 2.0)
+        found = draw_anew(model, rows, population, first.proposal, 2.0)
         assert found is not None and found.proposal.is_checked
         error = 1 / np.sqrt(ess(found.draws.log_weights))
         assert abs(found.draws.log_evidence - exact) < 4 * error
@@ -110,7 +109,7 @@ def test_draws_come_from_the_prior_too_while_that_costs_little(problem, monkeypa
     particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
     for cheap, share in ((CHEAP, PRIOR_SHARE), (0, 0.0)):
         monkeypatch.setattr("evidentia.evidence.population.redrawing.CHEAP", cheap)
-        found = redraw(model, rows, particles)
+        found = draw_anew(model, rows, particles)
         assert found is not None and found.proposal.prior_share == share
 
 
@@ -120,10 +119,10 @@ def test_where_a_learnt_proposal_fails_half_the_leap_is_tried(problem, monkeypat
     """With 5,000 rows it always fails: half way, half of what is left, …, and then the path."""
 
     def refuse_some(model, rows, *arguments):
-        return None if rows.size == 5000 else redraw(model, rows, *arguments)
+        return None if rows.size == 5000 else draw_anew(model, rows, *arguments)
 
-    monkeypatch.setattr("evidentia.evidence.sgais.redraw", refuse_some)
-    monkeypatch.setattr("evidentia.evidence.sgais.redraw_ahead", lambda *arguments: None)
+    monkeypatch.setattr("evidentia.evidence.population.leaps.draw_anew", refuse_some)
+    monkeypatch.setattr("evidentia.evidence.population.leaps.redraw_ahead", lambda *arguments: None)
     monkeypatch.setattr("evidentia.evidence.population.leaps.SLOW", 2000)
     y = np.tile(np.asarray(problem[1].arrays), 50)
     evidence = ev.estimate(MODEL, y, in_order=True)
@@ -137,7 +136,7 @@ def test_what_no_particles_have_checked_stays_unchecked(problem):
     assert start is not None
     population = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
     for is_checked in (True, False):
-        found = redraw(model, rows, population, start._replace(is_checked=is_checked), 2.0)
+        found = draw_anew(model, rows, population, start._replace(is_checked=is_checked), 2.0)
         assert found is not None and found.proposal.is_checked == is_checked
 
 
@@ -151,7 +150,7 @@ def test_draws_about_a_mode_are_as_checked_as_the_learnt_ones_before():
     assert start is not None
     population = Population(jax.random.key(0), jnp.asarray(particles, jnp.float32), np.zeros(COUNT))
     for is_checked in (True, False):
-        found = redraw(bound, rows, population, start._replace(is_checked=is_checked), 1.0)
+        found = draw_anew(bound, rows, population, start._replace(is_checked=is_checked), 1.0)
         assert found is not None and not found.proposal.is_learnt
         assert found.proposal.is_checked == is_checked
 
@@ -168,8 +167,8 @@ def test_draws_without_a_likelihood_do_not_end_in_an_error(value):
     generator = np.random.default_rng(0)
     start = fitted(even(generator.standard_normal((COUNT, 2))), generator)
     assert start is not None
-    found = learn(bound, rows, start, generator, COUNT)
-    draws = weighted_draws(bound, rows, found, generator, COUNT, 4)
+    found = learn(Sampling(bound, rows, generator, COUNT), start)
+    draws = weighted_draws(Sampling(bound, rows, generator, COUNT), found, 4)
     exact = -0.5 * (20 * np.log(2 * np.pi) + np.log(21)) - np.log(2)  # half of the prior mass
     if np.isneginf(value):
         assert abs(draws.log_evidence - exact) < 4 / np.sqrt(ess(draws.log_weights))
@@ -177,7 +176,7 @@ def test_draws_without_a_likelihood_do_not_end_in_an_error(value):
         assert not is_enough(draws, COUNT)
         # A quarter of the draws are from the prior, where undefined ones do not count.
         of_prior = Mixture((LocalGaussian(np.full(2, 1.0), np.eye(2) * 1e4, 0.0),), prior_share=0.25)
-        draws = weighted_draws(bound, rows, of_prior, generator, 16 * COUNT, 1)
+        draws = weighted_draws(Sampling(bound, rows, generator, 16 * COUNT), of_prior)
         assert abs(draws.log_evidence - exact) < 4 / np.sqrt(ess(draws.log_weights))
 
 

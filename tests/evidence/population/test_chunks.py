@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidentia.evidence.stops import next_stop
+from evidentia.evidence.population.chunks import next_stop
 
 
 @given(st.integers(1, 20_000), st.integers(1, 3000), st.booleans())

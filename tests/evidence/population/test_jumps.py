@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.population.jumps import Jumps, fitted_jumps, jumped
+from evidentia.evidence.population.transitions import Jumps, fitted_jumps, jumped
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import posterior
 

@@ -9,6 +9,7 @@ import pytest
 import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.errors import ConfigurationError, UnfinishedError
+from evidentia.evidence.population import leaps
 from evidentia.posterior.rows import Window
 
 MODEL = ev.models.linear_regression(num_features=1)
@@ -28,21 +29,14 @@ def rows():
 
 
 @pytest.mark.slow
-def test_particles_of_a_sample_do_not_check_a_redraw_for_all_rows(rows):
+def test_particles_of_a_sample_do_not_check_a_redraw_for_all_rows(rows, monkeypatch):
+    """Redraws fail, so that there is no proposal at the end."""
     model, elsewhere = rows
     asked = []
-
-    class OnThePath(ev.SGAIS):
-        """A method whose redraws fail, so that it has no proposal at the end."""
-
-        def redraw(self, model, state, rows):
-            asked.append(rows)
-
-        def only_mode(self, model, state, rows):
-            return None
-
+    monkeypatch.setattr(leaps, "draw_anew", lambda model, rows, *_: asked.append(rows))
+    monkeypatch.setattr(leaps, "only_mode", lambda *_: None)
     with pytest.raises(UnfinishedError, match="that of 150 random rows out of 10,000.*give them as arrays"):
-        list(OnThePath(num_particles=16).run(model, elsewhere, jax.random.key(0)))
+        list(ev.SGAIS(num_particles=16).run(model, elsewhere, jax.random.key(0)))
     assert len(asked) > 0 and elsewhere not in asked
 
 

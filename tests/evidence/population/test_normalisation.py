@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from evidentia.errors import EstimationError
-from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.normalisation import check_density, mean_ratio
+from evidentia.evidence.population.mixture import Mixture, check_density, mean_ratio
 from evidentia.posterior.gaussian import LocalGaussian
 
 

@@ -53,7 +53,7 @@ def test_no_two_generators_have_the_same_key(monkeypatch):
         keys.append(tuple(np.asarray(jax.random.key_data(key)).tolist()))
         return host_generator(key)
 
-    for room in ("moves", "redrawing"):
+    for room in ("moves", "importance"):
         monkeypatch.setattr(f"evidentia.evidence.population.{room}.host_generator", noted)
     model = ev.Model(
         {"m": dist.Normal(0.1, 1.0)},

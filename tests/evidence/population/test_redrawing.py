@@ -9,13 +9,19 @@ from scipy import special
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.population.around_path import only_mode
 from evidentia.evidence.population.check import completed, covers, unreached, unseen
 from evidentia.evidence.population.chunks import PathState
-from evidentia.evidence.population.importance import ACCURATE, accurate_draws, is_enough, weighted_draws
+from evidentia.evidence.population.importance import (
+    ACCURATE,
+    Sampling,
+    accurate_draws,
+    is_enough,
+    weighted_draws,
+)
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles, Population, weighted_particles
-from evidentia.evidence.population.redrawing import Redrawn, _with_prior, redraw, redraw_about
+from evidentia.evidence.population.redrawing import Redrawn, _with_prior, draw_anew, redraw_about
+from evidentia.evidence.population.shortcuts import only_mode
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -37,7 +43,7 @@ def test_the_mean_weight_is_the_evidence(linear):
     model, rows, laplace, exact = linear
     scores = []
     for seed in range(10):
-        draws = weighted_draws(model, rows, Mixture((laplace,)), np.random.default_rng(seed), COUNT, 1)
+        draws = weighted_draws(Sampling(model, rows, np.random.default_rng(seed), COUNT), Mixture((laplace,)))
         share = np.exp(draws.log_weights - draws.log_weights.max())
         scores.append((draws.log_evidence - exact) / (np.std(share) / np.mean(share) / np.sqrt(COUNT)))
     assert np.max(np.abs(scores)) < 4.5 and abs(np.mean(scores)) < 4 / np.sqrt(10)
@@ -48,16 +54,16 @@ def test_draws_about_somewhere_else_are_not_enough(linear):
     narrow = laplace._replace(precision=100 * laplace.precision)
     elsewhere = laplace._replace(centre=laplace.centre + 1.0)
     for wrong in (narrow, elsewhere):
-        draws = weighted_draws(model, rows, Mixture((wrong,)), np.random.default_rng(0), COUNT, 32)
+        draws = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), Mixture((wrong,)), 32)
         assert not is_enough(draws, COUNT)
 
 
 def test_more_batches_are_drawn_where_one_is_not_enough(linear):
     model, rows, laplace, exact = linear
     wide = Mixture((laplace._replace(precision=laplace.precision / 8),))
-    one = weighted_draws(model, rows, wide, np.random.default_rng(0), COUNT, 1)
+    one = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), wide)
     assert not is_enough(one, COUNT)
-    many = weighted_draws(model, rows, wide, np.random.default_rng(0), COUNT, 32)
+    many = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), wide, 32)
     assert is_enough(many, COUNT) and len(many.log_weights) % COUNT == 0
     assert abs(many.log_evidence - exact) < 4.5 * np.sqrt(relative_variance(many.log_weights))
 
@@ -79,11 +85,13 @@ def test_draws_are_completed_by_particles_where_weights_are_rare(linear, narrowe
     are_completed = []
 
     def alone(seed):
-        return weighted_draws(model, rows, proposal, np.random.default_rng(seed), COUNT, 1)
+        return weighted_draws(Sampling(model, rows, np.random.default_rng(seed), COUNT), proposal)
 
     def together(seed):
         particles = Particles.equal(laplace.draw(np.random.default_rng(100 + seed), COUNT // 4))
-        found = completed(model, rows, proposal, alone(seed), particles)
+        found = completed(
+            Sampling(model, rows, np.random.default_rng(0), COUNT), proposal, alone(seed), particles
+        )
         assert found is not None
         are_completed.append(found.is_completed)
         return found
@@ -100,12 +108,18 @@ def test_particles_add_what_lies_above_all_draws_from_a_mode(linear):
     proposal = Mixture((laplace._replace(precision=4 * laplace.precision),))
 
     def alone(seed):
-        return weighted_draws(model, rows, proposal, np.random.default_rng(seed), COUNT, 1)
+        return weighted_draws(Sampling(model, rows, np.random.default_rng(seed), COUNT), proposal)
 
     def together(seed):
         draws = alone(seed)
         particles = Particles.equal(laplace.draw(np.random.default_rng(100 + seed), COUNT))
-        found = completed(model, rows, proposal, draws, particles, np.max(draws.log_weights))
+        found = completed(
+            Sampling(model, rows, np.random.default_rng(0), COUNT),
+            proposal,
+            draws,
+            particles,
+            np.max(draws.log_weights),
+        )
         assert found is not None
         return found
 
@@ -122,9 +136,9 @@ def test_the_error_bar_is_right_where_particles_make_up_for_much(linear):
     proposal = Mixture((laplace._replace(precision=root @ np.diag([8.0, 1, 1, 1]) @ root.T),))
     errors, variances = [], []
     for seed in range(300):
-        draws = weighted_draws(model, rows, proposal, np.random.default_rng(seed), 2 * COUNT, 1)
+        draws = weighted_draws(Sampling(model, rows, np.random.default_rng(seed), 2 * COUNT), proposal)
         particles = Particles.equal(laplace.draw(np.random.default_rng(1000 + seed), 100))
-        found = completed(model, rows, proposal, draws, particles)
+        found = completed(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal, draws, particles)
         assert found is not None
         errors.append(found.log_evidence - exact)
         variances.append(found.population(jax.random.key(0), 400).variance)
@@ -138,8 +152,8 @@ def test_uneven_weights_have_more_draws_while_these_are_cheap(linear, monkeypatc
     for factor in (1.0, 0.5):  # about right, and too wide
         proposal = Mixture((laplace._replace(precision=factor * laplace.precision),))
         generator = np.random.default_rng(0)
-        draws = weighted_draws(model, rows, proposal, generator, COUNT, 1)
-        found = accurate_draws(model, rows, proposal, generator, COUNT, draws)
+        draws = weighted_draws(Sampling(model, rows, generator, COUNT), proposal)
+        found = accurate_draws(Sampling(model, rows, generator, COUNT), proposal, draws)
         error = np.sqrt(relative_variance(found.log_weights))
         assert abs(found.log_evidence - exact) < 4 * error
         if factor < 1 and is_more:
@@ -154,13 +168,13 @@ def test_draws_that_show_a_poor_proposal_are_not_put_aside_for_luckier_ones(line
         Mixture((laplace._replace(precision=laplace.precision / 2),)),
         np.random.default_rng(0),
     )
-    draws = weighted_draws(model, rows, proposal, generator, COUNT, 1)
+    draws = weighted_draws(Sampling(model, rows, generator, COUNT), proposal)
     poor = draws._replace(log_weights=np.where(np.arange(COUNT) == 0, 0.0, -50.0))
     monkeypatch.setattr("evidentia.evidence.population.importance.weighted_draws", lambda *_: poor)
-    assert accurate_draws(model, rows, proposal, generator, COUNT, draws) is poor
+    assert accurate_draws(Sampling(model, rows, generator, COUNT), proposal, draws) is poor
     particles = Particles.equal(laplace.draw(generator, COUNT))
     monkeypatch.setattr("evidentia.evidence.population.redrawing.is_learnable", lambda _: False)
-    assert redraw_about(model, rows, [(proposal, 1)], particles, generator, COUNT) is None
+    assert redraw_about(Sampling(model, rows, generator, COUNT), [(proposal, 1)], particles) is None
 
 
 @pytest.mark.slow
@@ -168,10 +182,12 @@ def test_draws_that_show_a_poor_proposal_are_not_put_aside_for_luckier_ones(line
 def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
     """A quarter of ten draws is two; a density for 2.5 would make evidences 0.065 too high."""
     model, rows, laplace, exact = linear
-    proposal = _with_prior(model, Mixture((laplace,), log_shares=np.zeros(1)), rows, count)
+    proposal = _with_prior(
+        Sampling(model, rows, np.random.default_rng(0), count), Mixture((laplace,), log_shares=np.zeros(1))
+    )
     assert proposal.prior_share * count == pytest.approx(round(count / 4))
     found = [
-        weighted_draws(model, rows, proposal, np.random.default_rng(seed), count, 1).log_evidence
+        weighted_draws(Sampling(model, rows, np.random.default_rng(seed), count), proposal).log_evidence
         for seed in range(200)
     ]
     evidences = np.exp(np.array(found) - exact)
@@ -181,13 +197,13 @@ def test_the_share_of_the_prior_is_that_of_the_draws(linear, count):
 def test_particles_of_one_family_complete_draws_as_one(linear):
     model, rows, laplace, _ = linear
     proposal = Mixture((laplace._replace(precision=3 * laplace.precision),))
-    draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    draws = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal)
     positions = laplace.draw(np.random.default_rng(1), COUNT // 4)
     copies = Particles.equal(np.repeat(positions, 4, axis=0))
     families = copies._replace(families=np.repeat(np.arange(COUNT // 4), 4))
     log_evidences, variances = [], []
     for particles in (Particles.equal(positions), families):
-        found = completed(model, rows, proposal, draws, particles)
+        found = completed(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal, draws, particles)
         assert found is not None and found.is_completed
         log_evidences.append(found.log_evidence)
         variances.append(relative_variance(found.log_weights) + found.variance)
@@ -198,9 +214,11 @@ def test_particles_of_one_family_complete_draws_as_one(linear):
 def test_a_proposal_that_misses_much_of_the_particles_is_refused(linear):
     model, rows, laplace, _ = linear
     proposal = Mixture((laplace._replace(precision=20 * laplace.precision),))
-    draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    draws = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal)
     particles = Particles.equal(laplace.draw(np.random.default_rng(1), COUNT // 4))
-    assert completed(model, rows, proposal, draws, particles) is None
+    assert (
+        completed(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal, draws, particles) is None
+    )
 
 
 def test_half_of_the_particles_without_weight_completes_nothing(linear):
@@ -208,17 +226,22 @@ def test_half_of_the_particles_without_weight_completes_nothing(linear):
     positions = laplace.draw(np.random.default_rng(0), 4)
     first, second = Particles(positions, np.array([0.5, 0.5, 0.0, 0.0])).halves
     assert first.share.sum() == 1 and second.share.sum() == 0
-    draws = weighted_draws(model, rows, Mixture((laplace,)), np.random.default_rng(0), COUNT, 1)
-    assert completed(model, rows, Mixture((laplace,)), draws, second) is None
+    draws = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), Mixture((laplace,)))
+    assert (
+        completed(Sampling(model, rows, np.random.default_rng(0), COUNT), Mixture((laplace,)), draws, second)
+        is None
+    )
 
 
 def test_draws_stay_as_they_are_where_particles_miss_the_tails(linear):
     model, rows, laplace, _ = linear
     proposal = Mixture((laplace._replace(precision=3 * laplace.precision),))
-    draws = weighted_draws(model, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    draws = weighted_draws(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal)
     narrow = laplace._replace(precision=9 * laplace.precision)
     particles = Particles.equal(narrow.draw(np.random.default_rng(1), COUNT // 4))
-    assert completed(model, rows, proposal, draws, particles) is draws
+    assert (
+        completed(Sampling(model, rows, np.random.default_rng(0), COUNT), proposal, draws, particles) is draws
+    )
 
 
 def two_modes(params, y):
@@ -242,16 +265,29 @@ def test_a_mode_that_the_proposal_misses_is_noticed(symmetric):
     model, y = symmetric
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 100)
     proposal = Mixture((newton(bound, rows, np.array([0.9])),))
-    draws = weighted_draws(bound, rows, proposal, np.random.default_rng(0), COUNT, 1)
+    draws = weighted_draws(Sampling(bound, rows, np.random.default_rng(0), COUNT), proposal)
     assert is_enough(draws, COUNT)  # the draws alone look good
     for share, is_covered in ((0.0, True), (0.5, False), (0.15, False)):
         particles = draws.positions * jnp.where(jnp.arange(COUNT) < share * COUNT, -1, 1)[:, None]
         population = Population(None, particles, draws.log_weights)
-        assert covers(bound, rows, proposal, draws, weighted_particles(bound, population)) == is_covered
+        assert (
+            covers(
+                Sampling(bound, rows, np.random.default_rng(0), COUNT),
+                proposal,
+                draws,
+                weighted_particles(bound, population),
+            )
+            == is_covered
+        )
     spread = Population(
         None, 1 + 3 * (draws.positions - 1), draws.log_weights
     )  # to where there is no posterior mass
-    assert covers(bound, rows, proposal, draws, weighted_particles(bound, spread))
+    assert covers(
+        Sampling(bound, rows, np.random.default_rng(0), COUNT),
+        proposal,
+        draws,
+        weighted_particles(bound, spread),
+    )
 
 
 @pytest.mark.slow
@@ -305,7 +341,8 @@ def test_a_share_of_the_draws_from_the_prior_finds_a_mode_that_the_proposal_miss
     def scores(prior_share):
         proposal = Mixture((one,), prior_share=prior_share)
         return scores_of(
-            lambda seed: weighted_draws(bound, rows, proposal, np.random.default_rng(seed), COUNT, 1), exact
+            lambda seed: weighted_draws(Sampling(bound, rows, np.random.default_rng(seed), COUNT), proposal),
+            exact,
         )
 
     assert np.all(scores(0.0) < -10)
@@ -319,9 +356,9 @@ def test_a_share_of_the_draws_from_the_prior_finds_a_mode_that_the_proposal_miss
 )
 def test_where_drawing_anew_is_refused_more_rows_are_tried_and_then_the_path(monkeypatch, refused, marks):
     def refuse_some(model, rows, *arguments):
-        return None if rows.size in refused else redraw(model, rows, *arguments)
+        return None if rows.size in refused else draw_anew(model, rows, *arguments)
 
-    monkeypatch.setattr("evidentia.evidence.sgais.redraw", refuse_some)
+    monkeypatch.setattr("evidentia.evidence.population.leaps.draw_anew", refuse_some)
     model = ev.models.linear_regression(num_features=3)
     data, _ = model.simulate(20_000, 0)
     evidence = ev.estimate(model, data)
@@ -378,7 +415,7 @@ def test_modes_too_small_for_the_particles_widen_the_error_bar(symmetric):
     both = Mixture((large, small))
     assert unseen(Mixture((large,)), particles) == 0.0
     assert unseen(both, particles) == pytest.approx(0.01 * 0.99**100, rel=1e-3)
-    draws = weighted_draws(bound, rows, both, np.random.default_rng(0), 64, 1)
+    draws = weighted_draws(Sampling(bound, rows, np.random.default_rng(0), 64), both)
     method, population = (
         ev.SGAIS(num_particles=64),
         Population(jax.random.key(0), jnp.ones((64, 1)), np.zeros(64)),
@@ -413,8 +450,8 @@ def test_what_a_proposal_does_not_reach_is_measured(symmetric):
     earlier = Mixture(tuple(mode._replace(precision=mode.precision / 5) for mode in (left, right)))
     for modes, missed in (((left, right), 0.0), ((right,), 1.0)):
         proposal = Mixture(modes)
-        draws = weighted_draws(bound, rows, proposal, generator, 400, 1)
-        found = unreached(bound, rows, proposal, draws, earlier, generator)
+        draws = weighted_draws(Sampling(bound, rows, generator, 400), proposal)
+        found = unreached(Sampling(bound, rows, generator, COUNT), proposal, draws, earlier)
         assert found.share == pytest.approx(missed, abs=0.4)
         assert len(found.positions) == 0 or (found.positions < 0).all()
 
@@ -435,7 +472,7 @@ def test_a_search_that_finds_no_further_mode_ends(symmetric, monkeypatch):
     monkeypatch.setattr("evidentia.evidence.population.redrawing.modes_near", lambda *_: [])
     monkeypatch.setattr("evidentia.evidence.population.redrawing.modes_of_more_rows", lambda *_: [right])
     population = Population(jax.random.key(0), jnp.ones((COUNT, 1)), np.zeros(COUNT))
-    assert redraw(bound, rows, population, previous, 2.0) is None
+    assert draw_anew(bound, rows, population, previous, 2.0) is None
     assert len(rounds) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 import evidentia as ev
 from evidentia.evidence.population.moves import MOST_MOVES, StepInfo
 from evidentia.evidence.population.particles import Population, estimate_of
-from evidentia.evidence.population.repeats import MOST_RUNS, is_needed, pooled, with_second_opinion
+from evidentia.evidence.population.path import MOST_RUNS, needs_second_opinion, pooled, with_second_opinion
 
 COUNT = 100
 
@@ -60,8 +60,8 @@ def test_more_runs_are_asked_if_two_disagree(others, number):
 def test_it_is_needed_where_many_moves_leave_the_particles_correlated():
     stuck = StepInfo(0.7, correlation=0.5, num_moves=MOST_MOVES)
     moved, moved_once = stuck._replace(correlation=0.1), stuck._replace(num_moves=1)
-    assert is_needed([stuck, moved])
-    assert not is_needed([moved, moved_once])
+    assert needs_second_opinion([stuck, moved])
+    assert not needs_second_opinion([moved, moved_once])
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_it_is_needed_where_many_moves_leave_the_particles_correlated():
 @pytest.mark.parametrize("method", [ev.SGAIS.published(), ev.SGAIS(exact_kernel=None), ev.SMC(), ev.AIS()])
 def test_methods_whose_moves_are_not_repeated_ask_for_none(monkeypatch, method):
     """They take the moves that they name, however correlated: here there are two modes."""
-    monkeypatch.setattr("evidentia.evidence.population.repeats.with_second_opinion", None)
+    monkeypatch.setattr("evidentia.evidence.population.path.with_second_opinion", None)
     model = ev.Model(
         {"mean": dist.Normal(0.5, 3.0)},
         lambda params, batch: dist.Normal(jnp.abs(params["mean"]), 1.0).log_prob(batch["y"]),

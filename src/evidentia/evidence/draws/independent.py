@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.evidence.population.values import check_defined
-from evidentia.posterior.rows import Rows
+from evidentia.evidence.method import check_defined
+from evidentia.model.bound import BoundModel
+from evidentia.posterior.rows import Positions, Rows, Window
 
 BATCH_SIZE = 256, 4096  # minimum and maximum number of draws in a batch
 MAX_EVALUATIONS = 500_000_000  # target maximum of rows times draws in a batch: seconds for a regression
@@ -60,3 +62,11 @@ def batch_size(count: int, rows: Rows) -> int:
     wanted = min(max(MAX_EVALUATIONS // rows.size, least), most)
     num_batches = -(-count // wanted)
     return -(-count // num_batches)
+
+
+def exact_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Positions:
+    """Independent draws from the posterior of `rows`, by the model's `sample_posterior`."""
+    assert model.sample_posterior is not None
+    data = jax.tree.map(lambda leaf: np.asarray(leaf[rows.start : rows.stop]), rows.arrays)
+    params = model.sample_posterior(data, count, int(jax.random.bits(key)))
+    return jax.vmap(model.unconstrain)(jax.tree.map(jnp.asarray, dict(params)))

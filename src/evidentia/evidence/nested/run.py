@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.errors import ConfigurationError, as_number, check_count
-from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.method import Diagnosis, check_possible, defined_log_likelihoods
 from evidentia.evidence.nested.prior_mass import (
     Integral,
     Quadrature,
@@ -34,7 +34,6 @@ from evidentia.evidence.nested.prior_mass import (
     log_widths,
     variance_of_log_mass,
 )
-from evidentia.evidence.population.values import check_possible, defined_log_likelihoods
 from evidentia.kernels import ConstrainedKernel, Points, Region, posterior_scale
 from evidentia.kernels.region import check_constrained_kernel
 from evidentia.model.bound import BoundModel

@@ -23,13 +23,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.population.fit import (
+from evidentia.evidence.population.importance import Sampling
+from evidentia.evidence.population.mixture import (
     MOST_COMPONENTS,
+    Mixture,
     improved,
     together,
     without_smallest,
 )
-from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import is_summed, rows_of_density, symmetrised
@@ -131,15 +132,14 @@ def is_learnable(model: BoundModel) -> bool:
     return model.num_parameters <= MOST_PARAMETERS
 
 
-def learn(
-    model: BoundModel, rows: Rows, start: Mixture, generator: np.random.Generator, count: int
-) -> Mixture:
-    """A mixture for the posterior of `rows`, learnt in rounds from one that overlaps with it.
+def learn(sampling: Sampling, start: Mixture) -> Mixture:
+    """A mixture for the posterior, learnt in rounds from one that overlaps with it.
 
     It is the first whose draws have even weights, or that learnt from all rounds. It is as checked
     as the start.
     """
-    size, good, most_components = _effort(model, rows, start, count)
+    model, rows, generator, _ = sampling
+    size, good, most_components = _effort(sampling, start)
     start = without_smallest(start, 2 * MORE_COMPONENTS)
     proposal, parts, shares = start, [start], np.ones(1)
     rounds = Rounds.before(model.num_parameters).with_part(np.zeros(0))
@@ -158,9 +158,10 @@ def learn(
     return _about_one_copy(model, proposal.as_known_as(start), generator)
 
 
-def _effort(model: BoundModel, rows: Rows, start: Mixture, count: int) -> tuple[int, float, int]:
+def _effort(sampling: Sampling, start: Mixture) -> tuple[int, float, int]:
     """Draws in a round, the fraction of them that is good enough, and the most components."""
-    least, affordable = DRAWS * count, WORK // max(rows.size, rows_of_density(model, NEAR_COPIES))
+    cost = max(sampling.rows.size, rows_of_density(sampling.model, NEAR_COPIES))
+    least, affordable = DRAWS * sampling.count, WORK // cost
     size, good = (min(MOST_DRAWS, affordable), GOOD) if affordable > least else (least, ENOUGH)
     # As many as at the start, learnt when more draws were affordable: fewer lose arms of a ridge.
     supported = max(MOST_COMPONENTS, size // DRAWS_OF_EACH, len(start.components))

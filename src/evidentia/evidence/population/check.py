@@ -15,33 +15,19 @@ from scipy.special import softmax
 
 from evidentia import weights
 from evidentia.evidence.population.about_modes import is_near
-from evidentia.evidence.population.importance import (
-    FREE,
-    MANY_BATCHES,
-    MIN_ESS,
-    WeightedDraws,
-    log_ratio,
-    num_free_looks,
-)
+from evidentia.evidence.population.importance import Sampling, WeightedDraws, log_ratio
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles
-from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import symmetrised
-from evidentia.posterior.rows import Rows
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
 MANY_EARLIER = 512  # draws for fewer rows
-HEAVIEST = 8  # positions from which to search for modes, each for some ten Newton steps
-LOOKS = 2**17  # positions further inside, where they are free: one in 10⁴ of them is met ten times
-BLOCKS = 4  # one after the other: inner integrals of 50 rows at 16,384 positions would take 18 GiB
 SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
 FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
 
-def covers(
-    model: BoundModel, rows: Rows, proposal: Mixture, draws: WeightedDraws, particles: Particles
-) -> bool:
+def covers(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, particles: Particles) -> bool:
     """Whether the proposal covers particles of the posterior, but for a share (`MISSED`).
 
     Those that it misses lie where the posterior density, p(θ) p(D | θ) / Ẑ, exceeds that of the
@@ -49,8 +35,7 @@ def covers(
     regions of low posterior density, where moves without a Metropolis correction can leave them,
     do not count.
     """
-    positions = jnp.asarray(particles.positions, jnp.float32)
-    log_ratios, offset = log_ratio(model, rows, proposal, positions)
+    log_ratios, offset = log_ratio(sampling, proposal, particles.positions)
     is_missed = log_ratios + offset > draws.offset + np.max(draws.log_weights)
     share = float(particles.share @ is_missed)
     error = np.sqrt(max(0.0, share * (1 - share)) * np.sum(particles.share**2))  # rounding can exceed 1
@@ -58,8 +43,7 @@ def covers(
 
 
 def completed(
-    model: BoundModel,
-    rows: Rows,
+    sampling: Sampling,
     proposal: Mixture,
     draws: WeightedDraws,
     particles: Particles,
@@ -82,7 +66,7 @@ def completed(
     """
     if not particles.share.any():
         return None
-    log_weights, offset = log_ratio(model, rows, proposal, jnp.asarray(particles.positions, jnp.float32))
+    log_weights, offset = log_ratio(sampling, proposal, particles.positions)
     log_weights = log_weights + offset - draws.offset
     count = len(draws.log_weights)
     of_families = particles.sum_of_squares(particles.share)
@@ -107,47 +91,6 @@ def completed(
         variance=draws.variance + variance - weights.relative_variance(together),
         is_completed=True,
     )
-
-
-def exceeding(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Mixture,
-    draws: WeightedDraws,
-    generator: np.random.Generator,
-    count: int,
-) -> Float[ndarray, "positions parameters"]:
-    """Positions where the posterior exceeds the proposal most, if by more than it should.
-
-    They are the heaviest draws, if the weights of these are uneven, and those of further positions
-    with heavier weights: draws moved towards the centre of their component by a random factor, if
-    their likelihood costs next to nothing. In many dimensions no draw is near a centre, and what
-    is there has no effect on particles either.
-    """
-    found = []
-    if weights.ess(draws.log_weights) < MIN_ESS * len(draws.log_weights):
-        found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
-    least = MANY_BATCHES * count
-    if model.evaluations is None and rows.size * least <= FREE:
-        num_blocks = max(1, min(LOOKS, num_free_looks(model, rows)) // least)
-        # The density at one copy is enough here, and cheaper than at all copies.
-        within = proposal.draw_within(generator, num_blocks * least)
-        usual = _log_plain_ratio(model, rows, proposal, np.asarray(draws.positions)[:count])
-        blocks = np.split(within, num_blocks * BLOCKS)
-        ratios = np.concatenate([_log_plain_ratio(model, rows, proposal, one) for one in blocks])
-        order = np.argsort(-ratios)[:HEAVIEST]
-        found.append(within[order[ratios[order] > np.max(usual)]])
-    return np.concatenate(found) if found else np.empty((0, model.num_parameters))
-
-
-def _log_plain_ratio(
-    model: BoundModel, rows: Rows, proposal: Mixture, positions: Float[ndarray, "positions parameters"]
-) -> Float[ndarray, " positions"]:
-    """log p(θ) p(D | θ) / q(θ) at positions, without their copies; -inf where it is unknown."""
-    narrow = jnp.asarray(positions, jnp.float32)
-    deviations, offset = rows.log_likelihoods(model, narrow)
-    ratios = deviations + offset + model.log_priors(narrow) - proposal.log_density(np.asarray(narrow, float))
-    return np.where(np.isnan(ratios), -np.inf, ratios)
 
 
 def unseen(proposal: Mixture, particles: Particles) -> float:
@@ -206,29 +149,22 @@ class Unreached(NamedTuple):
     share: float
 
 
-def unreached(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Mixture,
-    draws: WeightedDraws,
-    earlier: Mixture,
-    generator: np.random.Generator,
-) -> Unreached:
+def unreached(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, earlier: Mixture) -> Unreached:
     """What draws from an `earlier` proposal, for fewer rows, show that one for more rows misses.
 
     One mode can become two as rows arrive, and Newton's method follows one of them. Only a few of
     the draws are weighed, of those so far from the modes that the proposal hardly reaches them.
     """
+    model, generator = sampling.model, sampling.generator
     positions = np.asarray(earlier.draw(generator, MANY_EARLIER))
     is_far = ~np.any([is_near(mode, positions) for mode in proposal.components], axis=0)
     if not is_far.any():
         return Unreached(positions[:0], 0.0)
     # Always as many, some of them twice, since another number would be compiled anew.
     chosen = positions[np.resize(generator.permutation(np.flatnonzero(is_far)), FEW_FAR)]
-    far = jnp.asarray(chosen, jnp.float32)
-    ratios, offset = log_ratio(model, rows, proposal, far)
+    ratios, offset = log_ratio(sampling, proposal, chosen)
     ratios = ratios + offset - draws.offset
-    densities = (symmetrised(model, each, far) for each in (proposal, earlier))
+    densities = (symmetrised(model, each, chosen) for each in (proposal, earlier))
     share = missed_share(draws.log_weights, ratios + np.subtract(*densities), ratios)
     return Unreached(chosen[ratios > np.max(draws.log_weights)], share * float(np.mean(is_far)))
 

@@ -13,7 +13,7 @@ Hesterberg (1995), Technometrics 37, 185 (a share of the draws from a density wi
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,13 +21,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.normalisation import check_density
-from evidentia.evidence.population.particles import Population, in_mixed_halves, split_key, with_families
+from evidentia.evidence.population.mixture import Mixture, check_density
+from evidentia.evidence.population.particles import (
+    Population,
+    host_generator,
+    in_mixed_halves,
+    split_key,
+    with_families,
+)
 from evidentia.model.bound import BoundModel
 from evidentia.model.local import Integrated
 from evidentia.posterior.copies import rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import in_blocks
 from evidentia.system.interruption import check
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
@@ -37,7 +43,28 @@ MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, th
 MANY_BATCHES = 32  # of one draw per particle
 CHEAP = 40_000_000  # likelihoods of a row that draws may take in any case
 FREE = 4_000_000  # the same, up to which there are always many draws
+LOOKED_AT = 4096  # positions at a time: integrals over latents of 50 rows at 16,384 would take 18 GiB
 ACCURATE = 0.01  # nats of standard error, for which there are more draws while they are cheap
+
+
+class Sampling(NamedTuple):
+    """What all importance sampling for one posterior shares.
+
+    Attributes:
+        model, rows: of which the posterior is drawn from.
+        generator: the random numbers.
+        count: draws in a batch, as many as there are particles.
+    """
+
+    model: BoundModel
+    rows: Rows
+    generator: np.random.Generator
+    count: int
+
+    @classmethod
+    def of(cls, model: BoundModel, rows: Rows, population: Population) -> "Sampling":
+        """As many draws as there are particles, with random numbers from their key."""
+        return cls(model, rows, host_generator(population.key), len(population.log_weights))
 
 
 class WeightedDraws(NamedTuple):
@@ -76,34 +103,29 @@ class WeightedDraws(NamedTuple):
 
 
 def weighted_draws(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Mixture,
-    generator: np.random.Generator,
-    count: int,
-    max_batches: int,
-    min_batches: int = 1,
+    sampling: Sampling, proposal: Mixture, max_batches: int = 1, min_batches: int = 1
 ) -> WeightedDraws:
-    """Weighted draws from the proposal: `count`, or a multiple if the weights are uneven.
+    """Weighted draws from the proposal: one batch, or more if the weights are uneven.
 
     Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
     weights, in tails that it covers thinly, are rare. There are at least `min_batches`; it stops
     early if the target is unreachable. A number that depends on the weights makes the mean of
-    heavy ones slightly low. The proposal is checked first (`normalisation`).
+    heavy ones slightly low. The proposal is checked first (`mixture.check_density`).
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
     Source: Ionides (2008), Journal of Computational and Graphical Statistics 17, 295.
     """
     check_density(proposal)
+    count = sampling.count
     wanted = (WANTED if proposal.is_learnt else MIN_ESS) * count
-    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // rows.size))
-    found = _batch(model, rows, proposal, generator, count)
+    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // sampling.rows.size))
+    found = _batch(sampling, proposal)
     for index in range(1, max_batches):
         hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
         if hopeless or (weights.ess(found.log_weights) >= wanted and index >= min_batches):
             break
-        more = _batch(model, rows, proposal, generator, count)
+        more = _batch(sampling, proposal)
         found = WeightedDraws(
             jnp.asarray(np.concatenate([found.positions, more.positions])),  # on the host: no compilation
             np.concatenate([found.log_weights, more.log_weights + more.offset - found.offset]),
@@ -114,14 +136,7 @@ def weighted_draws(
     return found._replace(log_weights=np.minimum(found.log_weights, largest))
 
 
-def accurate_draws(
-    model: BoundModel,
-    rows: Rows,
-    proposal: Mixture,
-    generator: np.random.Generator,
-    count: int,
-    draws: WeightedDraws,
-) -> WeightedDraws:
+def accurate_draws(sampling: Sampling, proposal: Mixture, draws: WeightedDraws) -> WeightedDraws:
     """The draws, or as many new ones as a standard error of `ACCURATE` takes, if these are cheap.
 
     They are new, since a number of draws that depends on their own weights would bias the mean.
@@ -129,6 +144,7 @@ def accurate_draws(
     are always many, so that a narrow mode beside a wide one is met. Rows and the density of the
     proposal count as what a draw costs (`rows_of_density`).
     """
+    model, rows, _, count = sampling
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
     wanted = math.ceil(missing * len(draws.log_weights) / count)
     cost = max(rows.size, rows_of_density(model)) * count
@@ -136,13 +152,12 @@ def accurate_draws(
     num_batches = min(MANY_BATCHES if is_free else wanted, MANY_BATCHES, CHEAP // cost)
     if num_batches * count <= len(draws.log_weights):
         return draws
-    return weighted_draws(model, rows, proposal, generator, count, num_batches, num_batches)
+    return weighted_draws(sampling, proposal, num_batches, num_batches)
 
 
-def _batch(
-    model: BoundModel, rows: Rows, proposal: Mixture, generator: np.random.Generator, count: int
-) -> WeightedDraws:
+def _batch(sampling: Sampling, proposal: Mixture) -> WeightedDraws:
     check()
+    model, rows, generator, count = sampling
     num_own = count - round(proposal.prior_share * count)
     positions, is_lost = proposal.draw(generator, num_own), np.zeros(count, bool)
     if num_own < count:
@@ -181,12 +196,27 @@ def num_free_looks(model: BoundModel, rows: Rows) -> int:
     return FREE // (rows.size * max(1, numbers))
 
 
+def log_posteriors(
+    model: BoundModel, rows: Rows, positions: Float[np.ndarray, "*shape parameters"]
+) -> Float[np.ndarray, "*shape"]:
+    """Log posterior densities in float32, unnormalised; -inf where they are unknown."""
+
+    def of_block(block: Float[np.ndarray, "positions parameters"]) -> Float[np.ndarray, " positions"]:
+        narrow = jnp.asarray(block, jnp.float32)
+        deviations, offset = rows.log_likelihoods(model, narrow)
+        return deviations + offset + model.log_priors(narrow)
+
+    heights = in_blocks(of_block, positions.reshape(-1, positions.shape[-1]), most=LOOKED_AT)
+    return np.where(np.isnan(heights), -np.inf, heights).reshape(positions.shape[:-1])
+
+
 def log_ratio(
-    model: BoundModel, rows: Rows, proposal: Mixture, positions: Float[Array, "particles parameters"]
+    sampling: Sampling, proposal: Mixture, positions: Float[Any, "particles parameters"]
 ) -> tuple[Float[np.ndarray, " particles"], float]:
-    """log p(θ) p(D | θ) / q(θ) at every position, minus an offset, and the offset."""
-    deviations, offset = rows.log_likelihoods(model, positions)
-    return deviations + log_prior_ratio(model, proposal, positions), offset
+    """log p(θ) p(D | θ) / q(θ) at every position in float32, minus an offset, and the offset."""
+    narrow = jnp.asarray(positions, jnp.float32)
+    deviations, offset = sampling.rows.log_likelihoods(sampling.model, narrow)
+    return deviations + log_prior_ratio(sampling.model, proposal, narrow), offset
 
 
 def log_prior_ratio(

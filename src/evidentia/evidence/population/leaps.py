@@ -8,11 +8,12 @@ path goes on from the rows of the last redraw.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, cast
 
 from jaxtyping import Array
 
+from evidentia import weights
 from evidentia.errors import UnfinishedError
 from evidentia.evidence.method import Snapshot
 from evidentia.evidence.population.chunks import (
@@ -22,10 +23,13 @@ from evidentia.evidence.population.chunks import (
     P,
     PathState,
     advance,
+    next_round_number,
     snapshot_of,
 )
-from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.particles import log_evidence_variance, split_key
+from evidentia.evidence.population.moves import PathSettings, StepInfo
+from evidentia.evidence.population.particles import Population, log_evidence_variance, split_key
+from evidentia.evidence.population.redrawing import Redrawn, draw_anew
+from evidentia.evidence.population.shortcuts import only_mode, redraw_ahead
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
@@ -34,37 +38,58 @@ SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
 class RedrawingMethod(ChunkedMethod, Protocol):
-    """A chunked method that can redraw its particles from an approximation to the posterior."""
+    """A chunked method whose particles may be redrawn from an approximation to the posterior."""
 
-    def is_redraw_due(self, state: PathState) -> bool:
-        """Whether to try a redraw with the rows processed so far."""
-        ...
-
-    def redraw(self, model: BoundModel, state: PathState, rows: Rows) -> tuple[PathState, ChunkInfo] | None:
-        """State and info with particles redrawn for all `rows`; None if it fails."""
-        ...
-
-    def only_mode(self, model: BoundModel, state: PathState, rows: Window) -> Mixture | None:
-        """A proposal to try with more rows after a redraw has failed; None if there is none."""
-        ...
-
-    def redraw_ahead(
-        self, model: BoundModel, state: PathState, rows: Window
-    ) -> tuple[PathState, ChunkInfo] | None:
-        """State and info with particles redrawn for all `rows`; None if that fails."""
+    @property
+    def path(self) -> PathSettings:
+        """Settings of its annealed path."""
         ...
 
 
-def advance_and_redraw(
-    method: RedrawingMethod, model: BoundModel, state: PathState, past: P, total: int
-) -> tuple[PathState, P, ChunkInfo]:
-    """Process the next chunk of `total` rows, then redraw if due; return state, past and info."""
-    state, past, info = advance(method, model, state, past, total)
-    return redraw(method, model, state, past, info) if method.is_redraw_due(state) else (state, past, info)
+def is_redraw_due(state: PathState) -> bool:
+    """Whether a round number of rows has been reached since the last attempt to redraw."""
+    return state.num_observations >= next_round_number(state.tried_at)
+
+
+def redrawn(
+    method: ChunkedMethod,
+    population: Population,
+    found: Redrawn,
+    num_observations: int,
+    steps: Sequence[StepInfo] = (),
+) -> tuple[PathState, ChunkInfo]:
+    """State and info with particles drawn anew for some rows, after some steps of a path."""
+    draws, proposal = found
+    key, _ = cast("tuple[Array, Array]", split_key(population.key))  # whose types jax.jit drops
+    has_tail = len(draws.log_weights) > method.num_particles and not draws.is_completed
+    shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
+    draws = draws._replace(variance=draws.variance + proposal.unseen**2)
+    population = draws.population(key, method.num_particles)
+    state = PathState(population, num_observations, proposal, tried_at=num_observations)
+    estimate = method.estimate(state)
+    info = ChunkInfo(
+        steps,
+        path=estimate,
+        estimate=estimate,
+        is_redrawn=True,
+        is_checked=proposal.is_checked,
+        effective=weights.ess(draws.log_weights) / len(draws.log_weights),
+        pareto_shape=shape,
+    )
+    return state, info
+
+
+def redraw_for(
+    method: ChunkedMethod, model: BoundModel, state: PathState, rows: Rows
+) -> tuple[PathState, ChunkInfo] | None:
+    """State and info with particles redrawn for all `rows`; None if no proposal is good enough."""
+    growth = rows.num_observations / max(1, state.num_observations)
+    found = draw_anew(model, rows, state.population, state.proposal, growth)
+    return found and redrawn(method, state.population, found, rows.num_observations)
 
 
 def redraw(
-    method: RedrawingMethod, model: BoundModel, state: PathState, past: P, info: Any = None
+    method: ChunkedMethod, model: BoundModel, state: PathState, past: P, info: Any = None
 ) -> tuple[PathState, P, Any]:
     """Redraw the particles from the past if that lowers the variance; return state, past and info.
 
@@ -73,14 +98,14 @@ def redraw(
     if model.is_constant:  # the path has no error
         return state, past, info
     centred = past.recentred(model, state.population)
-    found = method.redraw(model, state, centred.window)
+    found = redraw_for(method, model, state, centred.window)
     if found is None:
         return _tried(state, state.num_observations), past, info
     if found[1].estimate.variance > log_evidence_variance(state.population):
         kept = _tried(state, state.num_observations)
         return kept._replace(proposal=found[0].proposal, is_irregular=False), past, info
-    state, redrawn = found
-    return state, centred, redrawn if info is None else redrawn._replace(steps=info.steps, path=info.path)
+    state, later = found
+    return state, centred, later if info is None else later._replace(steps=info.steps, path=info.path)
 
 
 def over_leaps(method: RedrawingMethod, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
@@ -96,10 +121,11 @@ def over_leaps(method: RedrawingMethod, model: BoundModel, rows: Rows, key: Arra
         found, has_looked_ahead = None, has_looked_ahead and state.is_irregular
         is_slow = state.is_irregular and state.proposal is None and near.size > SLOW
         if is_slow and not has_looked_ahead:
-            found, has_looked_ahead = method.redraw_ahead(model, state, near), True
-            state = _with_new_key(state)
+            found, has_looked_ahead = redraw_ahead(method.path, model, near, state.population), True
+            if found is None:
+                state = _with_new_key(state)
         if found is not None:
-            state, info = found
+            state, info = redrawn(method, state.population, found, near.num_observations)
         elif state.proposal is not None:
             state, info = _leap(method, model, state, near)
             past = Held(near, state.num_observations)
@@ -118,11 +144,13 @@ def _walk(
 ) -> tuple[PathState, Held, ChunkInfo]:
     """Process a chunk along the path; redraw if due and at the end, or find the only mode."""
     was_irregular = state.is_irregular
-    state, past, info = advance_and_redraw(method, model, state, past, total)
+    state, past, info = advance(method, model, state, past, total)
+    if is_redraw_due(state):
+        state, past, info = redraw(method, model, state, past, info)
     if state.num_observations == total:
         return (state, past, info) if state.tried_at == total else redraw(method, model, state, past, info)
     if state.is_irregular and not was_irregular:
-        state = state._replace(proposal=method.only_mode(model, state, past.window))
+        state = state._replace(proposal=only_mode(model, past.window, state.population))
     return state, past, info
 
 
@@ -137,11 +165,11 @@ def _leap(
     """
     assert state.proposal is not None  # a leap begins with one
     is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)
-    found = method.redraw(model, state, rows.first(stop))
+    found = redraw_for(method, model, state, rows.first(stop))
     halfway = round(math.sqrt(state.num_observations * stop))
     if found is None and is_learnt and halfway > max(SLOW, SHORTEST * state.num_observations):
         state = _with_new_key(state)
-        found = method.redraw(model, state, rows.first(halfway))
+        found = redraw_for(method, model, state, rows.first(halfway))
     if found is not None:
         return found
     if stop < rows.size and not is_learnt:
@@ -154,8 +182,8 @@ def _for_all(
 ) -> tuple[PathState, ChunkInfo]:
     """State and info with particles redrawn for all rows, of which the path has seen a sample."""
     if state.proposal is None:  # particles of the sample cannot check a proposal for all rows
-        state = state._replace(proposal=method.only_mode(model, state, rows.near))
-    found = method.redraw(model, state, rows) if state.proposal is not None else None
+        state = state._replace(proposal=only_mode(model, rows.near, state.population))
+    found = redraw_for(method, model, state, rows) if state.proposal is not None else None
     if found is None:
         raise UnfinishedError(
             f"the log evidence is that of {state.num_observations:,} random rows out of {rows.num_observations:,}: importance "

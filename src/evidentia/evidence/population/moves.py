@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia import weights
-from evidentia.evidence.population.jumps import LEAST_ACCEPTED, fitted_jumps, jumped
 from evidentia.evidence.population.particles import (
     Population,
     host_generator,
@@ -16,7 +15,13 @@ from evidentia.evidence.population.particles import (
     reweighted,
     split_key,
 )
-from evidentia.evidence.population.transitions import largest_correlation, move
+from evidentia.evidence.population.transitions import (
+    LEAST_ACCEPTED,
+    fitted_jumps,
+    jumped,
+    largest_correlation,
+    move,
+)
 from evidentia.kernels import Kernel, Scale, posterior_scale
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared

@@ -6,14 +6,17 @@ path, since its start or the last redraw by importance sampling; others the weig
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from evidentia.evidence.method import Diagnosis, Estimate
-from evidentia.evidence.population.moves import StepInfo
-from evidentia.evidence.population.particles import Population
+from evidentia.evidence.population.moves import PathSettings, StepInfo, moved_once, prepared_move
+from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.rows import Rows
+from evidentia.posterior.rows import Rows, Window
+from evidentia.posterior.target import posterior
 from evidentia.weights import MAX_PARETO_SHAPE
 
 MIN_ESS = 0.15  # fraction of the particles after reweighting; the default path stays above 0.35
@@ -29,6 +32,8 @@ MAX_DIFFERENCE = 4.0  # joint standard errors between path and redraw; on 84 dra
 MIN_EFFECTIVE = 0.2  # of the draws; less than 0.1 where arms were missed, as for importance sampling
 MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
 RECENT = 10  # moves that show the current state of the path
+MAX_CHANGE = 5.0  # standard errors, by chance in one run of two million; at most 2 on 45 families
+NOTHING = 0.01  # standard deviations of the log density: a smaller error of its change counts as this
 
 
 def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
@@ -167,3 +172,44 @@ def height_spread(model: BoundModel, rows: Rows, population: Population) -> floa
     heights = deviations + model.log_priors(positions)
     heights = heights[np.isfinite(heights)]
     return float(np.std(heights) / math.sqrt(positions.shape[1] / 2)) if len(heights) else math.nan
+
+
+def diagnose_moves(settings: PathSettings, model: BoundModel, rows: Window, num_particles: int) -> Diagnosis:
+    """Whether moves that should keep their density change the prior; NaN if others are made.
+
+    The prior is the one density of a path of which independent draws are known. A kernel that does
+    not keep its density, as without its Metropolis correction, shows in nothing else: neither in
+    weights nor in a second run.
+    """
+    kernel: Any = settings.exact_kernel or settings.kernel
+    is_exact = kernel.needs == "log_density" and not kernel.is_reweighting
+    change = change_by_moves(settings, model, rows, num_particles) if is_exact else math.nan
+    signs = {}
+    if abs(change) > MAX_CHANGE:
+        signs["moves change the prior"] = (
+            f"moves of draws from the prior change their mean log density by {change:+.0f} standard errors: {kernel!r} does not keep "
+            "the density that it is given, and the log evidence may be wrong by any amount. Use a kernel with a Metropolis "
+            "correction, such as kernels.HMC()."
+        )
+    return Diagnosis({"prior_change": change}, signs)
+
+
+def change_by_moves(settings: PathSettings, model: BoundModel, rows: Window, num_particles: int) -> float:
+    """The change of the mean log prior density when prior draws are moved, in standard errors.
+
+    NaN if float32 does not have all of the prior, or the density is the same at all draws.
+    """
+    length = settings.chain_length
+    start = from_prior(model, jax.random.key(0), num_particles)
+    nothing = posterior(rows.part(0, 0))
+    population, ready = prepared_move(settings, model, start, start.log_weights, nothing)
+    moved, *_ = moved_once(model, ready, population, length)
+    before, after = (
+        np.asarray(model.log_priors(positions), np.float64)
+        for positions in (population.positions, moved.positions[length - 1 :: length])
+    )
+    change, spread = after - before, np.std(before)
+    if start.log_evidence != 0.0 or not np.isfinite(spread) or spread == 0.0:
+        return math.nan
+    error = np.std(change) / math.sqrt(num_particles)
+    return float(np.mean(change) / max(error, NOTHING * spread))

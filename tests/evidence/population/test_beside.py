@@ -7,8 +7,9 @@ import pytest
 from jax.scipy.special import logsumexp
 
 import evidentia as ev
+from evidentia.evidence.population.beside import rises
+from evidentia.evidence.population.importance import Sampling
 from evidentia.evidence.population.mixture import Mixture
-from evidentia.evidence.population.rays import rises
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -41,7 +42,7 @@ def proposal_at(*modes: int) -> tuple[BoundModel, Mixture]:
 
 def test_rays_from_the_wide_mode_meet_the_narrow_one():
     model, proposal = proposal_at(0)
-    found = rises(model, ROWS, proposal, np.random.default_rng(0), 8)
+    found = rises(Sampling(model, ROWS, np.random.default_rng(0), 512), proposal)
     modes = [newton(model, ROWS, start) for start in found]
     narrow = 20 / (1 + np.exp(-modes[0].centre)) - 10
     np.testing.assert_allclose(narrow, CENTRES[1], atol=0.1)
@@ -49,7 +50,7 @@ def test_rays_from_the_wide_mode_meet_the_narrow_one():
 
 def test_nothing_rises_beside_the_modes_that_are_known():
     model, proposal = proposal_at(0, 1)
-    assert len(rises(model, ROWS, proposal, np.random.default_rng(0), 8)) == 0
+    assert len(rises(Sampling(model, ROWS, np.random.default_rng(0), 512), proposal)) == 0
 
 
 def test_rises_of_a_density_with_one_mode_are_none():
@@ -59,13 +60,13 @@ def test_rises_of_a_density_with_one_mode_are_none():
     )
     bound = model.bind(ONE_ROW)
     proposal = Mixture((newton(bound, ROWS, np.ones(3)),))
-    assert len(rises(bound, ROWS, proposal, np.random.default_rng(0), 8)) == 0
+    assert len(rises(Sampling(bound, ROWS, np.random.default_rng(0), 512), proposal)) == 0
 
 
 def test_many_rows_are_not_looked_at():
     model, proposal = proposal_at(0)
     many = Window(jnp.zeros((1000, 1)), 0, 1000)
-    assert len(rises(model, many, proposal, np.random.default_rng(0), 8)) == 0
+    assert len(rises(Sampling(model, many, np.random.default_rng(0), 512), proposal)) == 0
 
 
 @pytest.mark.slow

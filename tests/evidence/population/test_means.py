@@ -7,7 +7,8 @@ import pytest
 from scipy.special import digamma
 
 import evidentia as ev
-from evidentia.posterior.means import about_mean, is_apart
+from evidentia.evidence.population.about_modes import about_mean, is_apart
+from evidentia.evidence.population.importance import Sampling
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 
@@ -31,7 +32,7 @@ def counts():
 def test_the_centre_moves_from_the_mode_to_the_mean(counts):
     model, rows = poisson(counts)
     mode = newton(model, rows, np.zeros(SIZE), tolerance=1e-9)
-    found = about_mean(model, rows, mode, np.random.default_rng(0))
+    found = about_mean(Sampling(model, rows, np.random.default_rng(0), 100), mode)
     totals = counts.sum(0)
     to_mean = digamma(totals) - np.log(totals)  # from the mode, but for the wide prior
     shift = found.centre - mode.centre
@@ -55,4 +56,4 @@ def test_a_posterior_unlike_a_gaussian_is_left_alone():
     y = np.zeros(5, np.float32)
     bound, rows = model.bind(y), Window(jnp.asarray(y), 0, 5)
     mode = newton(bound, rows, np.full(SIZE, 0.01))
-    assert about_mean(bound, rows, mode, np.random.default_rng(0)) is mode
+    assert about_mean(Sampling(bound, rows, np.random.default_rng(0), 100), mode) is mode

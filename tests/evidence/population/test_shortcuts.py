@@ -8,10 +8,10 @@ import pytest
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.population import ahead
-from evidentia.evidence.population.chunks import PathState
+from evidentia.evidence.population import leaps, shortcuts
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.evidence.population.path import anneal
+from evidentia.evidence.population.redrawing import draw_anew
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
 from evidentia.weights import relative_variance
@@ -57,7 +57,7 @@ def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
 @pytest.mark.slow
 def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_rows):
     model, rows, exact = linear
-    found = ahead.redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
+    found = shortcuts.redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
     assert found is not None and len(found.proposal.components) == 1
     error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
     assert abs(found.draws.log_evidence - exact) < 4.5 * error < 0.1
@@ -68,7 +68,7 @@ def test_no_redraw_where_no_mode_is_found(linear, monkeypatch):
     model, rows, _ = linear
     monkeypatch.setattr(ahead, "newton", lambda *arguments: None)
     population = from_prior(model, jax.random.key(0), COUNT)
-    assert ahead.redraw_ahead(METHOD.path, model, rows, population) is None
+    assert shortcuts.redraw_ahead(METHOD.path, model, rows, population) is None
 
 
 def peak_on_a_foot():
@@ -100,7 +100,7 @@ def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
     start = Population(
         jax.random.key(0), jnp.asarray(generator.normal(0, 0.03, (COUNT, 1)), jnp.float32), np.zeros(COUNT)
     )
-    found = ahead.redraw_ahead(METHOD.path, model, rows, start)
+    found = shortcuts.redraw_ahead(METHOD.path, model, rows, start)
     assert found is not None and found.proposal.is_learnt
     error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
     assert abs(found.draws.log_evidence) < 4.5 * error < 0.2  # -0.4 about the mode alone
@@ -108,54 +108,49 @@ def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
 
 @pytest.mark.slow
 def test_a_failed_redraw_looks_ahead_once(monkeypatch):
-    monkeypatch.setattr("evidentia.evidence.population.leaps.SLOW", 1000)
+    monkeypatch.setattr(leaps, "SLOW", 1000)
     model = ev.models.linear_regression(num_features=2)
     data, _ = model.simulate(SIZE, 0)
     looked = []
 
-    class Irregular(ev.SGAIS):
-        """A method whose redraws fail below 2,000 rows."""
+    def fails_below_2000(model, rows, *arguments):
+        return None if rows.num_observations < 2000 else draw_anew(model, rows, *arguments)
 
-        def redraw(self, model, state, rows):
-            return None if rows.num_observations < 2000 else super().redraw(model, state, rows)
+    def noted(settings, model, rows, population):
+        looked.append(rows.num_observations)
+        is_tried = len(population.log_weights) == COUNT
+        return shortcuts.redraw_ahead(settings, model, rows, population) if is_tried else None
 
-        def only_mode(self, model, state, rows):
-            return None
-
-        def redraw_ahead(self, model, state, rows):
-            looked.append((state.num_observations, rows.num_observations))
-            return super().redraw_ahead(model, state, rows) if self.num_particles == COUNT else None
-
-    found = ev.estimate(model, data, method=Irregular(num_particles=COUNT), seed=0)
-    assert looked == [(100, SIZE)] and found.trajectory.num_observations.tolist() == [100, SIZE]
+    monkeypatch.setattr(leaps, "draw_anew", fails_below_2000)
+    monkeypatch.setattr(leaps, "only_mode", lambda *_: None)
+    monkeypatch.setattr(leaps, "redraw_ahead", noted)
+    found = ev.estimate(model, data, method=METHOD, seed=0)
+    assert looked == [SIZE] and found.trajectory.num_observations.tolist() == [100, SIZE]
     assert abs(found.log_evidence - model.exact_log_evidence(data)) < 4.5 * found.standard_error < 0.1
     looked.clear()
-    found = ev.estimate(model, data, method=Irregular(num_particles=256), seed=0)
-    assert looked == [(100, SIZE)] and len(found.trajectory.num_observations) > 2  # the path went on
+    found = ev.estimate(model, data, method=ev.SGAIS(num_particles=256), seed=0)
+    assert looked == [SIZE] and len(found.trajectory.num_observations) > 2  # the path went on
 
 
 @pytest.mark.slow
 def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
     """Otherwise the path would go on to all rows after the last leap."""
-    monkeypatch.setattr("evidentia.evidence.population.leaps.SLOW", 1000)
+    monkeypatch.setattr(leaps, "SLOW", 1000)
     model, looked = ev.models.linear_regression(num_features=2), []
     data, _ = model.simulate(SIZE, 0)
 
-    class OneMode(ev.SGAIS):
-        """A method that follows one mode in vain."""
+    def noted(*arguments):
+        looked.append(arguments)
+        return shortcuts.redraw_ahead(*arguments)
 
-        def redraw(self, model, state, rows):
-            return None
-
-        def redraw_ahead(self, model, state, rows):
-            looked.append(state.num_observations)
-            return super().redraw_ahead(model, state, rows)
-
-    found = ev.estimate(model, data, method=OneMode(num_particles=COUNT), seed=0)
-    assert looked == [100] and found.trajectory.num_observations.tolist() == [100, SIZE]
+    monkeypatch.setattr(leaps, "draw_anew", lambda *_: None)
+    monkeypatch.setattr(leaps, "redraw_ahead", noted)
+    found = ev.estimate(model, data, method=METHOD, seed=0)
+    assert len(looked) == 1 and found.trajectory.num_observations.tolist() == [100, SIZE]
 
 
 def test_a_method_without_exact_moves_does_not_look_ahead(linear):
     model, rows, _ = linear
-    state = PathState(from_prior(model, jax.random.key(0), COUNT), 100)
-    assert ev.SGAIS(exact_kernel=None).redraw_ahead(model, state, rows) is None
+    population = from_prior(model, jax.random.key(0), COUNT)
+    settings = ev.SGAIS(exact_kernel=None).path
+    assert shortcuts.redraw_ahead(settings, model, rows, population) is None

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from evidentia.evidence.population.fit import fitted, improved, together, with_modes
-from evidentia.evidence.population.mixture import Mixture
+from evidentia.evidence.population.mixture import Mixture, fitted, improved, together, with_components
 from evidentia.posterior.gaussian import LocalGaussian
 from tests.evidence.population.rings import COUNT, around, even
 
@@ -56,6 +55,6 @@ def test_a_mode_wider_than_the_particles_is_left_out():
     fit = fitted(particles, np.random.default_rng(0))
     assert fit is not None
     narrow, flat = (LocalGaussian(np.array([2.0, 0.0]), np.diag([400.0, p]), 0.0) for p in (9.0, 1e-6))
-    found = with_modes(fit, Mixture((narrow, flat)), particles)
+    found = with_components(fit, Mixture((narrow, flat)), particles)
     assert len(found.components) == len(fit.components) + 1 and found.shares[-1] == pytest.approx(0.5)
-    assert with_modes(fit, Mixture((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
+    assert with_components(fit, Mixture((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
