@@ -1,8 +1,9 @@
 """Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from jaxtyping import Array
@@ -21,7 +22,7 @@ from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps, red
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
 from evidentia.evidence.population.path import anneal, needs_second_opinion, with_second_opinion
-from evidentia.evidence.population.redrawing import CHECKED, Redrawn
+from evidentia.evidence.population.redrawing import CHECKED
 from evidentia.evidence.population.shortcuts import at_modes_above
 from evidentia.evidence.population.warning_signs import diagnose_moves
 from evidentia.kernels import BAOAB, HMC, SGHMC
@@ -174,39 +175,23 @@ class SGAIS(RedrawingMethod):
             # An expansion about one centre is poor, so exact gradients are used while affordable.
             exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
             settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
-        found = anneal(
-            settings,
-            model,
-            state.population,
-            past,
-            chunk,
-            shortcut=self._shortcut(model, state, past, chunk),
-        )
+        # From the prior, where it may be long or stuck: later ones begin at modes that are known.
+        is_first = past.size == 0
+        shortcut = partial(at_modes_above, model, chunk) if is_first and self.refresh else None
+        found = anneal(settings, model, state.population, past, chunk, shortcut=shortcut)
         population, steps = found.population, found.steps
         if found.shortcut is not None:
             return redrawn(self, population, found.shortcut, num_observations, steps)
-        if past.size == 0 and needs_second_opinion(steps):
+        if is_first and needs_second_opinion(steps):
 
             def run(key: Array) -> Population:
-                return anneal(
-                    settings, model, from_prior(model, key, self.num_particles), past, chunk
-                ).population
+                start = from_prior(model, key, self.num_particles)
+                return anneal(settings, model, start, past, chunk).population
 
             population = with_second_opinion(population, run)
         state = state._replace(population=population, num_observations=num_observations, proposal=None)
         estimate = self.estimate(state)
         return state, ChunkInfo(steps, path=estimate, estimate=estimate)
-
-    def _shortcut(
-        self, model: BoundModel, state: PathState, past: Window, chunk: Window
-    ) -> Callable[[Population], Redrawn | None] | None:
-        """A search for modes with all rows so far, unless those of the past represent others.
-
-        Once after each attempt to redraw: a search takes longer than a step.
-        """
-        if not self.refresh or past.weight != 1.0 or past.num_observations > state.tried_at:
-            return None
-        return lambda population: at_modes_above(model, replace(past, stop=chunk.stop), population)
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""

@@ -57,4 +57,6 @@ def test_a_mode_wider_than_the_particles_is_left_out():
     narrow, flat = (LocalGaussian(np.array([2.0, 0.0]), np.diag([400.0, p]), 0.0) for p in (9.0, 1e-6))
     found = with_components(fit, Mixture((narrow, flat)), particles)
     assert len(found.components) == len(fit.components) + 1 and found.shares[-1] == pytest.approx(0.5)
-    assert with_components(fit, Mixture((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
+    assert (
+        with_components(fit, Mixture((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
+    )

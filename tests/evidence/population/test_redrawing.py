@@ -10,7 +10,6 @@ from scipy import special
 import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.population.check import completed, covers, unreached, unseen
-from evidentia.evidence.population.chunks import PathState
 from evidentia.evidence.population.importance import (
     ACCURATE,
     Sampling,
@@ -18,6 +17,7 @@ from evidentia.evidence.population.importance import (
     is_enough,
     weighted_draws,
 )
+from evidentia.evidence.population.leaps import redrawn
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles, Population, weighted_particles
 from evidentia.evidence.population.redrawing import Redrawn, _with_prior, draw_anew, redraw_about
@@ -421,7 +421,7 @@ def test_modes_too_small_for_the_particles_widen_the_error_bar(symmetric):
         Population(jax.random.key(0), jnp.ones((64, 1)), np.zeros(64)),
     )
     variances = [
-        method._redrawn(population, Redrawn(draws, both._replace(unseen=share)), 100, ())[1].estimate.variance
+        redrawn(method, population, Redrawn(draws, both._replace(unseen=share)), 100)[1].estimate.variance
         for share in (0.0, 0.02)
     ]
     assert variances[1] - variances[0] == pytest.approx(0.02**2)
@@ -474,12 +474,3 @@ def test_a_search_that_finds_no_further_mode_ends(symmetric, monkeypatch):
     population = Population(jax.random.key(0), jnp.ones((COUNT, 1)), np.zeros(COUNT))
     assert draw_anew(bound, rows, population, previous, 2.0) is None
     assert len(rounds) == 1
-
-
-def test_a_shortcut_is_searched_for_once_after_each_attempt_to_redraw(linear):
-    model, rows = linear[0], linear[1]
-    population = Population(jax.random.key(0), jnp.zeros((4, model.num_parameters)), np.zeros(4))
-    for num_rows, is_searched in ((0, True), (100, True), (150, False)):
-        state = PathState(population, num_rows, tried_at=min(num_rows, 100))
-        found = ev.SGAIS()._shortcut(model, state, rows.part(0, num_rows), rows.part(num_rows, 180))
-        assert (found is not None) == is_searched

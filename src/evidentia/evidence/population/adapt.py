@@ -37,10 +37,10 @@ from evidentia.posterior.copies import is_summed, rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import Positions, fold
 
-MOST_ROUNDS = 8
+MOST_ROUNDS = 4
 DRAWS = 2  # in a round, as a multiple of the particles
 WORK = 30_000_000  # rows times draws of a round, up to which there are more
-MOST_DRAWS = 8192
+MOST_DRAWS = 4096
 MORE_COMPONENTS, DRAWS_OF_EACH = 24, 256  # where there are more draws
 GOOD = 0.5  # effective draws as a fraction of a round's, from which on no other round is needed
 ENOUGH = 0.2  # the same where more draws cannot be afforded

@@ -141,18 +141,21 @@ def accurate_draws(sampling: Sampling, proposal: Mixture, draws: WeightedDraws) 
 
     They are new, since a number of draws that depends on their own weights would bias the mean.
     They may show that the proposal is poor (`is_enough`): where they cost next to nothing, there
-    are always many, so that a narrow mode beside a wide one is met. Rows and the density of the
-    proposal count as what a draw costs (`rows_of_density`).
+    are always many, so that a narrow mode beside a wide one is met.
     """
-    model, rows, _, count = sampling
+    count, cost = sampling.count, cost_of_batch(sampling)
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
     wanted = math.ceil(missing * len(draws.log_weights) / count)
-    cost = max(rows.size, rows_of_density(model)) * count
-    is_free = model.evaluations is None and cost * MANY_BATCHES <= FREE
+    is_free = sampling.model.evaluations is None and cost * MANY_BATCHES <= FREE
     num_batches = min(MANY_BATCHES if is_free else wanted, MANY_BATCHES, CHEAP // cost)
     if num_batches * count <= len(draws.log_weights):
         return draws
     return weighted_draws(sampling, proposal, num_batches, num_batches)
+
+
+def cost_of_batch(sampling: Sampling) -> int:
+    """What a batch of draws costs, in likelihoods of a row: by rows, or by the density."""
+    return max(sampling.rows.size, rows_of_density(sampling.model)) * sampling.count
 
 
 def _batch(sampling: Sampling, proposal: Mixture) -> WeightedDraws:

@@ -28,6 +28,7 @@ from evidentia.evidence.population.importance import (
     Sampling,
     WeightedDraws,
     accurate_draws,
+    cost_of_batch,
     is_enough,
     is_regular,
     weighted_draws,
@@ -92,10 +93,10 @@ def redraw_about(
         if proposal is None:
             continue
         draws = weighted_draws(sampling, proposal, max_batches)
-        if not is_enough(draws, count):
+        if not is_good(sampling, proposal, draws, particles):
             continue
         proposal, draws = with_modes_beside(sampling, proposal, draws)
-        if is_enough(draws, count) and covers(sampling, proposal, draws, particles):
+        if is_good(sampling, proposal, draws, particles):
             draws = _completed_about_modes(sampling, proposal, draws, particles)
             return Redrawn(draws, proposal._replace(unseen=unseen(proposal, particles)))
     half, other = particles.halves
@@ -106,6 +107,11 @@ def redraw_about(
     found = completed(sampling, learnt, draws, other.folded_to(model, learnt.domain))
     learnt = learnt._replace(unseen=unseen(learnt, particles.folded_to(model, learnt.domain)))
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
+
+
+def is_good(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, particles: Particles) -> bool:
+    """Whether draws are enough, and their proposal covers the particles."""
+    return is_enough(draws, sampling.count) and covers(sampling, proposal, draws, particles)
 
 
 def _completed_about_modes(
@@ -137,7 +143,7 @@ def _learnt_anew(sampling: Sampling, previous: Mixture, particles: Particles) ->
 def _learnt(sampling: Sampling, start: Mixture) -> Redrawn:
     """Draws from a proposal that is learnt, many if rows are few."""
     proposal = _with_prior(sampling, learn(sampling, start))
-    least = CHEAP // (sampling.rows.size * sampling.count)
+    least = CHEAP // cost_of_batch(sampling)
     return Redrawn(weighted_draws(sampling, proposal, MANY_BATCHES, least), proposal)
 
 
