@@ -36,7 +36,7 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "accurate draws": ("draws for 0.01 nats while they are cheap", CORE + "importance.ACCURATE", 1e9),
     "many modes": ("proposals at the modes near particles", CORE + "redrawing.about_many_modes", lambda *_: None),
     "learnt proposals": ("mixtures fitted to particles", CORE + "redrawing.is_learnable", lambda _: False),
-    "rounds of learning": ("improvement by their own draws", CORE + "adapt.MOST_ROUNDS", 0),
+    "rounds of learning": ("improvement by their own draws", CORE + "adapt.ROUNDS", (0, 0)),
     "share of the prior": ("a quarter of a learnt proposal's draws", CORE + "redrawing.PRIOR_SHARE", 0.0),
     "cover": ("a proposal must cover the particles", CORE + "redrawing.covers", lambda *_: True),
     "completion at modes": ("particles for what draws about modes miss", CORE + "redrawing._completed_about_modes", None),

@@ -23,10 +23,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.symmetry import by_component, permuted
 from evidentia.system.compilation import jitted
 
-IN_CACHE = 512  # particles whose distances to all components are in the cache, which takes half the time
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 SMALLEST = 1e-30  # positive values are compared by their logarithms
-BLOCK = 512  # largest number of positions at a time
+BLOCK = 512  # largest number of positions at a time, whose distances to all components are in the cache
 MOST_LISTED = 5  # components up to which every order is tried, which is many times as fast as an assignment
 
 Positions = Float[Array, "particles parameters"] | Float[np.ndarray, "particles parameters"]
@@ -176,8 +175,8 @@ def _nearest_copies(
 ) -> tuple[Int[np.ndarray, "particles places"], Bool[np.ndarray, "particles places flips"]]:
     """The component at each place in the copy nearest to the means, and its flips there."""
     orders, flips = [], []
-    for start in range(0, len(components), IN_CACHE):
-        costs, is_nearer = _costs(components[start : start + IN_CACHE], mean, variance, masks, np)
+    for start in range(0, len(components), BLOCK):
+        costs, is_nearer = _costs(components[start : start + BLOCK], mean, variance, masks, np)
         orders.append(found := _cheapest_orders(costs))
         flips.append(np.take_along_axis(is_nearer, found[:, :, None, None], 2)[:, :, 0])
     return np.concatenate(orders), np.concatenate(flips)

@@ -81,7 +81,7 @@ def test_proposals_learnt_from_each_other_do_not_grow(problem):
 def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(problem, monkeypatch):
     model, rows, _ = problem
     monkeypatch.setattr(adapt, "WORK", 0)
-    monkeypatch.setattr(adapt, "ENOUGH", 1.0)  # all rounds
+    monkeypatch.setattr(adapt, "MIN_ESS", 1.0)  # all rounds
     start = fitted(even(around(COUNT)), np.random.default_rng(0), 20)
     assert start is not None and len(start.components) == 20
     found = learn(Sampling(model, rows, np.random.default_rng(1), COUNT), start)

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.population.importance import Sampling
+from evidentia.evidence.population.importance import GOOD, MIN_ESS, Sampling
 from evidentia.evidence.population.mixture import (
     MOST_COMPONENTS,
     Mixture,
@@ -37,13 +37,11 @@ from evidentia.posterior.copies import is_summed, rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import Positions, fold
 
-MOST_ROUNDS = 4
+ROUNDS = 4, 8  # at most, of many draws or of few
 DRAWS = 2  # in a round, as a multiple of the particles
 WORK = 30_000_000  # rows times draws of a round, up to which there are more
 MOST_DRAWS = 4096
 MORE_COMPONENTS, DRAWS_OF_EACH = 24, 256  # where there are more draws
-GOOD = 0.5  # effective draws as a fraction of a round's, from which on no other round is needed
-ENOUGH = 0.2  # the same where more draws cannot be afforded
 KEPT = 0.1  # share of the draws that stays with the first mixture
 TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
 NEAR_COPIES = 24  # copies of a draw up to which all count
@@ -139,11 +137,11 @@ def learn(sampling: Sampling, start: Mixture) -> Mixture:
     as the start.
     """
     model, rows, generator, _ = sampling
-    size, good, most_components = _effort(sampling, start)
+    num_rounds, size, good, most_components = _effort(sampling, start)
     start = without_smallest(start, 2 * MORE_COMPONENTS)
     proposal, parts, shares = start, [start], np.ones(1)
     rounds = Rounds.before(model.num_parameters).with_part(np.zeros(0))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(num_rounds):
         drawn = evaluated(model, rows, proposal.draw(generator, size))
         log_terms = np.stack([_log_density(model, part, drawn.positions) for part in parts])
         if weights.ess(drawn.log_heights() - log_mixture(log_terms, shares)) >= good * size:
@@ -158,14 +156,17 @@ def learn(sampling: Sampling, start: Mixture) -> Mixture:
     return _about_one_copy(model, proposal.as_known_as(start), generator)
 
 
-def _effort(sampling: Sampling, start: Mixture) -> tuple[int, float, int]:
-    """Draws in a round, the fraction of them that is good enough, and the most components."""
+def _effort(sampling: Sampling, start: Mixture) -> tuple[int, int, float, int]:
+    """Rounds, draws in each, the fraction of them that is good enough, and the most components."""
     cost = max(sampling.rows.size, rows_of_density(sampling.model, NEAR_COPIES))
     least, affordable = DRAWS * sampling.count, WORK // cost
-    size, good = (min(MOST_DRAWS, affordable), GOOD) if affordable > least else (least, ENOUGH)
+    few, many = ROUNDS
+    num_rounds, size, good = many, least, MIN_ESS
+    if affordable > least:
+        num_rounds, size, good = few, min(MOST_DRAWS, affordable), GOOD
     # As many as at the start, learnt when more draws were affordable: fewer lose arms of a ridge.
     supported = max(MOST_COMPONENTS, size // DRAWS_OF_EACH, len(start.components))
-    return size, good, min(MORE_COMPONENTS, supported)
+    return num_rounds, size, good, min(MORE_COMPONENTS, supported)
 
 
 def _for_fit(model: BoundModel, rounds: Rounds) -> Particles:

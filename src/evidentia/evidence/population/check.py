@@ -22,7 +22,6 @@ from evidentia.posterior.copies import symmetrised
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
-MANY_EARLIER = 512  # draws for fewer rows
 SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
 FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
@@ -156,7 +155,7 @@ def unreached(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, earli
     the draws are weighed, of those so far from the modes that the proposal hardly reaches them.
     """
     model, generator = sampling.model, sampling.generator
-    positions = np.asarray(earlier.draw(generator, MANY_EARLIER))
+    positions = np.asarray(earlier.draw(generator, sampling.count))
     is_far = ~np.any([is_near(mode, positions) for mode in proposal.components], axis=0)
     if not is_far.any():
         return Unreached(positions[:0], 0.0)

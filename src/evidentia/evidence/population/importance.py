@@ -37,8 +37,9 @@ from evidentia.posterior.symmetry import in_blocks
 from evidentia.system.interruption import check
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
-WANTED = 0.5  # the same, for which draws are made from a learnt proposal
-REGULAR = 0.5  # effective draws as a fraction of one batch; on a Gaussian at least 0.95
+GOOD = (
+    0.5  # the same, wanted of a learnt proposal and reached about regular modes; on a Gaussian at least 0.95
+)
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MANY_BATCHES = 32  # of one draw per particle
 CHEAP = 40_000_000  # likelihoods of a row that draws may take in any case
@@ -107,7 +108,7 @@ def weighted_draws(
 ) -> WeightedDraws:
     """Weighted draws from the proposal: one batch, or more if the weights are uneven.
 
-    Those of a learnt proposal are as many as `WANTED` asks for, within the batches: the largest
+    Those of a learnt proposal are as many as `GOOD` asks for, within the batches: the largest
     weights, in tails that it covers thinly, are rare. There are at least `min_batches`; it stops
     early if the target is unreachable. A number that depends on the weights makes the mean of
     heavy ones slightly low. The proposal is checked first (`mixture.check_density`).
@@ -118,7 +119,7 @@ def weighted_draws(
     """
     check_density(proposal)
     count = sampling.count
-    wanted = (WANTED if proposal.is_learnt else MIN_ESS) * count
+    wanted = (GOOD if proposal.is_learnt else MIN_ESS) * count
     max_batches = min(max_batches, max(1, MAX_EVALUATIONS // sampling.rows.size))
     found = _batch(sampling, proposal)
     for index in range(1, max_batches):
@@ -184,7 +185,7 @@ def is_enough(draws: WeightedDraws, count: int) -> bool:
 
 def is_regular(draws: WeightedDraws, count: int) -> bool:
     """Whether one batch had even weights, as if the posterior is about Gaussian at its modes."""
-    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= REGULAR * count)
+    return len(draws.log_weights) == count and bool(weights.ess(draws.log_weights) >= GOOD * count)
 
 
 def num_free_looks(model: BoundModel, rows: Rows) -> int:
