@@ -34,7 +34,6 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
 SLOW = 100_000  # rows above which there are ways around the path, since it would take minutes
-LATER = 5  # times the rows of a redraw that failed
 SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
@@ -48,12 +47,8 @@ class RedrawingMethod(ChunkedMethod, Protocol):
 
 
 def is_redraw_due(state: PathState) -> bool:
-    """Whether the rows have reached a round number since the last attempt to redraw.
-
-    If that failed, they must be `LATER` times as many: failures cost more than the path.
-    """
-    least = LATER * state.tried_at if state.is_irregular else next_round_number(state.tried_at)
-    return state.num_observations >= least
+    """Whether a round number of rows has been reached since the last attempt to redraw."""
+    return state.num_observations >= next_round_number(state.tried_at)
 
 
 def redrawn(
