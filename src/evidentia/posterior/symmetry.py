@@ -157,14 +157,7 @@ def fold_onto(
 
 def is_folded(model: BoundModel, positions: Positions, centre: Centre) -> Bool[np.ndarray, " particles"]:
     """Whether positions are their own copies nearest to a centre."""
-    on_host, inside = np.asarray(positions), np.ones(len(positions), bool)
-    if model.symmetry.components:
-        components = in_blocks(partial(components_of, model), positions).astype(np.float64)
-        orders, is_flipped = _nearest_copies(components, centre.mean, centre.variance, unit_masks(model))
-        inside = (orders == np.arange(orders.shape[1])).all(axis=1) & ~is_flipped.any(axis=(1, 2))
-    for flip in map(list, model.symmetry.flips):
-        inside &= on_host[:, flip] @ centre.slope[flip] >= 0
-    return inside
+    return np.all(fold_to(model, positions, centre) == np.asarray(positions, np.float32), axis=1)
 
 
 def _nearest_copies(

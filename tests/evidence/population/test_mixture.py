@@ -58,5 +58,6 @@ def test_a_mode_wider_than_the_particles_is_left_out():
     found = with_components(fit, Mixture((narrow, flat)), particles)
     assert len(found.components) == len(fit.components) + 1 and found.shares[-1] == pytest.approx(0.5)
     assert (
-        with_components(fit, Mixture((flat,)), particles) is fit and with_modes(fit, None, particles) is fit
+        with_components(fit, Mixture((flat,)), particles) is fit
+        and with_components(fit, None, particles) is fit
     )
