@@ -74,8 +74,7 @@ test-oldest: $(VENV)/bin/python ## Run the tests with the oldest versions that p
 lint: $(VENV)/installed-test ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
-	$(BIN)/pyright --project pyright-strict.toml
+	$(BIN)/pyright --project pyright-strict.toml & strict=$$!; $(BIN)/pyright; basic=$$?; wait $$strict && exit $$basic
 
 format: $(VENV)/installed-test ## Sort imports and format the code
 	$(BIN)/ruff check --fix .
