@@ -122,10 +122,7 @@ def command(
                     results, stopped = with_sections(results, regressions, data, seed=seed, quiet=quiet)
             except (EvidentiaError, KeyboardInterrupt) as error:  # the results themselves are there
                 stopped = error
-        unwritten = results.deliver(out, as_json)
-        if stopped is not None and unwritten is not None:
-            output.show_note(str(unwritten))
-        stopped = stopped or unwritten
+        stopped = results.deliver(out, as_json, stopped)
     if stopped is not None:
         raise stopped
     output.end(evidence.verdict for evidence in evidences.values())
