@@ -172,7 +172,7 @@ def scalars_of(weighted: Mapping[str, ndarray], names: Sequence[str] | None) -> 
     by_parameter = {name: _entries(name, values) for name, values in weighted.items()}
     entries = {one: values for found in by_parameter.values() for one, values in found.items()}
     chosen: dict[str, ndarray] = {}
-    unknown = []
+    unknown: list[str] = []
     for name in by_parameter if names is None else names:
         if name in by_parameter:
             chosen |= by_parameter[name]
