@@ -1,6 +1,7 @@
 """Shared by all tests: CPU, compilation cache, property tests, real data, no empty run."""
 
 import gc
+import math
 import os
 import signal
 from pathlib import Path
@@ -12,7 +13,7 @@ from jaxtyping import install_import_hook
 
 import tests.shapes  # noqa: F401 - the hook finds it by its name
 
-MOST_MEMORY = 900_000_000  # bytes, at the end of a module
+MOST_GROWTH = 1_000_000_000  # bytes of compiled programs, at the end of a module
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # Set before anything imports JAX or matplotlib; inherited by the workers of pytest-xdist and by
@@ -57,16 +58,44 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Leave the hundred thousands of objects of imports and tests out of garbage collection.
+
+    Each full one would look at all of them, half a second long.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(scope="session")
+def _resident_before():
+    """The memory of the imports alone, and then what is left each time that programs are freed."""
+    return [_resident_bytes()]
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _bounded_memory():
+def _bounded_memory(_resident_before):
     """Free the gigabytes of compiled programs of hundreds of tests before memory is full."""
     yield
-    memory = Path("/proc/self/statm")  # in pages; the second number is the resident size
-    if not memory.exists() or int(memory.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+    if not _resident_bytes() - _resident_before[-1] <= MOST_GROWTH:  # also if it is not known
         import jax  # only after the environment is set, and not for tests without JAX
 
         jax.clear_caches()
         gc.collect()
+        _resident_before.append(_resident_bytes())
+
+
+def _resident_bytes() -> float:
+    """The resident size of this process; NaN where the system does not say."""
+    memory = Path("/proc/self/statm")  # in pages; the second number is the resident size
+    if not memory.exists():
+        return math.nan
+    return int(memory.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Executed:

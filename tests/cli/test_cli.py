@@ -198,6 +198,7 @@ def test_another_method(run, linear):
     assert evidence["method"]["type"] == "Laplace" and evidence["standard_error"] < 0.1
 
 
+@pytest.mark.slow
 def test_real_data(run, shared_data):
     words = ("-m", "softmax", "-t", "skin", "--standardise", "--num-particles", "32", "--json")
     code, out, err = run("estimate", shared_data / "skin.parquet", *words)

@@ -1,7 +1,6 @@
 """`estimate`: argument checks, progress, interruption, and no change of JAX's precision."""
 
 import re
-import sys
 from types import SimpleNamespace
 
 import jax
@@ -11,7 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.estimation.estimate import MAX_PARTICLES, _more_particles
+from evidentia.estimation.target import MAX_PARTICLES, more_particles
 
 MODEL = ev.models.linear_regression(num_features=3)
 
@@ -117,7 +116,7 @@ def test_a_method_must_be_a_data_class():
 @pytest.mark.parametrize("target", [1e-3, 1e-170, 1e-320])
 def test_a_target_that_no_number_of_particles_reaches_asks_for_the_most(error, target):
     found = SimpleNamespace(standard_error=error, method=ev.SMC(num_particles=64))
-    assert _more_particles(found, target) == MAX_PARTICLES
+    assert more_particles(found, target) == MAX_PARTICLES
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "0"])
@@ -193,7 +192,7 @@ def test_ctrl_c_in_a_second_run_returns_the_first():
 
 @pytest.mark.slow
 def test_a_target_out_of_reach_is_reported(monkeypatch):
-    monkeypatch.setattr(sys.modules["evidentia.estimation.estimate"], "MAX_PARTICLES", 64)
+    monkeypatch.setattr("evidentia.estimation.target.MAX_PARTICLES", 64)
     method = ev.SMC(num_particles=32)
     with pytest.warns(
         ev.EvidenceWarning, match=r"with 64 particles; target_standard_error=0\.001 was not reached"

@@ -61,6 +61,7 @@ def test_a_prior_that_matters_beyond_float32_is_doubtful():
     assert evidence.verdict.word == "doubtful"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_shares_that_float32_rounds_to_the_edge_are_doubtful():
     """A fifth of Dirichlet(0.1, 0.1, 0.1) has a last share below 10⁻⁷, where float32 rounds."""

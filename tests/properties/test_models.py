@@ -47,6 +47,7 @@ def test_units(plain):
     assert_same(plain, ev.estimate(model, {"y": 10 * Y}), -len(Y) * np.log(10))
 
 
+@pytest.mark.slow
 def test_another_parametrisation(plain):
     """The mean in units of two, and the scale by its quantile."""
     prior = {"standard": dist.Normal(0.0, 1.0), "quantile": dist.Uniform(0.0, 1.0)}

@@ -64,7 +64,7 @@ def log_likelihood_by_nodes(family, table, sds):
     return float(np.logaddexp.reduce(total + weights))
 
 
-@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+@pytest.mark.parametrize("family", [pytest.param("bernoulli", marks=pytest.mark.slow), "poisson"])
 def test_mass_times_mean_weight_is_the_integral_over_effects_and_coefficients(family):
     table = table_of(family)
     _, integrand = prepared_of(FORMULA, family, table)

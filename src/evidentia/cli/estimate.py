@@ -155,10 +155,7 @@ def command(
     if evidences:
         title = f"{the_model.name}: {Path(file).name}"
         results = Results(title, evidences, table.notes(), table.to_dict())
-        unwritten = results.deliver(out, as_json)
-        if stopped is not None and unwritten is not None:
-            output.show_note(str(unwritten))
-        stopped = stopped or unwritten
+        stopped = results.deliver(out, as_json, stopped)
     if isinstance(stopped, EstimationError) and not in_order:
         output.show_note("Rows are numbered in random order; with --in-order, in file order.")
     if stopped is not None:

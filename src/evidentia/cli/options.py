@@ -1,5 +1,6 @@
 """Options shared by several commands."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +30,47 @@ Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the
 MaxSeconds = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", help="End each estimate after so long, with its result so far."),
+]
+
+# Of regressions by formula.
+Table = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="CSV with a header line, Parquet, Excel, …, or a pattern as 'parts/*.csv'."
+    ),
+]
+Link = Annotated[str | None, typer.Option(metavar="LINK", help="bernoulli: probit in place of logit.")]
+
+
+class PriorName(StrEnum):
+    """Values of `--prior`."""
+
+    JZS = "jzs"
+    UNIT_INFORMATION = "unit-information"
+    NORMAL = "normal"
+
+
+Prior = Annotated[
+    PriorName | None,
+    typer.Option(
+        metavar="PRIOR", help="jzs, unit-information or normal. Default: jzs for gaussian, else normal."
+    ),
+]
+PriorScale = Annotated[
+    float | None,
+    typer.Option(metavar="SCALE", help="Width of the prior. Default: 0.354 for jzs, 2.5 for normal."),
+]
+G = Annotated[
+    str,
+    typer.Option("--g", metavar="WORD", help="of jzs: shared by all columns, or per-term as in ANOVAs."),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="How often each row occurred: a row of 3 counts as 3 rows."),
+]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=A,B,C", help="The order of a column of text, the reference first."),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,56 +25,24 @@ EXAMPLES = """[bold]Examples[/bold]
   evidentia regress visits.csv "visits ~ age + offset(log(years))" --family negative-binomial --out results"""
 
 
-class PriorName(StrEnum):
-    """Values of `--prior`."""
-
-    JZS = "jzs"
-    UNIT_INFORMATION = "unit-information"
-    NORMAL = "normal"
-
-
 @reads_tables
 def command(
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE", help="CSV with a header line, Parquet, Excel, …, or a pattern as 'parts/*.csv'."
-        ),
-    ],
+    table: options.Table,
     formulas: Annotated[
         list[str], typer.Argument(metavar="FORMULA...", help="As in R: 'log(price) ~ log(carat) + cut'.")
     ],
     family: Annotated[
         str, typer.Option(metavar="FAMILY", help="gaussian, or another listed above.")
     ] = "gaussian",
-    link: Annotated[
-        str | None, typer.Option(metavar="LINK", help="bernoulli: probit in place of logit.")
-    ] = None,
-    prior: Annotated[
-        PriorName | None,
-        typer.Option(
-            metavar="PRIOR", help="jzs, unit-information or normal. Default: jzs for gaussian, else normal."
-        ),
-    ] = None,
-    prior_scale: Annotated[
-        float | None,
-        typer.Option(metavar="SCALE", help="Width of the prior. Default: 0.354 for jzs, 2.5 for normal."),
-    ] = None,
-    g: Annotated[
-        str,
-        typer.Option("--g", metavar="WORD", help="of jzs: shared by all columns, or per-term as in ANOVAs."),
-    ] = "shared",
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="How often each row occurred: a row of 3 counts as 3 rows."),
-    ] = None,
+    link: options.Link = None,
+    prior: options.Prior = None,
+    prior_scale: options.PriorScale = None,
+    g: options.G = "shared",
+    weights: options.Weights = None,
     missing: options.Missing = "drop",
     encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
-    levels: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=A,B,C", help="The order of a column of text, the reference first."),
-    ] = None,
+    levels: options.Levels = None,
     seed: options.Seed = 0,
     max_seconds: options.MaxSeconds = None,
     out: options.Out = None,
@@ -155,10 +122,7 @@ def command(
                     results, stopped = with_sections(results, regressions, data, seed=seed, quiet=quiet)
             except (EvidentiaError, KeyboardInterrupt) as error:  # the results themselves are there
                 stopped = error
-        unwritten = results.deliver(out, as_json)
-        if stopped is not None and unwritten is not None:
-            output.show_note(str(unwritten))
-        stopped = stopped or unwritten
+        stopped = results.deliver(out, as_json, stopped)
     if stopped is not None:
         raise stopped
     output.end(evidence.verdict for evidence in evidences.values())

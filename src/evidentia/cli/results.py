@@ -58,25 +58,34 @@ class Results:
             output.show_note(f"Stopped while {folder} was written: some of its files may be missing or old.")
             raise
 
-    def deliver(self, folder: Path | None, as_json: bool, indent: int | None = 2) -> Exception | None:
+    def deliver(
+        self,
+        folder: Path | None,
+        as_json: bool,
+        stopped: BaseException | None = None,
+        indent: int | None = 2,
+    ) -> BaseException | None:
         """Write into a folder, if one is given, then print; return what hindered the writing.
 
         Files come first, as printing fails if the reader of a pipe has closed it. Numbers that
-        could not be written are printed all the same.
+        could not be written are printed all the same. What stopped the run is returned first; what
+        hindered the writing is then a note.
         """
-        problem = None
+        unwritten = None
         if folder is not None:
             try:
                 self.write(folder)
             except Exception as error:  # of any kind: no number must be lost
-                problem = error
+                unwritten = error
         if as_json:
             output.print_json(self.to_dict(), indent)
-            return problem
-        self.show()
-        if folder is not None and problem is None:
-            output.show_written(folder)
-        return problem
+        else:
+            self.show()
+            if folder is not None and unwritten is None:
+                output.show_written(folder)
+        if stopped is not None and unwritten is not None:
+            output.show_note(str(unwritten))
+        return stopped or unwritten
 
     def show(self) -> None:
         """Print one evidence or a table of several, with the notes, on stdout."""

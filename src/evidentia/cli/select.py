@@ -9,7 +9,6 @@ import typer
 
 from evidentia.cli import options, output
 from evidentia.cli.deliveries import deliver
-from evidentia.cli.regress import PriorName
 from evidentia.cli.tables import reads_tables, with_levels
 from evidentia.data.form import PLAIN, Form
 from evidentia.errors import check_seed
@@ -23,49 +22,25 @@ EXAMPLES = """[bold]Examples[/bold]
 
 @reads_tables
 def command(
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE", help="CSV with a header line, Parquet, Excel, …, or a pattern as 'parts/*.csv'."
-        ),
-    ],
+    table: options.Table,
     formula: Annotated[
         str, typer.Argument(metavar="FORMULA", help="The largest model, as in R: 'price ~ carat + cut'.")
     ],
     family: Annotated[
         str, typer.Option(metavar="FAMILY", help="gaussian, or another of evidentia regress.")
     ] = "gaussian",
-    link: Annotated[
-        str | None, typer.Option(metavar="LINK", help="bernoulli: probit in place of logit.")
-    ] = None,
-    prior: Annotated[
-        PriorName | None,
-        typer.Option(
-            metavar="PRIOR", help="jzs, unit-information or normal. Default: jzs for gaussian, else normal."
-        ),
-    ] = None,
-    prior_scale: Annotated[
-        float | None,
-        typer.Option(metavar="SCALE", help="Width of the prior. Default: 0.354 for jzs, 2.5 for normal."),
-    ] = None,
+    link: options.Link = None,
+    prior: options.Prior = None,
+    prior_scale: options.PriorScale = None,
     prior_probabilities: Annotated[
         str, typer.Option(metavar="WORD", help="uniform over models, or beta-binomial over their sizes.")
     ] = "uniform",
-    g: Annotated[
-        str,
-        typer.Option("--g", metavar="WORD", help="of jzs: shared by all columns, or per-term as in ANOVAs."),
-    ] = "shared",
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="How often each row occurred: a row of 3 counts as 3 rows."),
-    ] = None,
+    g: options.G = "shared",
+    weights: options.Weights = None,
     missing: options.Missing = "drop",
     encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
-    levels: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=A,B,C", help="The order of a column of text, the reference first."),
-    ] = None,
+    levels: options.Levels = None,
     seed: options.Seed = 0,
     out: options.Out = None,
     as_json: options.AsJson = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,6 @@ from evidentia.cli.deliveries import columns_of, deliver, samples_of, width_of
 from evidentia.cli.tables import reads_tables
 from evidentia.data.form import PLAIN, Form
 from evidentia.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """[bold]Examples[/bold]
 

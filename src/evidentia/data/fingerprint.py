@@ -45,7 +45,7 @@ def sum_of_hashes(observations: Real[np.ndarray, "rows ..."]) -> int:
     return total % 2**64
 
 
-def sums_by_name(arrays: Any, name: str = "data") -> dict[str, int]:
+def sums_by_name(arrays: Any) -> dict[str, int]:
     """The sum of hashes of each array of checked data, by its name in them.
 
     Example:
@@ -57,8 +57,8 @@ def sums_by_name(arrays: Any, name: str = "data") -> dict[str, int]:
     if isinstance(arrays, Mapping):
         return {key: sum_of_hashes(array) for key, array in arrays.items()}
     if isinstance(arrays, tuple):
-        return {f"{name}[{place}]": sum_of_hashes(array) for place, array in enumerate(arrays)}
-    return {name: sum_of_hashes(arrays)}
+        return {f"data[{place}]": sum_of_hashes(array) for place, array in enumerate(arrays)}
+    return {"data": sum_of_hashes(arrays)}
 
 
 def fingerprints(sums: Mapping[str, int]) -> dict[str, str]:

@@ -23,7 +23,6 @@ from evidentia.errors import (
     ConfigurationError,
     DiagnosticWarning,
     EstimationError,
-    EvidentiaError,
     ModelError,
     check_positive,
     check_seed,
@@ -33,6 +32,7 @@ from evidentia.errors import (
 from evidentia.estimation.choice import chosen_method, method_for_latents, suited
 from evidentia.estimation.going_on import check_no_checkpoint, going_on, in_folders, limited
 from evidentia.estimation.runs import check_elsewhere, drive, runs_over
+from evidentia.estimation.target import to_target
 from evidentia.evidence.likelihood import Likelihood
 from evidentia.evidence.method import Method, check_method
 from evidentia.model.local import Integrated
@@ -44,8 +44,6 @@ from evidentia.results.predicting import of_model
 from evidentia.results.result import Evidence
 from evidentia.results.reweighting import ModelWidths
 from evidentia.system.sharing import check_not_forked
-
-MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
 
 @runtime_checkable
@@ -200,7 +198,7 @@ def _estimated(
         _explained(runs.note),
         going_on(model.log_likelihood, checkpoint, call) as recorded,
     ):
-        evidence, messages = _to_target(
+        evidence, messages = to_target(
             lambda method: drive(runs.start(method), report, recorded), chosen, target
         )
     if reason:
@@ -214,33 +212,6 @@ def _estimated(
     if elsewhere is None and not isinstance(rows, Source):
         evidence = _with_data(evidence, model, rows)
     return _with_new_runs(evidence, lambda factor, names: again(with_width(model, factor, names)))
-
-
-def _to_target(
-    run: Callable[[Any], tuple[Evidence, list[str]]], chosen: Any, target: float | None
-) -> tuple[Evidence, list[str]]:
-    """The result of a run, or of one with as many particles as a target needs, and messages."""
-    evidence, messages = run(chosen)
-    while evidence.completed and (more := _more_particles(evidence, target)):
-        try:
-            found, messages = run(replace(chosen, num_particles=more))
-            if not found.completed:
-                raise KeyboardInterrupt
-            evidence = found
-        except KeyboardInterrupt:
-            kept = f"{evidence.method.num_particles:,}"
-            messages = [f"the run with {more:,} particles was stopped; the result is that with {kept}."]
-            break
-        except EvidentiaError as error:  # for example, the source can be read only once
-            error.evidence = evidence
-            raise
-    if target is not None and not evidence.standard_error <= target:
-        known = "unknown" if math.isnan(evidence.standard_error) else f"{evidence.standard_error:.2g} nats"
-        messages.append(
-            f"the standard error is {known} with {evidence.method.num_particles:,} particles; "
-            f"target_standard_error={target:g} was not reached."
-        )
-    return evidence, messages
 
 
 def _elsewhere(
@@ -303,12 +274,3 @@ def _check(method: Any, model: Any, seed: Any, target: float | None) -> None:
     check_seed(seed)
     if target is not None:
         check_positive("target_standard_error", target)
-
-
-def _more_particles(evidence: Evidence, target: float | None) -> int | None:
-    """Particles needed for the target, as error² falls as 1/particles; None to stop."""
-    if target is None or not evidence.standard_error > target:  # also if it is unknown
-        return None
-    count = evidence.method.num_particles
-    ratio = min(evidence.standard_error / target, float(MAX_PARTICLES))  # its square is finite
-    return min(math.ceil(1.2 * count * ratio**2), MAX_PARTICLES) if count < MAX_PARTICLES else None

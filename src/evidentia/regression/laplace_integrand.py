@@ -25,11 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -39,57 +38,17 @@ from evidentia.errors import EstimationError
 from evidentia.regression.coordinates import Coordinates
 from evidentia.regression.effects_given import drawn_given
 from evidentia.regression.elimination import Eliminated, eliminated, products_of
-from evidentia.regression.families import Family
 from evidentia.regression.grouped import Grouped
 from evidentia.regression.peak import Point
+from evidentia.regression.row_derivatives import Expanded, Responses
 from evidentia.regression.working import HALF_LOG_2PI, Working, log_prior_ratios
 from evidentia.system.compilation import in_float64
 
-LOG_CONCAVE = "binary", "trials", "count"  # kinds of response, of families without more parameters
 NUM_STEPS, HALVINGS = 50, 12
 CLOSE = 1e-6  # nats that a step would still gain
 NUM_DRAWS = 32  # for the variances of predictors, by which proposals are moved
-LEAST_WEIGHT = 1e-10  # of a row, relative to the largest
 
 Params = Mapping[str, Any]
-
-
-class Expanded(NamedTuple):
-    """The rows' log density at predictors: its sum, and slopes and weights of each row."""
-
-    value: float
-    slopes: Float[ndarray, " rows"]
-    weights: Float[ndarray, " rows"]
-
-
-class Responses(NamedTuple):
-    """The rows of a regression on the host.
-
-    Attributes:
-        law: their family.
-        batch: what its log density takes, beside the predictor.
-        columns: of the coefficients.
-        offset: a known part of the predictor.
-    """
-
-    law: Family
-    batch: Mapping[str, ndarray]
-    columns: Float[ndarray, "rows coefficients"]
-    offset: Float[ndarray, " rows"]
-
-    def expand(self, predictor: Float[ndarray, " rows"]) -> Expanded:
-        """As `Expanded`."""
-        with in_float64():
-            value, slopes, weights = _expansion(self.law.log_density, predictor, dict(self.batch))
-        weights = np.asarray(weights, np.float64)
-        return Expanded(
-            float(value), np.asarray(slopes, np.float64), np.maximum(weights, LEAST_WEIGHT * weights.max())
-        )
-
-    def thirds(self, predictor: Float[ndarray, " rows"]) -> Float[ndarray, " rows"]:
-        """The third derivatives of the rows' log densities."""
-        with in_float64():
-            return np.asarray(_thirds(self.law.log_density, predictor, dict(self.batch)), np.float64)
 
 
 class Mode(NamedTuple):
@@ -297,11 +256,6 @@ class LaplaceGiven:
         return params, log_target - log_drawn - self.log_mass
 
 
-def is_log_concave(law: Family) -> bool:
-    """Whether a family's log density is concave in the predictor, and has no other parameters."""
-    return law.kind in LOG_CONCAVE and not law.extra
-
-
 def _by_factor(
     outer: Sequence[Grouped], roots: Sequence[ndarray], others: Float[ndarray, "draws others"]
 ) -> dict[str, Float[ndarray, "draws levels effects"]]:
@@ -312,21 +266,3 @@ def _by_factor(
         found[f"effects({one.name})"] = own @ root.T
         first += one.count
     return found
-
-
-def _derivatives(log_density: Any, predictor: Any, batch: Any) -> Any:
-    def of_rows(predictor):
-        return log_density(predictor, batch, {})
-
-    ones = jnp.ones_like(predictor)
-    slopes, along = jax.jvp(lambda at: jax.jvp(of_rows, (at,), (ones,))[1], (predictor,), (ones,))
-    return jnp.sum(of_rows(predictor)), slopes, -along
-
-
-_expansion = jax.jit(_derivatives, static_argnums=0)
-
-
-@partial(jax.jit, static_argnums=0)
-def _thirds(log_density: Any, predictor: Any, batch: Any) -> Any:
-    ones = jnp.ones_like(predictor)
-    return jax.jvp(lambda at: -_derivatives(log_density, at, batch)[2], (predictor,), (ones,))[1]

@@ -23,13 +23,14 @@ from evidentia.regression.coordinates import Coordinates
 from evidentia.regression.deviations import Integrand, OverDeviations, positions_of
 from evidentia.regression.families import Family, gaussian
 from evidentia.regression.frame import Frame
-from evidentia.regression.laplace_integrand import LaplaceIntegrand, Responses, is_log_concave
+from evidentia.regression.laplace_integrand import LaplaceIntegrand
 from evidentia.regression.normal_integrand import columns_of
 from evidentia.regression.perfect_fit import check_model
 from evidentia.regression.predictor import Predictor, log_density, log_likelihood_of, predictor_of
 from evidentia.regression.priors import priors_of
 from evidentia.regression.random_effects import RandomEffects, random_effects_of
 from evidentia.regression.response import Response, response_of
+from evidentia.regression.row_derivatives import Responses, is_log_concave
 from evidentia.regression.working import working_of
 from evidentia.results.result import Evidence
 

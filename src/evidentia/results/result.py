@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy import ndarray
 
-from evidentia.arviz_bridge import inference_data
 from evidentia.checkpoint.results import write_result
 from evidentia.display import text
 from evidentia.display.summary_table import (
@@ -25,23 +24,21 @@ from evidentia.display.summary_table import (
 from evidentia.errors import check_seed
 from evidentia.model.width import Widths
 from evidentia.posterior.summary import summarise
-from evidentia.results import conversions, pictures, predicting
-from evidentia.results.arviz_groups import attributes_of, groups_of, scalars_of
+from evidentia.results import predicting
+from evidentia.results.arviz_groups import scalars_of
 from evidentia.results.configurations import configuration, configuration_name, jsonable
+from evidentia.results.conversions import Conversions
+from evidentia.results.pictures import Pictures
 from evidentia.results.predicted import Predicted, Predictor
 from evidentia.results.verdict import Verdict, verdict_of
 from evidentia.results.weighted import Weighted
 from evidentia.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 IN_SESSION = "widths", "_coefficients", "_predictor"  # fields that files and pickles do not hold as they are
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evidence:
+class Evidence(Pictures, Conversions):
     """The log evidence of a model with its error, trajectory, posterior and diagnostics.
 
     Attributes:
@@ -238,131 +235,6 @@ class Evidence:
         ]
         table = text.html_table(("Evidence", self.model_name), rows)
         return table if self._coefficients is None else table + self.summary()._repr_html_()  # pyright: ignore[reportPrivateUsage] of IPython's protocol
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot log evidence per observation, with two standard errors, against the number of rows.
-
-        `ax` are axes to draw into; a new pyplot figure if not given. Returns the axes.
-        """
-        from evidentia.display.plots import draw_trajectory
-
-        value = text.with_error(self.log_evidence, self.standard_error)
-        return draw_trajectory(self.trajectory, f"{self.model_name}: {value} nats", ax)
-
-    def plot_posterior(
-        self, names: Sequence[str] | None = None, limit: int = 50, ax: Axes | None = None
-    ) -> Any:
-        """Plot the median, 50% and 90% interval of every scalar parameter.
-
-        Those of a formula's parameters, without `g`, have a scale each and the 95% interval, as in
-        `summary`, unless `ax` is given.
-
-        Args:
-            names: of parameters or their entries (`weights[2, 0]`), in order; all if not given.
-            limit: maximum number of scalars to draw; the label says if more are left out.
-            ax: axes to draw into; a new pyplot figure of suitable height if not given.
-
-        Returns:
-            The axes; with a scale each an array of them.
-
-        Raises:
-            ConfigurationError: a name is not that of a parameter.
-        """
-        return pictures.plot_posterior(self, names, limit, ax)
-
-    def plot_corner(self, names: Sequence[str] | None = None) -> Figure:
-        """Plot the posterior of all pairs of scalars, and of each, with the package `corner`.
-
-        `names` are those of up to 12 parameters or entries (`weights[2, 0]`); all if not given.
-        Dashed lines are the median and the 95% interval. There are contours, or, of few draws,
-        points: those with more than a hundredth of the mean weight. Returns the figure.
-        """
-        return pictures.plot_corner(self, names)
-
-    def plot_trace(self, names: Sequence[str] | None = None) -> ndarray:
-        """Plot each scalar's particles against their log-likelihood; dark ones have large weights.
-
-        `names` as for `plot_corner`. Particles with less than a hundredth of the mean weight are
-        left out. The log-likelihood needs the model and its data, or a file that was saved after
-        `weighted.log_likelihood` was asked for; of a plain function (`Model.from_callable`) it is
-        always known. Returns an array of axes.
-        """
-        return pictures.plot_trace(self, names)
-
-    def plot_prior_posterior(self, names: Sequence[str] | None = None) -> ndarray:
-        """Plot the prior and posterior density of each scalar, for results of this session.
-
-        `names` as for `plot_corner`. Returns an array of axes.
-        """
-        return pictures.plot_prior_posterior(self, names)
-
-    def plot_run(self) -> tuple[Axes, Axes]:
-        """Plot how the evidence grew, and its error.
-
-        Of a method that takes the data in chunks, the log evidence per observation and the
-        standard error against the number of rows; of `NestedSampling`, log-likelihood and evidence
-        against the prior mass that is left. Other methods have no such steps. Returns two axes.
-        """
-        return pictures.plot_run(self)
-
-    def plot_predictive(self, data: Any = None, seed: int | None = None) -> ndarray:
-        """Plot 50 draws from the posterior predictive distribution beside the data, with ArviZ.
-
-        `data` are rows with their observations: those of the run if not given. A `Regression`
-        needs its table. `seed` is of the draws. Returns an array of axes.
-        """
-        return pictures.plot_predictive(self, data, seed)
-
-    def to_arviz(self, *, log_likelihood: bool = False) -> Any:
-        """The result for ArviZ, with the `posterior` as one chain of equally weighted draws.
-
-        It is a DataTree of xarray with ArviZ 1, and an InferenceData before. `sample_stats` has
-        the `particle` of each draw and its `log_weight`; the attributes hold the log evidence, its
-        standard error and the run's settings. While the session has the model, there are as many
-        draws of the `prior`, which `arviz.plot_bf` needs, and the `log_prior` of each draw; while
-        it has the data, `observed_data`. The draws are independent particles, not a Markov chain:
-        r-hat is meaningless.
-
-        Args:
-            log_likelihood: whether to compute that of each row at each draw, which `arviz.loo` and
-                `arviz.compare` need; a number for each, in the order of the data.
-
-        Raises:
-            ConfigurationError: log-likelihoods of a result without its model and data, such as a
-                loaded one; or this process was forked from one that had used JAX.
-
-        Example:
-            >>> arviz.loo(evidence.to_arviz(log_likelihood=True))  # doctest: +SKIP
-        """
-        return inference_data(groups_of(self.weighted, self.seed, log_likelihood), attributes_of(self))
-
-    def to_anesthetic(self) -> Any:
-        """The weighted draws for anesthetic, with the log-likelihood of each as `logL`.
-
-        Of a completed `NestedSampling` they are `NestedSamples`, whose `logZ` is anesthetic's own
-        estimate from the points; of other methods `Samples`.
-
-        Raises:
-            ConfigurationError: anesthetic is not installed, or the log-likelihoods are not known.
-
-        Example:
-            >>> evidence.to_anesthetic().plot_2d(["mean", "scale"])  # doctest: +SKIP
-        """
-        return conversions.to_anesthetic(self)
-
-    def to_harmonic(self) -> Any:
-        """Equally weighted draws and their log joint density, as the `Chains` of harmonic.
-
-        The draws are independent up to the repeats of resampling, and cut into sixteen chains.
-
-        Raises:
-            ConfigurationError: harmonic is not installed, densities are not known, or there are
-                fewer than sixteen particles.
-
-        Example:
-            >>> harmonic.utils.split_data(evidence.to_harmonic())  # doctest: +SKIP
-        """
-        return conversions.to_harmonic(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the result into a folder, from which `load` makes an equal one, bit for bit.

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from evidentia.checkpoint.packing import as_damaged
 from evidentia.errors import EvidentiaError
 from evidentia.fleet.jobs import kept
 from evidentia.model.model import Model
-from evidentia.streams import intake
-from evidentia.streams.intake import FleetStep, Intake, Name, Saved
+from evidentia.streams.intake import FleetStep, Name
+from evidentia.streams.named import NamedStreams
+from evidentia.streams.state import StreamState
 from evidentia.streams.stream import Stream, outcomes_of
 
 
-class OnlineFleet(Mapping[Name, Stream]):
+class OnlineFleet(NamedStreams[Stream]):
     """The log evidence of many streams after every batch: `Online` for a thousand series at once.
 
     Each stream keeps 512 weighted draws of its posterior; one program weighs those of all streams
@@ -47,18 +46,7 @@ class OnlineFleet(Mapping[Name, Stream]):
     """
 
     def __init__(self, model: Model, *, seed: int = 0):
-        self._intake = Intake(model, seed)
-        self._streams: dict[Name, Stream] = {}
-
-    @property
-    def model(self) -> Model:
-        """The model of all streams."""
-        return self._intake.model
-
-    @property
-    def seed(self) -> int:
-        """The seed from which those of the streams are made."""
-        return self._intake.seed
+        super().__init__(model, seed, {})
 
     def update(self, batches: Mapping[Name, Any]) -> FleetStep:
         """Process a batch for each of some streams, by name; a new name begins a stream.
@@ -68,7 +56,7 @@ class OnlineFleet(Mapping[Name, Stream]):
         """
         with self._intake.alone:
             arrays, errors = self._intake.read(batches)
-            streams = {name: self._streams.get(name) or self._intake.stream(name) for name in arrays}
+            streams = {name: self._followers.get(name) or self._intake.stream(name) for name in arrays}
             results = {}
             outcomes = outcomes_of(list(streams.values()), list(arrays.values()))
             for (name, stream), outcome in zip(streams.items(), outcomes, strict=True):
@@ -76,54 +64,13 @@ class OnlineFleet(Mapping[Name, Stream]):
                 if isinstance(found, EvidentiaError):
                     errors[name] = kept(found)
                 else:
-                    results[name], self._streams[name] = found, stream
+                    results[name], self._followers[name] = found, stream
         return FleetStep(results, errors)
 
-    def __getitem__(self, name: Name) -> Stream:
-        return self._streams[name]
+    def _state_of(self, follower: Stream) -> StreamState:
+        return follower.state
 
-    def __delitem__(self, name: Name) -> None:
-        with self._intake.alone:
-            del self._streams[name]
-
-    def __iter__(self) -> Iterator[Name]:
-        return iter(tuple(self._streams))  # another thread may begin a stream
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def save(self, folder: str | Path) -> None:
-        """Write a checkpoint, from which `load` continues as this object would; as `Online.save`.
-
-        Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written.
-        """
-        intake.save(folder, self.packed(), self.model)
-
-    @classmethod
-    def load(cls, folder: str | Path, model: Model) -> OnlineFleet:
-        """Load a saved fleet, given the same model, since functions are not written to files.
-
-        Raises CheckpointError if there is none, it is damaged, or the model is different.
-        """
-        return cls.unpacked(intake.load(folder, cls.__name__), model)
-
-    def packed(self) -> Saved:
-        """This object without the model's functions, for a custom checkpoint."""
-        with self._intake.alone:
-            states = {name: stream.state for name, stream in self._streams.items()}
-        return intake.packed(type(self).__name__, self._intake, {"seed": self.seed}, states)
-
-    @classmethod
-    def unpacked(cls, content: Saved, model: Model) -> OnlineFleet:
-        """Rebuild a packed object. Raises CheckpointError if damaged or of another model."""
-        saved, common = intake.unpacked(content, cls.__name__, model)
-        with as_damaged():
-            fleet = cls(model, **saved.settings)
-            fleet._intake.common = common
-            for name, state in zip(saved.names, saved.streams, strict=True):
-                fleet._streams[name] = fleet._intake.stream(name)
-                fleet._streams[name].restore(state)
-        return fleet
-
-    def __repr__(self) -> str:
-        return f"OnlineFleet({self.model!r}, {len(self):,} streams)"
+    def _resumed(self, name: Name, state: StreamState) -> Stream:
+        stream = self._intake.stream(name)
+        stream.restore(state)
+        return stream

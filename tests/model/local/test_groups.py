@@ -325,6 +325,7 @@ def four(county, x, y):
         numpyro.sample("y", dist.Normal(alpha[county] + x, 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_a_model_is_bound_anew_for_data_with_other_groups_in_a_pack():
     """Packs of the same shape may hold other numbers of groups, which the program depends on."""
     model, params = ev.Model.from_numpyro(four, groups="county"), {"tau": jnp.float32(0.7)}

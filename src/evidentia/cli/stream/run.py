@@ -95,10 +95,8 @@ def _stream(
             "features": features,
             "observations": as_text(session.observations),
         }
-        unwritten = _finish(plan, session, data, completed, resumed_from)
-        if problem is not None and unwritten is not None:
-            output.show_note(str(unwritten))
-        problem = problem or unwritten
+        results = _results(plan, session, data, completed, resumed_from)
+        problem = results.deliver(plan.out, plan.as_json, problem, indent=None)
     elif completed:
         left_out = f"; {session.num_dropped:,} with missing values were dropped" * bool(session.num_dropped)
         problem = problem or DataError(f"{_named(plan, source)} has no rows to process{left_out}.")
@@ -148,10 +146,9 @@ def _say_how_to_go_on(session: Session, folder: CheckpointFolder | None) -> None
     output.show_note(f"Stopped after {session.num_observations:,} rows; {how}.")
 
 
-def _finish(
+def _results(
     plan: Plan, session: Session, data: Mapping[str, Any], completed: bool, resumed_from: int | None
-) -> Exception | None:
-    """Write and show the results; return the error if they cannot be written."""
+) -> Results:
     evidences = {
         name: replace(evidence, completed=completed) for name, evidence in session.evidences().items()
     }
@@ -159,8 +156,7 @@ def _finish(
     more = _summary(session, completed, resumed_from)
     section = None if plan.out is None else stream_section(plan.out / "updates.jsonl")
     sections = [] if section is None else [section]
-    results = Results(title, evidences, _notes(session, data), data, more, sections)
-    return results.deliver(plan.out, plan.as_json, indent=None)
+    return Results(title, evidences, _notes(session, data), data, more, sections)
 
 
 def _summary(session: Session, completed: bool, resumed_from: int | None) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from evidentia.data.arrays import narrowed
 from evidentia.data.batches import Batch
 from evidentia.data.digits import LOOKED_AT, Digits
 from evidentia.data.files import check_names, type_problem
+from evidentia.data.numbers import narrowed
 from evidentia.data.source import Missing, too_short
 from evidentia.data.sources.named import Columns, Types, arrays_named, called, check_types
 from evidentia.data.sources.records import half_line

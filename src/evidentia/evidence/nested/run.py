@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from evidentia import weights
 from evidentia.errors import ConfigurationError, as_number, check_count
 from evidentia.evidence.method import Diagnosis, check_possible, defined_log_likelihoods
+from evidentia.evidence.nested.iterations import Live, iterated
 from evidentia.evidence.nested.prior_mass import (
     Integral,
     Quadrature,
@@ -34,19 +35,15 @@ from evidentia.evidence.nested.prior_mass import (
     log_widths,
     variance_of_log_mass,
 )
-from evidentia.kernels import ConstrainedKernel, Points, Region, posterior_scale
+from evidentia.kernels import ConstrainedKernel, posterior_scale
 from evidentia.kernels.region import check_constrained_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import Prepared
-from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.rows import Window
-from evidentia.posterior.target import gradient_sum, log_target
-from evidentia.system.compilation import compiled
 
 AT_ONCE = 16  # one in this many live points is removed per iteration
 MAX_ITERATIONS = 16  # per call on the device; fewer with few points, whose mass shrinks fast
 RECENT = 16  # iterations that show whether points still move
-GAIN = 0.5  # rate at which the log step length adapts to the fraction of steps taken
 FEW = 8  # live points below which their covariance is meaningless
 POINTS = "live points"  # in messages
 LEAST_EVEN = 32.0  # effective live points. Of 12 runs of 2 models stopped anywhere, rms z was at most 1.0 from 26 on, 183 below 3
@@ -98,14 +95,6 @@ class Iteration(NamedTuple):
     acceptance: float
     stuck: float
     step: float
-
-
-class Live(NamedTuple):
-    """The live points, labels that break ties in likelihood, and the log step length."""
-
-    positions: Float[Array, "points parameters"]
-    labels: Float[Array, " points"]
-    log_step: Float[Array, ""]
 
 
 class Stage(NamedTuple):
@@ -165,7 +154,7 @@ def shrink(
         factor = spread(live.positions if wide is None else wide)
         key, *keys = jax.random.split(key, num_iterations + 1)
         density = prior.target, prior.device_expansion, rows, _offset(log_likelihoods, rows)
-        live, dead, shown = _iterate(
+        live, dead, shown = iterated(
             model, settings.kernel, prior.estimator, num_removed, jnp.stack(keys), live, factor, density
         )
         log_likelihoods = defined_log_likelihoods(model, live.positions, rows, POINTS)
@@ -229,65 +218,6 @@ def diagnose(
         f"is too small for {type(kernel).__name__}. {stuck}, and the log evidence may be far too low. {advice}"
     )
     return Diagnosis(measured, {"region too small": sentence})
-
-
-@compiled(static_argnames=("model", "kernel", "estimator", "num_removed"))
-def _iterate(model, kernel, estimator, num_removed, keys, live: Live, factor, density):
-    """Iterate on the device; return live points, removed points in order, and statistics."""
-    region = _region(model, estimator, *density)
-
-    def iterate(carry, key):
-        live, log_step = carry
-        key_starts, key_move = jax.random.split(key)
-        order = jnp.lexsort((live.labels, live.log_likelihoods))
-        lowest, survivors = order[:num_removed], order[num_removed:]
-        removed = live.positions[lowest]
-        last = lowest[-1]
-        contour = region._replace(
-            threshold=live.log_likelihoods[last], label=live.labels[last], live=live.positions[survivors]
-        )
-        starts = jax.random.choice(key_starts, survivors, (num_removed,), replace=False)
-        copies = jax.tree.map(lambda leaf: leaf[starts], live)
-        moved, acceptance, free = kernel.move(key_move, copies, contour, jnp.exp(log_step) * factor)
-        stuck = jnp.mean(free == 0)
-        shown = jnp.stack([jnp.mean(acceptance), stuck, jnp.exp(log_step)])
-        live = jax.tree.map(lambda leaf, new: leaf.at[lowest].set(new), live, moved)
-        excess = jnp.minimum(
-            jnp.mean(acceptance) - kernel.target_acceptance, jnp.mean(free) - kernel.target_free
-        )
-        log_step = log_step + GAIN * excess
-        return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
-
-    points = Points(live.positions, region.log_likelihood(live.positions), live.labels)
-    (points, log_step), (removed, shown) = jax.lax.scan(iterate, (points, live.log_step), keys)
-    moved = Live(points.positions, points.labels, log_step)
-    return moved, removed.reshape(-1, live.positions.shape[1]), shown
-
-
-def _region(model, estimator, target, expansion, rows, offset) -> Region:
-    """The contours of the likelihood of `rows`, minus an offset per row, in `target`."""
-
-    def log_likelihood(positions):
-        def add(sums, block, weights):
-            values: Array = jax.vmap(model.log_likelihood, (0, None))(positions, block)
-            values = jnp.where(values == jnp.inf, jnp.nan, values)  # outside every contour
-            centred: Array = values - offset
-            return sums + jnp.sum(jnp.where(weights > 0, centred, 0.0), axis=1)
-
-        return sum_rows(add, jnp.zeros(len(positions), positions.dtype), rows)
-
-    exact, gradient = log_target(model, target), estimator.function(model, target, expansion)
-
-    def slope(key, positions):
-        if estimator.is_exact:
-            return jax.vmap(jax.value_and_grad(exact))(positions)
-        return None, gradient(key, positions)
-
-    def likelihood_gradient(positions):
-        return gradient_sum(model, positions, rows)
-
-    log_density = jax.vmap(exact) if estimator.is_exact else None
-    return Region(-jnp.inf, 0.0, log_likelihood, likelihood_gradient, log_density, slope, model.draw_prior)
 
 
 def _mean(iterations: Sequence[Iteration], name: str) -> float:

@@ -40,18 +40,17 @@ class Weighed(NamedTuple):
     is_sequence: bool
 
 
-def weighed(sums: Sums, names: Sequence[str], covariate_scale: float, factor: float = 1.0) -> Weighed:
+def weighed(sums: Sums, names: Sequence[str], covariate_scale: float) -> Weighed:
     """The model of some terms.
 
     Args:
         sums: of the design.
         names: of the terms; those of the block that the sums eliminate among them.
         covariate_scale: r of the covariates' g.
-        factor: by which r of all priors is multiplied.
     """
     blocks = sums.blocks_of(names, covariate_scale)
     likelihood = sums.likelihood_of(blocks)
-    found = integral_of(likelihood, factor * np.array([block.scale for block in blocks]))
+    found = integral_of(likelihood, np.array([block.scale for block in blocks]))
     return Weighed(sums, blocks, likelihood, *found)
 
 
