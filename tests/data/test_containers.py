@@ -60,7 +60,9 @@ def test_numbers_of_all_kinds(numbers):
         scipy.sparse.csr_matrix(X),
         scipy.sparse.csc_array(X),
         scipy.sparse.coo_array(X),
-        jax.experimental.sparse.BCOO.fromdense(X.astype(np.float32)),
+        jax.experimental.sparse.BCOO(
+            (X.ravel().astype(np.float32), np.argwhere(np.ones_like(X))), shape=X.shape
+        ),
         pd.DataFrame(X).astype(pd.SparseDtype("float")),
     ],
 )
