@@ -103,13 +103,14 @@ class TimeLeft:
 
 
 @contextmanager
-def progress_bar(description: str) -> Iterator[Listener]:
+def progress_bar(description: str, console: Console | None = None) -> Iterator[Listener]:
     """Show rows, log evidence per row, annealing steps, rows per second and time left live.
 
     Nothing is shown if the console is not a terminal; see `plain_lines`.
 
     Args:
         description: what is being estimated, shown on the left.
+        console: a rich console; on stderr if not given.
 
     Yields:
         A callable that takes an `Update`, for `estimate(..., progress=...)`.
@@ -118,7 +119,7 @@ def progress_bar(description: str) -> Iterator[Listener]:
         >>> with progress_bar("linear") as show:
         ...     show(Update(500, 1000, -710.2, 0.1, 12, 0.3))
     """
-    console = Console(stderr=True)
+    console = console or Console(stderr=True)
     if not console.is_terminal:
         yield lambda update: None
         return
