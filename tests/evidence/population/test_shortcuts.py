@@ -9,6 +9,7 @@ import pytest
 import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.population import leaps, shortcuts
+from evidentia.evidence.population.importance import Sampling
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.evidence.population.path import anneal
 from evidentia.evidence.population.redrawing import draw_anew
@@ -29,7 +30,7 @@ def linear():
 
 @pytest.fixture
 def few_rows(monkeypatch):
-    monkeypatch.setattr(ahead, "FEW", 900)
+    monkeypatch.setattr(shortcuts, "FEW", 900)
 
 
 def particles_of(model, rows):
@@ -47,7 +48,10 @@ def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
     )
     population = Population(jax.random.key(1), jnp.asarray(draws, jnp.float32), np.zeros(COUNT))
     half = Window(rows.arrays, 0, SIZE // 2, weight=2.0)  # its posterior is elsewhere
-    moved = ahead._moved(METHOD.path, model, rows, half, population, np.random.default_rng(2)).positions
+    moved = shortcuts._moved(
+        Sampling(model, rows, np.random.default_rng(2), COUNT), METHOD.path, half, population
+    )
+    moved = moved.positions
     white = (moved - exact.centre) @ np.linalg.cholesky(exact.precision)
     assert np.mean(np.any(moved != np.float32(draws), axis=1)) > 0.5
     assert np.max(np.abs(white.mean(0))) < 4 / np.sqrt(COUNT)
@@ -66,7 +70,7 @@ def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_row
 @pytest.mark.slow
 def test_no_redraw_where_no_mode_is_found(linear, monkeypatch):
     model, rows, _ = linear
-    monkeypatch.setattr(ahead, "newton", lambda *arguments: None)
+    monkeypatch.setattr(shortcuts, "newton", lambda *arguments: None)
     population = from_prior(model, jax.random.key(0), COUNT)
     assert shortcuts.redraw_ahead(METHOD.path, model, rows, population) is None
 
