@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,38 +21,12 @@ from evidentia.monitor.run_changes import (
     lengths_of,
     probability_between,
 )
+from evidentia.monitor.run_length_records import RunLengthUpdate
 from evidentia.monitor.runs_kept import RunLengthState, Seen, load_state, save_state
 from evidentia.system.sharing import OneAtATime
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-class RunLengthUpdate(NamedTuple):
-    """The result of a batch; log evidences in nats.
-
-    Attributes:
-        num_observations: rows seen, including this batch.
-        batch_size: rows in this batch.
-        log_predictive: log p(batch | rows before).
-        log_evidence: of all rows seen.
-        pruning_error: width of the bounds of `log_evidence`; 0 if no run was left out.
-        change_probability: of a change since the last alarm, after the last row.
-        alarms: the changes that became probable in this batch, row by row.
-        log_predictive_standard_error, standard_error, num_annealing_steps: 0, as nothing is
-            estimated by Monte Carlo; for `evidentia.ModelAverage`.
-    """
-
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    pruning_error: float
-    change_probability: float
-    alarms: tuple[RunChange, ...]
-    log_predictive_standard_error: float = 0.0
-    standard_error: float = 0.0
-    num_annealing_steps: int = 0
 
 
 class RunLengths:
