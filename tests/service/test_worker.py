@@ -203,7 +203,7 @@ class Clock:
 
 @pytest.mark.parametrize("jump", [-1e6, 1e6])
 def test_a_clock_that_jumps_changes_only_what_tells_of_it(tmp_path, monkeypatch, jump):
-    """Results, alarms and checkpoints go on; the lag and the times of alarms are those it tells."""
+    """Results, alarms and checkpoints go on; lag and times of alarms are those that it tells."""
     clock, rows = Clock(monkeypatch), readings()
     settings = settings_of(time="when")
     timed = [{**row, "when": time.time()} for row in rows]
