@@ -10,6 +10,7 @@ each key changes every thousand rows. `memory` is the resident size after each t
 
 import argparse
 import json
+import logging
 import os
 import tempfile
 import time
@@ -129,6 +130,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--batch-size", type=int, default=10)
     arguments = parser.parse_args()
+    logging.getLogger("evidentia.service").setLevel(logging.ERROR)  # an alarm is a line
     before = resident()
     found = measured(arguments.monitor, arguments.keys, arguments.rows, arguments.batch_size)
     print(f"{arguments.monitor}, {arguments.keys:,} keys, {before:.0f} MB before: {json.dumps(found)}")

@@ -102,8 +102,11 @@ class ByRedis(Server):
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/readings"
 
+    def client(self) -> redis.Redis:
+        return redis.Redis(port=self.port)
+
     def send(self, payloads: list[bytes]) -> None:
-        with redis.Redis(port=self.port) as client, client.pipeline(transaction=False) as pipeline:
+        with self.client() as client, client.pipeline(transaction=False) as pipeline:
             for payload in payloads:
                 pipeline.xadd("readings", {"payload": payload})
             pipeline.execute()
@@ -129,8 +132,11 @@ class ByMqtt(Server):
     def url(self) -> str:
         return f"mqtt://127.0.0.1:{self.port}/readings/+"
 
+    def client(self) -> Client:
+        return Client(CallbackAPIVersion.VERSION2)
+
     def send(self, payloads: list[bytes]) -> None:
-        client = Client(CallbackAPIVersion.VERSION2)
+        client = self.client()
         client.max_inflight_messages_set(1000)
         client.connect("127.0.0.1", self.port)
         client.loop_start()
@@ -156,11 +162,14 @@ class ByNats(Server):
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}/readings"
 
+    def connection(self) -> dict[str, Any]:
+        return {"servers": f"nats://127.0.0.1:{self.port}"}
+
     def send(self, payloads: list[bytes]) -> None:
         asyncio.run(self._send(payloads))
 
     async def _send(self, payloads: list[bytes]) -> None:
-        client = await nats.connect(f"nats://127.0.0.1:{self.port}")
+        client = await nats.connect(**self.connection())
         stream = client.jetstream()
         await stream.add_stream(name="readings", subjects=["readings.*"])
         for start in range(0, len(payloads), 200):
