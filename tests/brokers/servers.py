@@ -23,12 +23,17 @@ from paho.mqtt.client import CallbackAPIVersion, Client
 
 START_SECONDS = 20.0
 KAFKA = """
-import sys
-from confluent_kafka import Producer
-mock = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "unused"})
-brokers = mock.list_topics(timeout=10).brokers.values()
-print(",".join(f"{one.host}:{one.port}" for one in brokers), flush=True)
-sys.stdin.read()
+import ctypes, glob, sys
+import confluent_kafka
+(path,) = glob.glob(confluent_kafka.__path__[0] + ".libs/librdkafka*")
+library, pointer = ctypes.CDLL(path), ctypes.c_void_p
+library.rd_kafka_new.restype = library.rd_kafka_mock_cluster_new.restype = pointer
+library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+cluster = pointer(library.rd_kafka_mock_cluster_new(pointer(library.rd_kafka_new(0, None, None, 0)), 1))
+print(library.rd_kafka_mock_cluster_bootstraps(cluster).decode(), flush=True)
+for line in sys.stdin:
+    getattr(library, "rd_kafka_mock_broker_set_" + line.strip())(cluster, 1)
+    print(line.strip(), flush=True)
 """
 
 
@@ -183,7 +188,11 @@ class ByNats(Server):
 
 
 class ByKafka:
-    """The mock cluster of librdkafka, in a process of its own."""
+    """The mock cluster of librdkafka, in a process of its own.
+
+    It keeps 5 MB of messages in memory, also while its broker is down: all connections are lost
+    then, and refused.
+    """
 
     options: tuple[str, ...] = ()
     partitions = 1
@@ -193,6 +202,18 @@ class ByKafka:
         self._process = subprocess.Popen([sys.executable, "-c", KAFKA], text=True, **pipes)
         assert self._process.stdout is not None
         self.servers = self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self._tell("down")
+
+    def start(self) -> None:
+        self._tell("up")
+
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline().strip() == word
 
     def stop(self) -> None:
         self._process.communicate("", timeout=10)  # it ends with its standard input
