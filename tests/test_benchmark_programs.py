@@ -185,7 +185,32 @@ def test_the_page_has_one_section_of_change_detection():
         },
     }
     page = detection_page.with_detection("# Streams\n\ntext\n", results)
-    assert detection_page.with_detection(page, results) == page
+    assert "oracle" not in page and detection_page.with_detection(page, results) == page
     assert page.startswith("# Streams\n\ntext\n\n## Change detection\n")
     assert "| a | 0.500 | 0.500 | 1 | 1 |" in page and "| b | 0.500 | 0.500 | 1 | 2 |" in page
     assert "| KSWIN | alpha 0.001 | 0.04 | – (60%) | 0.40 |" in page and "0.400 to 0.600" in page
+
+
+def test_the_page_tells_the_oracle_from_the_settings_of_others():
+    """And names the series on which the best of ours and of the published ones differ."""
+    low, high = {"covering": 0.5, "f1": 0.4}, {"covering": 0.7, "f1": 0.9}
+    ours = {
+        "num_settings": 9,
+        "mean": high,
+        "series": {"nile": high, "well_log": low},
+        "elsewhere": {"mean": low, "series": {"nile": low, "well_log": low}},
+    }
+    published = {"mean": low, "series": {"nile": low, "well_log": low}}
+    names = "bocpd", "binseg", "pelt"
+    results = {
+        "date": "2026-01-01",
+        "river": "0.1",
+        "tcpd": {f"{name} (published)": published for name in names},
+        "sensitivity": [{"f1": 0.4}],
+        "oracle": {"RunLengths": ours, "bocpd (published)": published},
+    }
+    page = detection_page.detection_section(results)
+    assert "| RunLengths | 9 | 0.700 | 0.900 | 2 | 2 | 0.500 | 0.400 |" in page
+    assert "| bocpd (published) |  | 0.500 | 0.400 | 1 | 1 | – | – |" in page
+    assert "| nile | RunLengths | 0.900 | bocpd | 0.400 |" in page and "| well_log | RunLengths" not in page
+    assert "RunLengths 0.400. Published, at the defaults: bocpd 0.400, binseg 0.400, pelt 0.400." in page
