@@ -2,6 +2,7 @@ import errno
 import json
 import math
 import os
+import threading
 import time
 from datetime import datetime
 from pathlib import Path
@@ -183,6 +184,35 @@ def test_a_worker_that_ends_on_a_full_disk_reads_the_message_again(tmp_path, mon
         time.sleep(0.01)
     assert ended(again).counts.rejected == 1
     assert len((tmp_path / "letters.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_slow_monitor_makes_the_broker_wait(tmp_path, monkeypatch):
+    """Nothing is read while a batch is processed, so memory does not grow."""
+    monkeypatch.setattr("evidentia.service.worker.GATHERED_ROWS", 60)
+    read, is_slow, may_go = [], threading.Event(), threading.Event()
+
+    class Counted(Given):
+        def messages(self, position):
+            for message in super().messages(position):
+                read.append(message)
+                yield message
+
+    worker = worker_of(Counted(payloads_of(readings())), tmp_path)
+
+    def slow(process=worker.engine.process):
+        is_slow.set()
+        assert may_go.wait(20)
+        return process()
+
+    monkeypatch.setattr(worker.engine, "process", slow)
+    worker.start()
+    assert is_slow.wait(20)
+    time.sleep(0.1)
+    assert 30 <= len(read) <= 60 and worker.engine.rows.num_waiting == len(read)
+    may_go.set()
+    while worker.engine.counts.rows < 600:
+        time.sleep(0.01)
+    ended(worker)
 
 
 class Clock:
