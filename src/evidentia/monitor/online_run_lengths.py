@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from evidentia.errors import (
-    ConfigurationError,
-    EstimationError,
-    as_number,
-    check_count,
-    check_seed,
-    kind_of,
-)
+from evidentia.errors import ConfigurationError, EstimationError, check_seed, kind_of
 from evidentia.model.model import Model
 from evidentia.monitor import run_weights, saving
 from evidentia.monitor.hazards import BetaHazard, Hazards, hazards_of
 from evidentia.monitor.protocols import OnlineLike, all_or_none, is_online
-from evidentia.monitor.run_changes import RunLength, change_of, lengths_of, probability_between
+from evidentia.monitor.run_changes import (
+    RunLength,
+    change_of,
+    check_keeping,
+    lengths_of,
+    probability_between,
+)
 from evidentia.monitor.run_length_records import OnlineRunLengthUpdate, OnlineRunState
 from evidentia.monitor.run_weights import ESTIMATE, RunWeights
 from evidentia.system.sharing import OneAtATime
@@ -81,9 +80,7 @@ class OnlineRunLengths:
                 f"online must be an evidentia.Online (with update and restarted); got {kind_of(online)}."
             )
         self._hazards = hazards_of(hazard)
-        check_count("max_runs", max_runs, 2)
-        if not 0 < as_number(threshold) < 1:
-            raise ConfigurationError(f"threshold must be a probability between 0 and 1; got {threshold!r}.")
+        check_keeping(max_runs, threshold)
         check_seed(seed)
         self.alone = OneAtATime()
         self.hazard, self.max_runs, self.threshold, self.seed = hazard, int(max_runs), threshold, int(seed)
@@ -116,10 +113,7 @@ class OnlineRunLengths:
 
         Raises ConfigurationError if they are not numbers of rows.
         """
-        check_count("first", first, 0)
-        if last is not None:
-            check_count("last", last, first)
-        return probability_between(self._state.weights, first, math.inf if last is None else last)
+        return probability_between(self._state.weights, first, last)
 
     def update(self, batch: Any) -> OnlineRunLengthUpdate:
         """Process a batch.

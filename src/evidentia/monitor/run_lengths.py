@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, as_number, check_count, kind_of
+from evidentia.errors import ConfigurationError, check_count, kind_of
 from evidentia.monitor import run_state, segmentation
 from evidentia.monitor.conjugate.protocol import Conjugate, WithMoments
 from evidentia.monitor.hazards import BetaHazard, hazards_of
@@ -18,6 +18,7 @@ from evidentia.monitor.run_changes import (
     HazardPosterior,
     RunChange,
     RunLength,
+    check_keeping,
     lengths_of,
     probability_between,
 )
@@ -87,10 +88,8 @@ class RunLengths:
                 f"evidentia.monitor.NormalInverseGamma(); got {kind_of(model)}."
             )
         self._hazards = hazards_of(hazard)
-        check_count("max_runs", max_runs, 2)
+        check_keeping(max_runs, threshold)
         check_count("history", history, 0)
-        if not 0 < as_number(threshold) < 1:
-            raise ConfigurationError(f"threshold must be a probability between 0 and 1; got {threshold!r}.")
         self.alone = OneAtATime()
         self.model, self.hazard, self.max_runs = model, hazard, int(max_runs)
         self.threshold, self.history = float(threshold), int(history)
@@ -181,10 +180,7 @@ class RunLengths:
         Rows are counted from 0 over the whole stream; without `last`, up to the last one seen.
         Raises ConfigurationError if they are not such numbers.
         """
-        check_count("first", first, 0)
-        if last is not None:
-            check_count("last", last, first)
-        return probability_between(self._state.weights, first, np.inf if last is None else last)
+        return probability_between(self._state.weights, first, last)
 
     def most_likely_changes(self) -> Int[ndarray, " changes"]:
         """First rows of the segments after the first, in the most probable segmentation.
