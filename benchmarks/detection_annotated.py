@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from detection_choice import SCORES, chosen
 from detection_river import GRIDS, RIVER, changes
 
 from evidentia.monitor import BetaHazard, ConjugateRegression, NormalInverseGamma, RunLengths
@@ -24,7 +25,6 @@ MODELS = {
     "Autoregression": ConjugateRegression(2, 3.0, PRIOR["shape"], PRIOR["scale"]),
 }
 HAZARDS = {"hazard 1/100": 1 / 100, "hazard learnt": BetaHazard(1, 99)}
-SCORES = "covering", "f1"
 RATES, FAR = (1 / 10, 1 / 50, 1 / 100, 1 / 200), (0.01, 1.0, 100.0)
 NEAR = 0.01, 0.1, 1.0
 SETTINGS = {  # of the oracle, for each model: hazards, and fields of the prior
@@ -154,27 +154,6 @@ def searched(name, settings, changes_of, series, annotations):
             label = f"{name}, {kind}" if kind else name
             methods.setdefault(label, []).append(scored(series, annotations, points))
     return {label: chosen(tables) for label, tables in methods.items()}
-
-
-def chosen(tables):
-    """The best score of each series, and that with the settings best on all others.
-
-    `tables` has the scores of each series, for each setting.
-    """
-    names = list(tables[0])
-    best, elsewhere = {name: {} for name in names}, {name: {} for name in names}
-    for score in SCORES:
-        values = np.array([[table[name][score] for name in names] for table in tables])
-        others = values.sum(1, keepdims=True) - values
-        for at, name in enumerate(names):
-            best[name][score] = float(values[:, at].max())
-            elsewhere[name][score] = float(values[others[:, at].argmax(), at])
-    return {
-        "num_settings": len(tables),
-        "mean": tcpd.means(best),
-        "series": best,
-        "elsewhere": {"mean": tcpd.means(elsewhere), "series": elsewhere},
-    }
 
 
 def oracle_scores(folder):

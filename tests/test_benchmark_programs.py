@@ -13,6 +13,7 @@ from evidentia.evidence.method import Estimate, Snapshot
 
 # The programs in benchmarks/ import each other as scripts do.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import detection_choice  # isort: skip
 import detection_page  # isort: skip
 import gpu  # isort: skip
 import slow_cases  # isort: skip
@@ -198,7 +199,7 @@ def test_the_page_tells_the_oracle_from_the_settings_of_others():
         "num_settings": 9,
         "mean": high,
         "series": {"nile": high, "well_log": low},
-        "elsewhere": {"mean": low, "series": {"nile": low, "well_log": low}},
+        "elsewhere": {"mean": low, "well_log": low},
     }
     published = {"mean": low, "series": {"nile": low, "well_log": low}}
     names = "bocpd", "binseg", "pelt"
@@ -213,4 +214,24 @@ def test_the_page_tells_the_oracle_from_the_settings_of_others():
     assert "| RunLengths | 9 | 0.700 | 0.900 | 2 | 2 | 0.500 | 0.400 |" in page
     assert "| bocpd (published) |  | 0.500 | 0.400 | 1 | 1 | – | – |" in page
     assert "| nile | RunLengths | 0.900 | bocpd | 0.400 |" in page and "| well_log | RunLengths" not in page
-    assert "RunLengths 0.400. Published, at the defaults: bocpd 0.400, binseg 0.400, pelt 0.400." in page
+    assert "RunLengths 0.400. Published, at" in page and "bocpd 0.400, binseg 0.400, pelt 0.400." in page
+
+
+def test_settings_by_the_oracle_and_by_the_other_series():
+    """Of three settings on two series and the well-log; none is chosen by the series itself."""
+    f1 = {"nile": (0.1, 0.9, 0.5), "ozone": (0.8, 0.2, 0.5), "well_log": (0.3, 0.1, 0.7)}
+    tables = [
+        {name: {"f1": values[at], "covering": 1 - values[at]} for name, values in f1.items()}
+        for at in range(3)
+    ]
+    found = detection_choice.chosen(tables)
+    assert found["num_settings"] == 3
+    assert {name: one["f1"] for name, one in found["series"].items()} == {
+        "nile": 0.9,
+        "ozone": 0.8,
+        "well_log": 0.7,
+    }
+    # Sums over the others are highest for the third setting (nile, ozone), the second (well-log).
+    assert found["elsewhere"]["well_log"]["f1"] == 0.1
+    assert found["elsewhere"]["mean"]["f1"] == pytest.approx((0.5 + 0.5 + 0.1) / 3)
+    assert found["series"]["nile"]["covering"] == pytest.approx(0.9)
