@@ -13,6 +13,7 @@ from evidentia.evidence.method import Estimate, Snapshot
 
 # The programs in benchmarks/ import each other as scripts do.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import detection_choice  # isort: skip
 import detection_page  # isort: skip
 import gpu  # isort: skip
 import slow_cases  # isort: skip
@@ -185,7 +186,52 @@ def test_the_page_has_one_section_of_change_detection():
         },
     }
     page = detection_page.with_detection("# Streams\n\ntext\n", results)
-    assert detection_page.with_detection(page, results) == page
+    assert "oracle" not in page and detection_page.with_detection(page, results) == page
     assert page.startswith("# Streams\n\ntext\n\n## Change detection\n")
     assert "| a | 0.500 | 0.500 | 1 | 1 |" in page and "| b | 0.500 | 0.500 | 1 | 2 |" in page
     assert "| KSWIN | alpha 0.001 | 0.04 | – (60%) | 0.40 |" in page and "0.400 to 0.600" in page
+
+
+def test_the_page_tells_the_oracle_from_the_settings_of_others():
+    """And names the series on which the best of ours and of the published ones differ."""
+    low, high = {"covering": 0.5, "f1": 0.4}, {"covering": 0.7, "f1": 0.9}
+    ours = {
+        "num_settings": 9,
+        "mean": high,
+        "series": {"nile": high, "well_log": low},
+        "elsewhere": {"mean": low, "well_log": low},
+    }
+    published = {"mean": low, "series": {"nile": low, "well_log": low}}
+    names = "bocpd", "binseg", "pelt"
+    results = {
+        "date": "2026-01-01",
+        "river": "0.1",
+        "tcpd": {f"{name} (published)": published for name in names},
+        "sensitivity": [{"f1": 0.4}],
+        "oracle": {"RunLengths": ours, "bocpd (published)": published},
+    }
+    page = detection_page.detection_section(results)
+    assert "| RunLengths | 9 | 0.700 | 0.900 | 2 | 2 | 0.500 | 0.400 |" in page
+    assert "| bocpd (published) |  | 0.500 | 0.400 | 1 | 1 | – | – |" in page
+    assert "| nile | RunLengths | 0.900 | bocpd | 0.400 |" in page and "| well_log | RunLengths" not in page
+    assert "RunLengths 0.400. Published, at" in page and "bocpd 0.400, binseg 0.400, pelt 0.400." in page
+
+
+def test_settings_by_the_oracle_and_by_the_other_series():
+    """Of three settings on two series and the well-log; none is chosen by the series itself."""
+    f1 = {"nile": (0.1, 0.9, 0.5), "ozone": (0.8, 0.2, 0.5), "well_log": (0.3, 0.1, 0.7)}
+    tables = [
+        {name: {"f1": values[at], "covering": 1 - values[at]} for name, values in f1.items()}
+        for at in range(3)
+    ]
+    found = detection_choice.chosen(tables)
+    assert found["num_settings"] == 3
+    assert {name: one["f1"] for name, one in found["series"].items()} == {
+        "nile": 0.9,
+        "ozone": 0.8,
+        "well_log": 0.7,
+    }
+    # Sums over the others are highest for the third setting (nile, ozone), the second (well-log).
+    assert found["elsewhere"]["well_log"]["f1"] == 0.1
+    assert found["elsewhere"]["mean"]["f1"] == pytest.approx((0.5 + 0.5 + 0.1) / 3)
+    assert found["series"]["nile"]["covering"] == pytest.approx(0.9)

@@ -23,12 +23,17 @@ from paho.mqtt.client import CallbackAPIVersion, Client
 
 START_SECONDS = 20.0
 KAFKA = """
-import sys
-from confluent_kafka import Producer
-mock = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "unused"})
-brokers = mock.list_topics(timeout=10).brokers.values()
-print(",".join(f"{one.host}:{one.port}" for one in brokers), flush=True)
-sys.stdin.read()
+import ctypes, glob, sys
+import confluent_kafka
+(path,) = glob.glob(confluent_kafka.__path__[0] + ".libs/librdkafka*")
+library, pointer = ctypes.CDLL(path), ctypes.c_void_p
+library.rd_kafka_new.restype = library.rd_kafka_mock_cluster_new.restype = pointer
+library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+cluster = pointer(library.rd_kafka_mock_cluster_new(pointer(library.rd_kafka_new(0, None, None, 0)), 1))
+print(library.rd_kafka_mock_cluster_bootstraps(cluster).decode(), flush=True)
+for line in sys.stdin:
+    getattr(library, "rd_kafka_mock_broker_set_" + line.strip())(cluster, 1)
+    print(line.strip(), flush=True)
 """
 
 
@@ -102,8 +107,11 @@ class ByRedis(Server):
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/readings"
 
+    def client(self) -> redis.Redis:
+        return redis.Redis(port=self.port)
+
     def send(self, payloads: list[bytes]) -> None:
-        with redis.Redis(port=self.port) as client, client.pipeline(transaction=False) as pipeline:
+        with self.client() as client, client.pipeline(transaction=False) as pipeline:
             for payload in payloads:
                 pipeline.xadd("readings", {"payload": payload})
             pipeline.execute()
@@ -129,8 +137,11 @@ class ByMqtt(Server):
     def url(self) -> str:
         return f"mqtt://127.0.0.1:{self.port}/readings/+"
 
+    def client(self) -> Client:
+        return Client(CallbackAPIVersion.VERSION2)
+
     def send(self, payloads: list[bytes]) -> None:
-        client = Client(CallbackAPIVersion.VERSION2)
+        client = self.client()
         client.max_inflight_messages_set(1000)
         client.connect("127.0.0.1", self.port)
         client.loop_start()
@@ -156,11 +167,14 @@ class ByNats(Server):
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}/readings"
 
+    def connection(self) -> dict[str, Any]:
+        return {"servers": f"nats://127.0.0.1:{self.port}"}
+
     def send(self, payloads: list[bytes]) -> None:
         asyncio.run(self._send(payloads))
 
     async def _send(self, payloads: list[bytes]) -> None:
-        client = await nats.connect(f"nats://127.0.0.1:{self.port}")
+        client = await nats.connect(**self.connection())
         stream = client.jetstream()
         await stream.add_stream(name="readings", subjects=["readings.*"])
         for start in range(0, len(payloads), 200):
@@ -174,7 +188,11 @@ class ByNats(Server):
 
 
 class ByKafka:
-    """The mock cluster of librdkafka, in a process of its own."""
+    """The mock cluster of librdkafka, in a process of its own.
+
+    It keeps 5 MB of messages in memory, also while its broker is down: all connections are lost
+    then, and refused.
+    """
 
     options: tuple[str, ...] = ()
     partitions = 1
@@ -184,6 +202,18 @@ class ByKafka:
         self._process = subprocess.Popen([sys.executable, "-c", KAFKA], text=True, **pipes)
         assert self._process.stdout is not None
         self.servers = self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self._tell("down")
+
+    def start(self) -> None:
+        self._tell("up")
+
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline().strip() == word
 
     def stop(self) -> None:
         self._process.communicate("", timeout=10)  # it ends with its standard input

@@ -1,4 +1,4 @@
-"""Checkpoints of averages and detectors, with their models."""
+"""Checkpoints of averages, detectors and run lengths, with their models."""
 
 import numpy as np
 import numpyro.distributions as dist
@@ -6,6 +6,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import CheckpointError, ConfigurationError
+from evidentia.monitor import BetaHazard, OnlineRunLengths
 
 
 def location(scale, name):
@@ -60,6 +61,34 @@ def test_a_detector_goes_on_bit_for_bit(tmp_path):
     assert any(alarms)
 
 
+def test_run_lengths_go_on_bit_for_bit(tmp_path):
+    """Also where a run is left out before the checkpoint and another after it."""
+    hazard = BetaHazard(1, 9)
+    runs = OnlineRunLengths(ev.Online(MODELS["narrow"], METHOD), hazard, max_runs=3, threshold=0.8, seed=4)
+    for batch in BATCHES[:5]:
+        runs.update(batch)
+    runs.save(tmp_path)
+    loaded = OnlineRunLengths.load(tmp_path, MODELS["narrow"])
+    assert (loaded.hazard, loaded.max_runs, loaded.threshold, loaded.seed) == (hazard, 3, 0.8, 4)
+    updates = [(runs.update(batch), loaded.update(batch)) for batch in BATCHES[5:]]
+    assert all(first == second for first, second in updates)
+    assert [update.alarm.row for update, _ in updates if update.alarm] == [240]
+    assert updates[-1][0].left_out > 0 and loaded.standard_error == runs.standard_error > 0
+    for length in ("lengths", "probabilities"):
+        assert np.array_equal(getattr(loaded.run_length, length), getattr(runs.run_length, length))
+    with pytest.raises(CheckpointError, match="model"):
+        OnlineRunLengths.load(tmp_path, ev.models.linear_regression(num_features=1))
+
+
+def test_run_lengths_before_any_row_are_saved(tmp_path):
+    runs = OnlineRunLengths(ev.Online(MODELS["narrow"], METHOD))
+    runs.save(tmp_path)
+    loaded = OnlineRunLengths.load(tmp_path, MODELS["narrow"])
+    assert loaded.update(BATCHES[0]) == runs.update(BATCHES[0])
+    with pytest.raises(ConfigurationError, match="runs must be the 1 models of the state; got 0"):
+        loaded.resume(runs.state, [])
+
+
 class Exact:
     """Not an `Online`."""
 
@@ -73,6 +102,8 @@ class Exact:
 def test_what_cannot_be_saved_or_loaded_is_said(tmp_path):
     with pytest.raises(CheckpointError, match=r"only models of evidentia\.Online can be saved; got .*Exact"):
         ev.ModelAverage({"a": Exact()}).save(tmp_path / "a")  # type: ignore[dict-item]
+    with pytest.raises(CheckpointError, match=r"only models of evidentia\.Online can be saved; got .*Exact"):
+        OnlineRunLengths(Exact()).save(tmp_path / "a")  # type: ignore[arg-type]
     average = new_average()
     average.update(BATCHES[0])
     average.save(tmp_path / "average")
@@ -82,6 +113,8 @@ def test_what_cannot_be_saved_or_loaded_is_said(tmp_path):
         ev.ModelAverage.load(tmp_path / "average", {"narrow": MODELS["narrow"]})
     with pytest.raises(CheckpointError, match="is a checkpoint of something else: it holds a AverageState"):
         ev.ChangeDetector.load(tmp_path / "average", MODELS["narrow"])
+    with pytest.raises(CheckpointError, match="is a checkpoint of something else: it holds a AverageState"):
+        OnlineRunLengths.load(tmp_path / "average", MODELS["narrow"])
     average.onlines["narrow"].save(tmp_path / "online")  # type: ignore[attr-defined]
     with pytest.raises(CheckpointError, match=r"folder must be one that ModelAverage\.save wrote"):
         ev.ModelAverage.load(tmp_path / "online", MODELS)

@@ -3,11 +3,12 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import numpy as np
@@ -69,6 +70,14 @@ def evidences(client):
     return {one["key"]: (one["rows"], one["log_evidence"]) for one in found}
 
 
+def expected_of(rows):
+    """The same of an engine that nothing interrupts."""
+    engine = engine_of()
+    fed(engine, rows)
+    records = engine.records["level"].items()
+    return {key: (record.num_observations, list(record.log_evidence)) for key, record in records}
+
+
 @pytest.mark.services
 def test_rows_count_once_however_often_the_process_is_killed(tmp_path):
     """Lines are appended in random parts, and kill -9 comes at random moments."""
@@ -92,17 +101,59 @@ def test_rows_count_once_however_often_the_process_is_killed(tmp_path):
         found = evidences(client)
         process.terminate()
         assert process.wait(30) == 0
-    engine = engine_of()
-    fed(engine, rows)
-    expected = {
-        key: (record.num_observations, list(record.log_evidence))
-        for key, record in engine.records["level"].items()
-    }
-    assert found == expected
+    assert found == expected_of(rows)
     log = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert sum(line["event"] == "listening" for line in log) == 6
     resumed = [line["rows"] for line in log if line["event"] == "resumed"]
     assert resumed == sorted(resumed) and 0 < resumed[-1] <= len(rows)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder with a disk of its own, of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.services
+def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path, small_disk):
+    """Also if the process is killed meanwhile; a dead letter is written once."""
+    config = CONFIG.replace('"state"', '"disk/state"')
+    config = config.replace('key = "sensor"', 'key = "sensor"\ndead_letters = "disk/letters.jsonl"')
+    (tmp_path / "service.toml").write_text(config)
+    rows = readings(200)
+    lines = payloads_of(rows)
+    with (tmp_path / "readings.ndjson").open("ab") as file, serving(tmp_path) as (process, client):
+        file.write(b"".join(lines[:180]))
+        file.flush()
+        wait_for(client, 180)
+        with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)) == 4096:
+                pass
+        file.write(b"".join([*lines[180:300], b"not json\n", *lines[300:]]))
+        file.flush()
+        end = time.monotonic() + 30
+        while "letters.jsonl cannot be written: No space left" not in client.get("/healthz").text:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert client.get("/healthz").status_code == 200 and rows_of(client) <= 300
+        process.kill()
+        process.wait()
+    (small_disk / "filler").unlink()
+    with serving(tmp_path) as (process, client):
+        wait_for(client, len(rows))
+        found = evidences(client)
+        process.terminate()
+        assert process.wait(30) == 0
+    assert found == expected_of(rows)
+    assert len((small_disk / "letters.jsonl").read_text().splitlines()) == 1
+    log = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {line["event"] for line in log} >= {"dead letter failed", "resumed"}
 
 
 @pytest.mark.services

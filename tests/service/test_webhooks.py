@@ -117,3 +117,14 @@ def test_secrets_must_be_set(monkeypatch):
         Deliverer("pager", Webhook(url_env="NOT_SET"), lambda alarm: None)
     with pytest.raises(ConfigurationError, match=r"webhooks\.pager\.token_env names .* NOT_SET"):
         Deliverer("pager", Webhook(url="http://x/", token_env="NOT_SET"), lambda alarm: None)
+
+
+def test_the_oldest_of_too_many_alarms_is_given_up(monkeypatch):
+    """Memory is bounded while a receiver is away."""
+    monkeypatch.setattr("evidentia.service.webhooks.MOST_WAITING", 3)
+    given_up = []
+    deliverer = Deliverer("pager", Webhook(url="http://127.0.0.1:9/hook"), given_up.append)
+    for number in range(5):  # it was not started: nothing is sent
+        deliverer.send(ALARM._replace(id=str(number)))
+    assert [alarm.id for alarm in given_up] == ["0", "1"]
+    assert deliverer.counts == {"given up": 2}

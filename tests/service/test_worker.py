@@ -1,5 +1,10 @@
+import errno
 import json
+import math
+import os
+import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -127,6 +132,139 @@ def test_a_full_disk_is_no_end(tmp_path, monkeypatch):
     ended(worker)
     assert (worker.state, worker.problem) == ("stopped", None)
     assert given.acknowledged[-1] == {"next": 120}
+
+
+def test_a_dead_letter_waits_for_room_on_the_disk(tmp_path, monkeypatch):
+    """No checkpoint comes before it, and nothing is read meanwhile."""
+    settings = settings_of(dead_letters="letters.jsonl")
+    given = Given([*payloads_of(readings(10)), b"not json", *payloads_of(readings(10))])
+    worker = worker_of(given, tmp_path, settings=settings)
+    is_full = [True]
+
+    def fsync(file, fsync=os.fsync):
+        if is_full[0] and os.path.samestat(os.fstat(file), os.stat(tmp_path / "letters.jsonl")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(file)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    monkeypatch.setattr("evidentia.service.worker.ROOM_EVERY", 0.01)
+    worker.start()
+    while worker.problem is None:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert worker.state == "running" and worker.engine.counts.messages == 31
+    assert worker.problem == f"{tmp_path / 'letters.jsonl'} cannot be written: No space left on device."
+    assert all(position["next"] <= 30 for position in given.acknowledged)
+    is_full[0] = False
+    while worker.engine.counts.rows < 60:
+        time.sleep(0.01)
+    ended(worker)
+    assert (worker.state, worker.problem) == ("stopped", None)
+    assert len((tmp_path / "letters.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_worker_that_ends_on_a_full_disk_reads_the_message_again(tmp_path, monkeypatch):
+    settings = settings_of(dead_letters="letters.jsonl")
+    payloads = [*payloads_of(readings(10)), b"not json"]
+
+    def append(*_):
+        raise CheckpointError("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr("evidentia.brokers.dead_letters.DeadLetters.append", append)
+        worker = worker_of(Given(payloads), tmp_path, settings=settings)
+        worker.start()
+        while worker.problem is None:
+            time.sleep(0.01)
+        ended(worker)
+        assert (worker.state, worker.problem) == ("failed", "the disk is full")
+    again = worker_of(Given(payloads), tmp_path, settings=settings)
+    again.start()
+    while again.engine.counts.messages < 31:
+        time.sleep(0.01)
+    assert ended(again).counts.rejected == 1
+    assert len((tmp_path / "letters.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_slow_monitor_makes_the_broker_wait(tmp_path, monkeypatch):
+    """Nothing is read while a batch is processed, so memory does not grow."""
+    monkeypatch.setattr("evidentia.service.worker.GATHERED_ROWS", 60)
+    read, is_slow, may_go = [], threading.Event(), threading.Event()
+
+    class Counted(Given):
+        def messages(self, position):
+            for message in super().messages(position):
+                read.append(message)
+                yield message
+
+    worker = worker_of(Counted(payloads_of(readings())), tmp_path)
+
+    def slow(process=worker.engine.process):
+        is_slow.set()
+        assert may_go.wait(20)
+        return process()
+
+    monkeypatch.setattr(worker.engine, "process", slow)
+    worker.start()
+    assert is_slow.wait(20)
+    time.sleep(0.1)
+    assert 30 <= len(read) <= 60 and worker.engine.rows.num_waiting == len(read)
+    may_go.set()
+    while worker.engine.counts.rows < 600:
+        time.sleep(0.01)
+    ended(worker)
+
+
+class Clock:
+    """The wall clock of this process, to be moved."""
+
+    def __init__(self, monkeypatch):
+        self.moved, time_of = 0.0, time.time
+        clock = self
+
+        class Moved(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime.fromtimestamp(time_of() + clock.moved, tz)
+
+        monkeypatch.setattr("time.time", lambda: time_of() + self.moved)
+        monkeypatch.setattr("evidentia.service.engine.datetime", Moved)
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_jumps_changes_only_what_tells_of_it(tmp_path, monkeypatch, jump):
+    """Results, alarms and checkpoints go on; lag and times of alarms are those that it tells."""
+    clock, rows = Clock(monkeypatch), readings()
+    settings = settings_of(time="when")
+    timed = [{**row, "when": time.time()} for row in rows]
+    whole = engine_of()
+    fed(whole, rows)
+
+    class Jumping(Given):
+        def messages(self, position):
+            for at, message in enumerate(super().messages(position)):
+                clock.moved = jump if at >= 300 else 0.0
+                yield message
+
+    given, saved = Jumping(payloads_of(timed)), []
+    worker = worker_of(given, tmp_path, every=0.05, settings=settings)
+    assert math.isnan(worker.lag())  # no row yet
+    worker.start()
+    while worker.engine.counts.rows < 600:
+        time.sleep(0.01)
+    while len(saved := given.acknowledged) == 0:
+        time.sleep(0.01)
+    lag = worker.lag()
+    assert lag == 0 if jump < 0 else abs(lag - jump) < 60
+    assert abs(worker.checkpoint_time - jump - (time.time() - clock.moved)) < 60 and saved
+    engine = ended(worker)
+    assert evidences(engine) == evidences(whole)
+    assert [alarm.id for alarm in engine.alarms] == [alarm.id for alarm in whole.alarms]
+    told = datetime.fromisoformat(engine.alarms[-1].time).timestamp()
+    assert abs(told - jump - timed[-1]["when"]) < 60
+    resumed = worker_of(Given(payloads_of(timed)), tmp_path, settings=settings)
+    finished(resumed, 600)
+    assert resumed.lag() == pytest.approx(worker.lag(), abs=60)
 
 
 def lines_of(source, position, count):

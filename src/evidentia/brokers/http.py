@@ -27,7 +27,7 @@ ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
     if hasattr(socket, name)
 ]
-PASSING = 408, 425, 429  # statuses below 500 after which another attempt is worth it
+PASSING = 204, 408, 425, 429  # statuses below 500 after which another attempt is worth it
 NOTHING_NEW = 416
 
 
@@ -121,11 +121,8 @@ class HttpStream:
         return httpx.Request("GET", self._url, headers=headers, extensions={"timeout": timeout})
 
     def _check(self, answer: httpx.Response) -> None:
-        status = answer.status_code
-        if status >= 500 or status in PASSING or status == 204:
-            raise UnavailableError(f"status {status} {answer.reason_phrase}")
-        if status not in (200, 206):
-            raise ConfigurationError(f"{self.name}: the server answers {status} {answer.reason_phrase}.")
+        if answer.status_code not in (200, 206):
+            raise failure(self.name, answer.status_code, answer.reason_phrase)
         if "text/html" in (kind := answer.headers.get("content-type", "")):
             raise ConfigurationError(f"{self.name}: the answer must be events or lines of JSON; got {kind}.")
 
@@ -145,6 +142,14 @@ class HttpStream:
                 "Begin anew with another folder for --checkpoint."
             )
         return -read
+
+
+def failure(name: str, status: int, phrase: str = "") -> Exception:
+    """What a status means that is no success: `UnavailableError`, or a refusal."""
+    said = f"{status} {phrase}".rstrip()
+    if status >= 500 or status in PASSING:
+        return UnavailableError(f"status {said}")
+    return ConfigurationError(f"{name}: the server answers {said}.")
 
 
 def authorization(address: Address) -> dict[str, str]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import queue
 import ssl
+import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +24,7 @@ from paho.mqtt.properties import Properties
 
 from evidentia.brokers.addresses import Address
 from evidentia.brokers.message import Message, Position
-from evidentia.brokers.reconnecting import LOGGER, TICK
+from evidentia.brokers.reconnecting import LOGGER, TICK, described
 from evidentia.errors import ConfigurationError, DataError
 
 SESSION = 7 * 24 * 3600  # seconds that the broker keeps what was not delivered
@@ -127,7 +128,7 @@ class MqttTopics:
             client.tls_set_context(ssl.create_default_context())
         client.reconnect_delay_set(1, 30)
         client.on_connect, client.on_disconnect = self._connected, self._disconnected
-        client.on_connect_fail = lambda *_: self._lose("no answer")
+        client.on_connect_fail = lambda *_: self._lose(described(sys.exc_info()[1]))  # paho handles it then
         client.on_subscribe = self._subscribed
         client.on_message = lambda _client, _userdata, one: self._arrived.put(one)
         session = Properties(PacketTypes.CONNECT)

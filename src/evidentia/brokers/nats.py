@@ -149,7 +149,12 @@ class JetStream:
     async def _connection_made(self) -> Any:
         options: Any = {"allow_reconnect": False, "max_reconnect_attempts": 1, "connect_timeout": SECONDS}
         made = nats.connect(self._servers, error_cb=_said_by_the_reader, **options, **self._login)
-        return await asyncio.wait_for(made, 2 * SECONDS)
+        try:
+            return await asyncio.wait_for(made, 2 * SECONDS)
+        except nats.errors.Error as error:
+            if "authorization violation" in str(error).lower():  # while connecting it has no class of its own
+                raise nats.errors.AuthorizationError from None
+            raise
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -62,6 +62,6 @@ def patiently(work: Callable[[], T]) -> Generator[None, None, T]:
         return done.result()
 
 
-def described(error: BaseException) -> str:
+def described(error: BaseException | None) -> str:
     """The first line of an error, or its type."""
     return next(iter(str(error).strip().splitlines()), "").rstrip(".") or type(error).__name__

@@ -10,10 +10,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from evidentia.brokers.addresses import Address
-from evidentia.brokers.http import PASSING, SECONDS, UnavailableError, authorization
+from evidentia.brokers.http import SECONDS, UnavailableError, authorization, failure
 from evidentia.brokers.message import Message, Position
 from evidentia.brokers.reconnecting import TICK, patiently, reconnecting
-from evidentia.errors import ConfigurationError
 
 SILENT = logging.Logger("evidentia.brokers.websocket", logging.CRITICAL)  # the client logs headers
 WAITING = 64  # messages read ahead
@@ -87,7 +86,4 @@ class WebSocket:
             )
             return stack.enter_context(connection)
         except InvalidStatus as error:
-            status = error.response.status_code
-            if status >= 500 or status in PASSING:
-                raise UnavailableError(f"status {status}") from None
-            raise ConfigurationError(f"{self.name}: the server answers {status}.") from None
+            raise failure(self.name, error.response.status_code) from None

@@ -17,11 +17,12 @@ from evidentia.monitor.conjugate import (
 from evidentia.monitor.density_histogram import DensityHistogram
 from evidentia.monitor.e_detector import Change, EDetector
 from evidentia.monitor.hazards import BetaHazard
-from evidentia.monitor.online_run_lengths import OnlineRunLengths, OnlineRunLengthUpdate
+from evidentia.monitor.online_run_lengths import OnlineRunLengths
 from evidentia.monitor.pictures import plot_updates
 from evidentia.monitor.prediction import Prediction
 from evidentia.monitor.run_changes import HazardPosterior, RunChange, RunLength
-from evidentia.monitor.run_lengths import RunLengths, RunLengthUpdate
+from evidentia.monitor.run_length_records import OnlineRunLengthUpdate, RunLengthUpdate
+from evidentia.monitor.run_lengths import RunLengths
 
 __all__ = [
     "AverageUpdate",

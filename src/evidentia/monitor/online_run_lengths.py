@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
-from evidentia.errors import (
-    ConfigurationError,
-    EstimationError,
-    as_number,
-    check_count,
-    check_seed,
-    kind_of,
-)
-from evidentia.monitor import run_weights
-from evidentia.monitor.hazards import BetaHazard, hazards_of
+from evidentia.errors import ConfigurationError, EstimationError, check_seed, kind_of
+from evidentia.model.model import Model
+from evidentia.monitor import run_weights, saving
+from evidentia.monitor.hazards import BetaHazard, Hazards, hazards_of
 from evidentia.monitor.protocols import OnlineLike, all_or_none, is_online
-from evidentia.monitor.run_changes import RunChange, RunLength, change_of, lengths_of, probability_between
+from evidentia.monitor.run_changes import (
+    RunLength,
+    change_of,
+    check_keeping,
+    lengths_of,
+    probability_between,
+)
+from evidentia.monitor.run_length_records import OnlineRunLengthUpdate, OnlineRunState
 from evidentia.monitor.run_weights import ESTIMATE, RunWeights
 from evidentia.system.sharing import OneAtATime
-
-
-class OnlineRunLengthUpdate(NamedTuple):
-    """The result of a batch; log evidences in nats.
-
-    Attributes:
-        num_observations: rows seen, including this batch.
-        batch_size: rows in this batch.
-        log_predictive: log p(batch | rows before).
-        log_evidence: of all rows seen, under the change-point model.
-        standard_error: of `log_evidence`, an upper bound to first order.
-        left_out: probability of the runs left out so far, each when it was.
-        change_probability: of a change since the last alarm.
-        alarm: the change that became probable with this batch, or None.
-    """
-
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    standard_error: float
-    left_out: float
-    change_probability: float
-    alarm: RunChange | None
 
 
 class OnlineRunLengths:
@@ -66,6 +43,7 @@ class OnlineRunLengths:
     Attributes:
         hazard, max_runs, threshold, seed: as given.
         runs: the models of the runs, oldest first.
+        state: the numbers, for a checkpoint; see `resume`.
         alone: a context manager, in which no other thread changes this object.
 
     Args:
@@ -102,38 +80,40 @@ class OnlineRunLengths:
                 f"online must be an evidentia.Online (with update and restarted); got {kind_of(online)}."
             )
         self._hazards = hazards_of(hazard)
-        check_count("max_runs", max_runs, 2)
-        if not 0 < as_number(threshold) < 1:
-            raise ConfigurationError(f"threshold must be a probability between 0 and 1; got {threshold!r}.")
+        check_keeping(max_runs, threshold)
         check_seed(seed)
         self.alone = OneAtATime()
         self.hazard, self.max_runs, self.threshold, self.seed = hazard, int(max_runs), threshold, int(seed)
         self.runs: tuple[OnlineLike, ...] = ()
         self._online = online
-        self._weights = run_weights.init(self._hazards)
-        self._variances_before = np.empty(0)  # of the log evidence before each run, nats²
-        self._num_started, self._since, self._kept = 0, 1, 1.0
-        self.num_observations, self.standard_error = 0, 0.0
+        self._state = OnlineRunState(run_weights.init(self._hazards), np.empty(0))
+
+    @property
+    def num_observations(self) -> int:
+        """Rows seen."""
+        return self._state.num_observations
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `log_evidence`, an upper bound to first order, in nats."""
+        return self._state.standard_error
 
     @property
     def log_evidence(self) -> float:
         """Log evidence of all rows seen under the change-point model, in nats."""
-        return self._weights.log_evidence
+        return self._state.weights.log_evidence
 
     @property
     def run_length(self) -> RunLength:
         """The distribution of the number of rows in the current run."""
-        return lengths_of(self._weights, self.num_observations)
+        return lengths_of(self._state.weights, self.num_observations)
 
     def change_probability(self, first: int, last: int | None = None) -> float:
         """Probability that the current run began with one of the rows from `first` to `last`.
 
         Raises ConfigurationError if they are not numbers of rows.
         """
-        check_count("first", first, 0)
-        if last is not None:
-            check_count("last", last, first)
-        return probability_between(self._weights, first, math.inf if last is None else last)
+        return probability_between(self._state.weights, first, last)
 
     def update(self, batch: Any) -> OnlineRunLengthUpdate:
         """Process a batch.
@@ -146,8 +126,8 @@ class OnlineRunLengths:
         have `state` and `restore`, as `Online` has.
         """
         with self.alone:
-            weights, runs, before, left_out = self._within_bounds()
-            seed = int(np.random.SeedSequence((self.seed, self._num_started)).generate_state(1)[0] >> 1)
+            state, runs = _within_bounds(self._state, self.runs, self._hazards, self.max_runs)
+            seed = int(np.random.SeedSequence((self.seed, state.num_started)).generate_state(1)[0] >> 1)
             runs = (*runs, self._online.restarted(seed))
             counts = [run.num_observations for run in runs]
             with all_or_none(runs):
@@ -156,57 +136,77 @@ class OnlineRunLengths:
                     raise next(error for error in gains if isinstance(error, EstimationError))
             log_predictives = [gain if isinstance(gain, float) else -math.inf for gain in gains]
             weights, total = run_weights.step(
-                weights, self._hazards, self.num_observations, np.array(log_predictives, np.float64)
+                state.weights, self._hazards, state.num_observations, np.array(log_predictives, np.float64)
             )
             working = next(run for run, gain in zip(runs, gains, strict=True) if isinstance(gain, float))
             num_rows = working.num_observations - counts[runs.index(working)]
-            self._commit(weights, runs, np.append(before, self.standard_error**2), num_rows)
-            self._kept *= 1 - left_out
+            self._state, self.runs = _after(state, runs, weights, num_rows)
             return self._concluded(num_rows, total)
 
-    def _commit(self, weights: RunWeights, runs: Any, before: ndarray, batch_size: int) -> None:
-        possible = weights.probabilities > 0
-        self._weights = weights._replace(
-            starts=weights.starts[possible], log_weights=weights.log_weights[:, possible]
-        )
-        self.runs = tuple(run for run, one in zip(runs, possible, strict=True) if one)
-        self._variances_before = before[possible]
-        self._num_started += 1
-        self.num_observations += batch_size
-        own = np.array([run.standard_error for run in self.runs], np.float64)
-        errors = np.sqrt(self._variances_before + own**2)
-        self.standard_error = float(self._weights.probabilities @ errors)
-
     def _concluded(self, batch_size: int, log_predictive: float) -> OnlineRunLengthUpdate:
-        probability = probability_between(self._weights, self._since)
+        state = self._state
+        probability = probability_between(state.weights, state.since)
         alarm = None
         if probability >= self.threshold:
-            alarm = change_of(self._weights, self._since, self.num_observations)
-            self._since = self.num_observations
+            alarm = change_of(state.weights, state.since, state.num_observations)
+            self._state = state._replace(since=state.num_observations)
             probability = 0.0
         return OnlineRunLengthUpdate(
-            num_observations=self.num_observations,
+            num_observations=state.num_observations,
             batch_size=batch_size,
             log_predictive=log_predictive,
             log_evidence=self.log_evidence,
-            standard_error=self.standard_error,
-            left_out=1 - self._kept,
+            standard_error=state.standard_error,
+            left_out=1 - state.kept,
             change_probability=probability,
             alarm=alarm,
         )
 
-    def _within_bounds(
-        self,
-    ) -> tuple[RunWeights, tuple[OnlineLike, ...], Float[ndarray, " runs"], float]:
-        """Weights, models, variances of at most `max_runs` runs; the probability left out."""
-        weights, runs, before = self._weights, self.runs, self._variances_before
-        if len(runs) <= self.max_runs:
-            return weights, runs, before, 0.0
-        equal = np.full((2, len(runs)), math.inf)
-        equal[1, :-1] = 0.0  # no bounds are known: the least probable run goes to the next one
-        after, out = run_weights.pruned(weights, self._hazards, equal)
-        share = float(np.exp(weights.log_weights[ESTIMATE, out]).sum())
-        return after, runs[:out] + runs[out + 1 :], np.delete(before, out), share
+    @property
+    def state(self) -> OnlineRunState:
+        """The numbers; `resume` needs these and the models."""
+        return self._state
+
+    def resume(self, state: OnlineRunState, runs: Sequence[OnlineLike]) -> OnlineRunLengths:
+        """Restore the numbers and models of a saved object; return self.
+
+        Args:
+            state: of the saved object, which had the same settings.
+            runs: its `runs`.
+
+        Raises:
+            ConfigurationError: the number of models does not match the state.
+        """
+        if len(runs) != len(state.weights.starts):
+            raise ConfigurationError(
+                f"runs must be the {len(state.weights.starts)} models of the state; got {len(runs)}."
+            )
+        self._state, self.runs = state, tuple(runs)
+        return self
+
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint with all models, from which `load` continues bit for bit.
+
+        Raises CheckpointError, and leaves a previous one unchanged, if it cannot be written, or a
+        model is not an `Online`.
+        """
+        names = "hazard", "max_runs", "threshold", "seed"
+        with self.alone:
+            content = {
+                "settings": {name: getattr(self, name) for name in names},
+                "online": saving.packed_online(self._online),
+                "runs": [saving.packed_online(run) for run in self.runs],
+                "state": self._state,
+            }
+            saving.write(folder, "run lengths", content, self.num_observations)
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model) -> OnlineRunLengths:
+        """Load a saved object, given the same model.
+
+        Raises CheckpointError if there is none, it is damaged, or the model is different.
+        """
+        return saving.read_run_lengths(cls, folder, model)
 
     def __repr__(self) -> str:
         return f"OnlineRunLengths({self._online!r}, hazard={self.hazard!r}; {self.num_observations:,} observations)"
@@ -220,3 +220,40 @@ def _gain(run: OnlineLike, batch: Any) -> float | EstimationError:
     except EstimationError as error:
         return error
     return float(run.log_evidence - before)
+
+
+def _after(
+    state: OnlineRunState, runs: tuple[OnlineLike, ...], weights: RunWeights, batch_size: int
+) -> tuple[OnlineRunState, tuple[OnlineLike, ...]]:
+    """State and runs after a batch, without the runs that have become impossible."""
+    possible = weights.probabilities > 0
+    runs = tuple(run for run, one in zip(runs, possible, strict=True) if one)
+    weights = weights._replace(starts=weights.starts[possible], log_weights=weights.log_weights[:, possible])
+    before = np.append(state.variances_before, state.standard_error**2)[possible]
+    errors = np.sqrt(before + np.array([run.standard_error for run in runs], np.float64) ** 2)
+    after = state._replace(
+        weights=weights,
+        variances_before=before,
+        num_started=state.num_started + 1,
+        num_observations=state.num_observations + batch_size,
+        standard_error=float(weights.probabilities @ errors),
+    )
+    return after, runs
+
+
+def _within_bounds(
+    state: OnlineRunState, runs: tuple[OnlineLike, ...], hazards: Hazards, max_runs: int
+) -> tuple[OnlineRunState, tuple[OnlineLike, ...]]:
+    """State and runs without the least probable one, if there are more than `max_runs`."""
+    if len(runs) <= max_runs:
+        return state, runs
+    equal = np.full((2, len(runs)), math.inf)
+    equal[1, :-1] = 0.0  # no bounds are known: the least probable run goes to the next one
+    weights, out = run_weights.pruned(state.weights, hazards, equal)
+    share = float(np.exp(state.weights.log_weights[ESTIMATE, out]).sum())
+    after = state._replace(
+        weights=weights,
+        variances_before=np.delete(state.variances_before, out),
+        kept=state.kept * (1 - share),
+    )
+    return after, runs[:out] + runs[out + 1 :]

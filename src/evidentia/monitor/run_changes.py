@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from evidentia.errors import ConfigurationError, as_number, check_count
 from evidentia.monitor.run_weights import RunWeights
 
 CREDIBILITY = 0.95  # posterior probability of an alarm's interval
@@ -64,9 +65,22 @@ def lengths_of(weights: RunWeights, num_observations: int) -> RunLength:
     return RunLength(num_observations - weights.starts[::-1], weights.probabilities[::-1])
 
 
-def probability_between(weights: RunWeights, first: int, last: float = np.inf) -> float:
-    """Probability that the current run began with one of the rows from `first` to `last`."""
-    inside = (weights.starts >= first) & (weights.starts <= last)
+def check_keeping(max_runs: Any, threshold: Any) -> None:
+    """Raise ConfigurationError unless they are a number of runs and a probability."""
+    check_count("max_runs", max_runs, 2)
+    if not 0 < as_number(threshold) < 1:
+        raise ConfigurationError(f"threshold must be a probability between 0 and 1; got {threshold!r}.")
+
+
+def probability_between(weights: RunWeights, first: int, last: int | None = None) -> float:
+    """Probability that the current run began with one of the rows from `first` to `last`.
+
+    Raises ConfigurationError if they are not numbers of rows.
+    """
+    check_count("first", first, 0)
+    if last is not None:
+        check_count("last", last, first)
+    inside = (weights.starts >= first) & (weights.starts <= (np.inf if last is None else last))
     return float(min(weights.probabilities[inside].sum(), 1.0))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError, as_number, check_count, kind_of
+from evidentia.errors import ConfigurationError, check_count, kind_of
 from evidentia.monitor import run_state, segmentation
 from evidentia.monitor.conjugate.protocol import Conjugate, WithMoments
 from evidentia.monitor.hazards import BetaHazard, hazards_of
@@ -18,41 +18,16 @@ from evidentia.monitor.run_changes import (
     HazardPosterior,
     RunChange,
     RunLength,
+    check_keeping,
     lengths_of,
     probability_between,
 )
+from evidentia.monitor.run_length_records import RunLengthUpdate
 from evidentia.monitor.runs_kept import RunLengthState, Seen, load_state, save_state
 from evidentia.system.sharing import OneAtATime
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-class RunLengthUpdate(NamedTuple):
-    """The result of a batch; log evidences in nats.
-
-    Attributes:
-        num_observations: rows seen, including this batch.
-        batch_size: rows in this batch.
-        log_predictive: log p(batch | rows before).
-        log_evidence: of all rows seen.
-        pruning_error: width of the bounds of `log_evidence`; 0 if no run was left out.
-        change_probability: of a change since the last alarm, after the last row.
-        alarms: the changes that became probable in this batch, row by row.
-        log_predictive_standard_error, standard_error, num_annealing_steps: 0, as nothing is
-            estimated by Monte Carlo; for `evidentia.ModelAverage`.
-    """
-
-    num_observations: int
-    batch_size: int
-    log_predictive: float
-    log_evidence: float
-    pruning_error: float
-    change_probability: float
-    alarms: tuple[RunChange, ...]
-    log_predictive_standard_error: float = 0.0
-    standard_error: float = 0.0
-    num_annealing_steps: int = 0
 
 
 class RunLengths:
@@ -113,10 +88,8 @@ class RunLengths:
                 f"evidentia.monitor.NormalInverseGamma(); got {kind_of(model)}."
             )
         self._hazards = hazards_of(hazard)
-        check_count("max_runs", max_runs, 2)
+        check_keeping(max_runs, threshold)
         check_count("history", history, 0)
-        if not 0 < as_number(threshold) < 1:
-            raise ConfigurationError(f"threshold must be a probability between 0 and 1; got {threshold!r}.")
         self.alone = OneAtATime()
         self.model, self.hazard, self.max_runs = model, hazard, int(max_runs)
         self.threshold, self.history = float(threshold), int(history)
@@ -207,10 +180,7 @@ class RunLengths:
         Rows are counted from 0 over the whole stream; without `last`, up to the last one seen.
         Raises ConfigurationError if they are not such numbers.
         """
-        check_count("first", first, 0)
-        if last is not None:
-            check_count("last", last, first)
-        return probability_between(self._state.weights, first, np.inf if last is None else last)
+        return probability_between(self._state.weights, first, last)
 
     def most_likely_changes(self) -> Int[ndarray, " changes"]:
         """First rows of the segments after the first, in the most probable segmentation.

@@ -1,4 +1,4 @@
-"""Checkpoints of averages and change detectors: one file with all of their models."""
+"""Checkpoints of averages, detectors and run lengths: one file with all of their models."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ from evidentia.errors import CheckpointError, ConfigurationError, kind_of
 from evidentia.model.model import Model
 from evidentia.monitor.change_records import ChangeState
 from evidentia.monitor.e_detector import Change, EDetectorState
+from evidentia.monitor.hazards import BetaHazard
+from evidentia.monitor.run_length_records import OnlineRunState
+from evidentia.monitor.run_weights import RunWeights
 from evidentia.online.online import Online
 from evidentia.online.packed import RECORDS as OF_ONLINE
 
-# The classes that the checkpoint of a detector may contain.
+# The classes that the checkpoint of a detector, and that of run lengths, may contain.
 OF_DETECTOR: dict[str, type] = OF_ONLINE | {
     record.__name__: record for record in (Change, ChangeState, EDetectorState)
 }
+OF_RUN_LENGTHS: dict[str, type] = OF_ONLINE | {
+    record.__name__: record for record in (BetaHazard, OnlineRunState, RunWeights)
+}
 
-T = TypeVar("T")  # a detector or an average, which are above this module
+T = TypeVar("T")  # a detector, an average or run lengths, which are above this module
 
 
 def packed_online(online: Any) -> dict[str, Any]:
@@ -66,6 +72,14 @@ def read_detector(new: Callable[..., T], folder: str | Path, model: Model) -> T:
         detector = new(Online.unpacked(content["online"], model), **content["settings"])
     resume_detector(detector, content, model)
     return detector
+
+
+def read_run_lengths(new: Callable[..., T], folder: str | Path, model: Model) -> T:
+    """Run lengths of any model from their checkpoint."""
+    content = _read(folder, "run lengths", OF_RUN_LENGTHS, "OnlineRunLengths")
+    with as_damaged():
+        runs: Any = new(Online.unpacked(content["online"], model), **content["settings"])
+        return runs.resume(content["state"], [Online.unpacked(one, model) for one in content["runs"]])
 
 
 def read_average(new: Callable[..., T], folder: str | Path, models: Mapping[str, Model], state: type) -> T:

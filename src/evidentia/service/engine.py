@@ -29,7 +29,6 @@ from evidentia.service.monitors import RECORDS, Outcome
 from evidentia.service.records import Records
 
 MOST_ALARMS = 1_000  # that a stream remembers
-MOST_UNDELIVERED = 10_000  # alarms of a stream that wait for webhooks
 
 
 class Alarm(NamedTuple):
@@ -204,6 +203,7 @@ class Engine:
                 "counts": asdict(self.counts),
                 "refused": self.refused,
                 "seconds": self.seconds,
+                "last_time": self.last_time,
                 "alarms": [alarm._asdict() for alarm in self.alarms],
                 "undelivered": undelivered,
             }
@@ -250,6 +250,7 @@ class Engine:
             self.position = texts["position"]
             self.rows.restore(texts["rows"])
             self.counts = Counts(**texts["counts"])
+            self.last_time = float(texts.get("last_time", "nan"))  # older checkpoints lack it
             self.alarms.extend(Alarm(**alarm) for alarm in texts["alarms"])
             for alarm, hooks in texts["undelivered"]:
                 if left := set(hooks) & set(self._webhooks):
@@ -275,8 +276,6 @@ class Engine:
         self.alarms.extend(alarms)
         if self._webhooks:
             self.undelivered |= {alarm.id: (alarm, set(self._webhooks)) for alarm in alarms}
-            for oldest in list(self.undelivered)[: max(0, len(self.undelivered) - MOST_UNDELIVERED)]:
-                del self.undelivered[oldest]
         times = [batch.times[-1] for batch in batches.values()]
         known = [one for one in times if np.isfinite(one)]
         if known:

@@ -14,7 +14,8 @@ from evidentia.monitor.conjugate import Conjugate
 from evidentia.monitor.hazards import BetaHazard
 from evidentia.monitor.run_lengths import RunLengths
 from evidentia.service import settings as schema
-from evidentia.service.monitors import ChangesMonitor, ModelsMonitor, Monitor, RunLengthsMonitor
+from evidentia.service.monitor_kinds import ChangesMonitor, ModelsMonitor, RunLengthsMonitor
+from evidentia.service.monitors import Monitor
 
 Loader = Callable[[str, str], Model]  # of "path/to/file.py:name", and the key for messages
 FAMILIES = (

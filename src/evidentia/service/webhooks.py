@@ -3,8 +3,8 @@
 An alarm is sent until the receiver answers with a status of 2xx: at once, then after 1, 2, 4, ...
 seconds, at most 5 minutes, each shortened at random by up to half, or after the `Retry-After` that
 the receiver asks for. A status that says that the request itself is wrong (3xx, 4xx other than
-408, 425 and 429) ends it. An alarm may come twice, with the same id: after a crash between the
-delivery and the next checkpoint.
+408, 425 and 429) ends it, and so do 10,000 newer alarms that wait. An alarm may come twice, with
+the same id: after a crash between the delivery and the next checkpoint.
 
 Source: CloudEvents 1.0.2, its JSON event format and HTTP protocol binding, structured mode.
 """
@@ -17,6 +17,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from evidentia.service.engine import Alarm
 from evidentia.service.logs import log
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0  # seconds
+MOST_WAITING = 10_000  # alarms; then the oldest is given up
 AGAIN = {408, 425, 429}  # and 5xx: statuses after which another attempt may succeed
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 
@@ -84,8 +86,14 @@ class Deliverer(threading.Thread):
         self.counts: Counter[str] = Counter()
 
     def send(self, alarm: Alarm) -> None:
-        """Add an alarm to those that wait."""
+        """Add an alarm to those that wait; gives the oldest up if they are too many."""
         self._waiting.put(alarm)
+        if self._waiting.qsize() > MOST_WAITING:
+            with suppress(queue.Empty):
+                oldest = self._waiting.get_nowait()
+                if oldest is not None:
+                    self._give_up(oldest, f"{MOST_WAITING:,} newer ones wait")
+                    self._delivered(oldest)
 
     def stop(self) -> None:
         """End the thread; alarms that wait are in the checkpoint."""
@@ -108,8 +116,7 @@ class Deliverer(threading.Thread):
                 self.counts["delivered"] += 1
                 return True
             if wait is None:
-                self.counts["given up"] += 1
-                log("alarm given up", logging.ERROR, webhook=self._webhook, alarm=alarm.id, reason=reason)
+                self._give_up(alarm, reason)
                 return True
             self.counts["retried"] += 1
             wait = max(wait, pause * random.uniform(0.5, 1.0))
@@ -124,6 +131,10 @@ class Deliverer(threading.Thread):
             self._is_ending.wait(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         return False
+
+    def _give_up(self, alarm: Alarm, reason: str) -> None:
+        self.counts["given up"] += 1
+        log("alarm given up", logging.ERROR, webhook=self._webhook, alarm=alarm.id, reason=reason)
 
     def _post(self, alarm: Alarm) -> tuple[float | None, str | None]:
         """Seconds to wait at least, None for no other attempt; and the reason of a failure."""

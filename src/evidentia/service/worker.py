@@ -13,8 +13,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from evidentia.brokers.dead_letters import DeadLetters
-from evidentia.brokers.message import Message, Subscription
+from evidentia.brokers.message import Message, Position, Subscription
 from evidentia.brokers.payloads import PayloadError, rows_of
 from evidentia.brokers.place import place_of
 from evidentia.checkpoint.folder import CheckpointFolder, read
@@ -26,6 +28,7 @@ from evidentia.service.logs import log
 GATHERED_ROWS = 10_000  # after which whole batches are processed
 GATHERED_SECONDS = 0.2  # after which whole batches do not wait for others
 SHARE_OF_TIME = 0.1  # that checkpoints may take, where there are many keys
+ROOM_EVERY = 1.0  # seconds between attempts to write a dead letter on a full disk
 DEAD_LETTERS_LOGGED = 10  # for each stream; then every tenth, hundredth, ...
 
 
@@ -38,7 +41,7 @@ class Worker(threading.Thread):
     Attributes:
         engine: the monitors and results.
         state: "starting", "running", "stopped" or "failed".
-        problem: why it failed, or why the last checkpoint did; None otherwise.
+        problem: why it failed, or what it could not write to disk last; None otherwise.
         checkpoint_seconds: time that the last checkpoint took; NaN before the first.
         checkpoint_time: when it was written, in seconds since 1970; NaN before the first.
 
@@ -88,11 +91,12 @@ class Worker(threading.Thread):
     def lag(self) -> float:
         """Seconds between a row and its result.
 
-        With a time column, the age of the last row processed. Without, how long the oldest row
-        of a whole batch has been waiting.
+        With a time column, the age of the last row processed: NaN before there is one, and zero
+        if it comes from the future of this machine's clock. Without, how long the oldest row of a
+        whole batch has been waiting, whatever that clock says.
         """
         if self._settings.time is not None:
-            return max(0.0, time.time() - self.engine.last_time)
+            return float(np.maximum(0.0, time.time() - self.engine.last_time))
         return 0.0 if math.isnan(oldest := self._oldest) else time.monotonic() - oldest
 
     def save(self) -> bool:
@@ -105,9 +109,7 @@ class Worker(threading.Thread):
                 self._folder.write(self.engine.packed(), summary)
             except CheckpointError as error:
                 self._saved_at = time.monotonic()  # try again later
-                if self.problem != str(error):
-                    log("checkpoint failed", logging.ERROR, stream=self.engine.name, reason=str(error))
-                self.problem = str(error)
+                self._cannot_write("checkpoint failed", error)
                 return False
         if self.engine.position is not None:
             self._subscription.acknowledge(self.engine.position)
@@ -186,8 +188,27 @@ class Worker(threading.Thread):
             if rejected <= DEAD_LETTERS_LOGGED or rejected % 10 ** int(math.log10(rejected)) == 0:
                 log("rejected", logging.WARNING, stream=engine.name, rejected=rejected, reason=reason)
             if self._letters is not None:
-                place = place_of(message, before)
-                self._letters.append(self._subscription.name, message, place, reason)
+                self._write_letter(self._letters, message, place_of(message, before), reason)
+
+    def _write_letter(self, letters: DeadLetters, message: Message, place: Position, reason: str) -> None:
+        """Append a dead letter, once there is room on the disk; meanwhile nothing is read.
+
+        The message is counted already, so no checkpoint may come before its letter. Raises
+        CheckpointError if the worker is to end before.
+        """
+        while True:
+            try:
+                return letters.append(self._subscription.name, message, place, reason)
+            except CheckpointError as error:
+                self._cannot_write("dead letter failed", error)
+                if self._is_ending.wait(ROOM_EVERY):
+                    raise
+
+    def _cannot_write(self, event: str, error: CheckpointError) -> None:
+        """Tell of an error, unless it was the last one."""
+        if self.problem != str(error):
+            log(event, logging.ERROR, stream=self.engine.name, reason=str(error))
+        self.problem = str(error)
 
     def _is_due(self, is_idle: bool) -> bool:
         """Whether whole batches should be processed now."""
