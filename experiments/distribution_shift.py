@@ -59,7 +59,7 @@ CENTRES = np.concatenate([APART, APART[[0, 2]] + ASIDE * np.array([[1, 1], [-1, 
 
 
 class Plan(NamedTuple):
-    """Rows of the stream, with all but the first seed, at the changes and of a chunk; components."""
+    """Rows of the first and of other streams, at the changes and in a chunk; components; seeds."""
 
     num_rows: int = 100_000
     num_rows_again: int = 20_000
@@ -143,7 +143,7 @@ def run(settings: Settings) -> Record:
             for count in plan.num_components
         }
         first = first or runs
-        summaries.append(summarise(plan._asdict(), runs))
+        summaries.append(summarise(stream._asdict(), runs))
     return {
         "plan": plan._asdict(),
         "histograms": histograms(plan, settings.seed),

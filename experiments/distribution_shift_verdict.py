@@ -34,6 +34,7 @@ def summarise(plan: dict, runs: Record) -> list[dict]:
         summary.append(
             {
                 "components": count,
+                "num_rows": plan["num_rows"],
                 "log_evidence": [found["log_evidence"][-1] for found in (ordered, shuffled)],
                 "at_last_change": ordered["log_evidence"][before[-1]],
                 "falls": [predictive[at] - predictive[at + 1] for at in before],
@@ -83,19 +84,18 @@ def check(summary: list[dict]) -> dict[str, bool]:
 def judge(record: Record) -> Verdict:
     """Agree if each of the papers' statements holds for most seeds; name those that do not."""
     plan, summaries = record["plan"], record["summaries"]
-    evidence = column(summaries, "log_evidence")  # (seeds, models, orders)
-    behind = evidence[..., 0] - evidence[..., :1, 0].max(-1, keepdims=True)
+    per_row = evidence_per_row(summaries)
+    above, apart = per_row[..., 0] - per_row[:, :1, 0], per_row[..., 0] - per_row[..., 1]
     falls, rises = column(summaries, "falls"), column(summaries, "rises")
-    apart = (evidence[..., 0] - evidence[..., 1]).mean(0)
     seeds = f"{len(summaries)} seed{'s' if len(summaries) > 1 else ''}"
     again = f" (with the others {plan['num_rows_again']:,})" if len(summaries) > 1 else ""
     sentence = (
-        f"on {plan['num_rows']:,} rows with the first of {seeds}{again}, with {listed(plan['num_components'], 'd')} components: log evidence above "
-        f"that of the fewest components {listed(behind.mean(0), ',.0f')} nats; in order minus shuffled {listed(apart, '+,.0f')} "
-        f"nats. At the changes, on average over the models, predictive densities fall by {listed(falls.mean((0, 1)), '.2f')} nats "
-        f"per row, and annealing steps of a chunk go from {listed(rises[..., 0].mean((0, 1)), '.0f')} to "
-        f"{listed(rises[..., 1].mean((0, 1)), '.0f')}; in the second half of the rows they are "
-        f"{listed(column(summaries, 'late_steps').mean(0), '.1f')}. Particles in the best mode, of ten: "
+        f"on {plan['num_rows']:,} rows with the first of {seeds}{again}, with {listed(plan['num_components'], 'd')} components: "
+        f"log evidence above that of the fewest components {listed(above.mean(0), '.4f')} nats per row; in order minus shuffled "
+        f"{listed(apart.mean(0), '+.4f')}. At the changes, on average over the models, predictive densities fall by "
+        f"{listed(falls.mean((0, 1)), '.2f')} nats per row, and annealing steps of a chunk go from "
+        f"{listed(rises[..., 0].mean((0, 1)), '.0f')} to {listed(rises[..., 1].mean((0, 1)), '.0f')}; in the second half of the rows "
+        f"they are {listed(column(summaries, 'late_steps').mean(0), '.1f')}. Particles in the best mode, of ten: "
         f"{listed(column(summaries, 'in_best_mode').mean(0), '.1f')}"
     )
     held = {name: sum(check(each)[name] for each in summaries) for name in check(summaries[0])}
@@ -111,23 +111,28 @@ def column(summaries: list[list[dict]], name: str) -> np.ndarray:
     return np.array([[entry[name] for entry in summary] for summary in summaries], float)
 
 
+def evidence_per_row(summaries: list[list[dict]]) -> np.ndarray:
+    """Log evidence over the number of rows, (seeds, models, orders)."""
+    return column(summaries, "log_evidence") / column(summaries, "num_rows")[..., None]
+
+
 def listed(numbers, form: str) -> str:
     return ", ".join(f"{value:{form}}" for value in numbers)
 
 
 def table(record: Record) -> list[dict]:
-    """Means over the seeds, with their standard deviations for the evidence."""
+    """Means over the seeds; the log evidence is per row."""
     rows = []
     for index, count in enumerate(record["plan"]["num_components"]):
         entries = [[summary[index]] for summary in record["summaries"]]
-        ordered, shuffled = column(entries, "log_evidence")[:, 0].mean(0)
+        ordered, shuffled = evidence_per_row(entries)[:, 0].mean(0)
         rises = column(entries, "rises")[:, 0].mean(0)
         found, false = (column(entries, name).mean() for name in ("found", "false"))
         rows.append(
             {
                 "components": count,
-                "log evidence": f"{ordered:,.0f}".replace("-", "−"),
-                "if shuffled": f"{shuffled:,.0f}".replace("-", "−"),
+                "log evidence per row": f"{ordered:.4f}".replace("-", "−"),
+                "if shuffled": f"{shuffled:.4f}".replace("-", "−"),
                 "steps at the changes": ", ".join(f"{a:.0f} → {b:.0f}" for a, b in rises),
                 "steps later": round(float(column(entries, "late_steps").mean()), 1),
                 "particles in best mode": round(float(column(entries, "in_best_mode").mean()), 1),
