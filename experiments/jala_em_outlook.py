@@ -244,8 +244,8 @@ def draw(record):
         for axes in column:
             axes.set(xscale="log", yscale="log")
             axes.spines[["top", "right"]].set_visible(False)
-    panels[0, 0].set_ylabel("distance of θ from the exact climb")
-    panels[1, 0].set_ylabel("scatter of the log evidence (nats)")
+    panels[0, 0].set_ylabel("distance of θ")
+    panels[1, 0].set_ylabel("scatter of log Z (nats)")
     figure.legend(
         *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
     )
