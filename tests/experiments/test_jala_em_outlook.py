@@ -29,9 +29,8 @@ def test_the_log_joint_integrates_to_the_exact_evidence():
     theta, x = np.array([0.3, -0.2]), np.full(8, 0.1)
     mean, precision = experiment.posterior(theta, v, y)
     log_posterior = multivariate_normal(mean, np.linalg.inv(precision)).logpdf(x)
-    joint = experiment.log_joint(
-        jnp.asarray(theta), jnp.asarray(x), {"v": jnp.asarray(v), "y": jnp.asarray(y)}
-    )
+    data = jax.tree.map(jnp.asarray, experiment.summarise(v, y))
+    joint = experiment.log_joint(jnp.asarray(theta), jnp.asarray(x), data)
     assert float(joint) - log_posterior == pytest.approx(experiment.exact(theta, v, y)[0], abs=0.01)
 
 
