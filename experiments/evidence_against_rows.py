@@ -15,11 +15,11 @@ seeds, so its time at N is that of a run over N rows. The papers' claims for N =
     as long. Figures for the hybrid, which starts with nested sampling of 100 rows, are not
     available.
 
-The estimators have the published settings, with one exception: with the published steps of 0.03,
-nested sampling's two live points get stuck from some thousand rows on, so here the length follows
-the share of the steps that stay inside the contour. The library's default is added. If a run would
-pass the papers' cap of 4,000 s, assuming time proportional to N, that size and all larger ones are
-skipped, and the record says so.
+The estimators have the published settings, with one exception: the length of nested sampling's
+steps follows the share of them that stay inside the contour. `evidence_single_runs` has runs with
+the published length, 0.03, which are as right to 10⁴ rows. The library's default is added. If a
+run would pass the papers' cap of 4,000 s, assuming time proportional to N, that size and all
+larger ones are skipped, and the record says so.
 
 Errors are against the exact evidence, or importance sampling about the mode near the true
 parameters, where the papers use nested sampling; up to 1,000 rows the mixture has many modes, and

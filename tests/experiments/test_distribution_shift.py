@@ -7,12 +7,13 @@ import pytest
 
 import evidentia as ev
 from experiments import distribution_shift as experiment
+from experiments import distribution_shift_verdict as verdict_of
 from experiments.conjugate import Conjugate, Gaussian
 from experiments.experiment import Settings
 
 pytestmark = pytest.mark.experiments
 
-PLAN = experiment.Plan(3_000, (500, 1_500), 250)
+PLAN = experiment.Plan(3_000, 2_000, (500, 1_500), 250, num_seeds=2)
 
 
 class Plane(Conjugate):
@@ -54,7 +55,7 @@ def test_rows_have_the_clusters_of_their_time():
 
 def test_two_clusters_overlap_others():
     apart = np.linalg.norm(experiment.CENTRES[[5, 6]] - experiment.CENTRES[[0, 2]], axis=1)
-    np.testing.assert_allclose(apart / experiment.WIDTHS[[5, 6]], 0.85, atol=0.01)
+    np.testing.assert_allclose(apart / experiment.WIDTHS[[5, 6]], experiment.OVERLAP)
 
 
 def test_the_published_method_processes_the_rows():
@@ -63,17 +64,20 @@ def test_the_published_method_processes_the_rows():
 
 
 def test_no_false_alarms_and_no_effect_of_the_order(record):
-    for entry in experiment.summarise(record).values():
-        assert entry["false"] == 0
-        # Exact evidence does not depend on the order of the rows, up to rounding.
-        assert abs(entry["difference"]) < 2e-3
+    assert [summary[0]["num_rows"] for summary in record["summaries"]] == [3_000, 2_000]
+    for summary in record["summaries"]:
+        for entry in summary:
+            assert entry["false"] == 0
+            # Exact evidence does not depend on the order of the rows, up to rounding.
+            ordered, shuffled = entry["log_evidence"]
+            assert abs(ordered - shuffled) < 2e-3
 
 
 def test_alarms_are_told_apart():
     plan = {"changes": [1_000, 10_000], "chunk_size": 500}
     ordered = [{"num_observations": rows} for rows in (1_500, 4_000, 11_000)]
     # The first change in time, one alarm without a change, and the second change too late.
-    assert experiment.count_alarms(ordered, ordered[:1], plan) == {"found": 1, "false": 3}
+    assert verdict_of.count_alarms(ordered, ordered[:1], plan) == {"found": 1, "false": 3}
 
 
 def seen(log_evidence, steps):
@@ -88,20 +92,23 @@ def seen(log_evidence, steps):
     }
 
 
+def judged(plan, runs, seeds=3):
+    """The verdict on seeds whose runs are all alike."""
+    summaries = [verdict_of.summarise(plan, runs)] * seeds
+    return verdict_of.judge({"plan": plan, "summaries": summaries})
+
+
 def test_the_verdict_agrees_and_names_what_differs():
-    plan = experiment.Plan(400, (200,), 100)._asdict()
+    plan = experiment.Plan(400, 400, (200,), 100)._asdict()
     final = {3: -900.0, 5: -605.0, 7: -600.0}
     right = {
-        "plan": plan,
-        "runs": {
-            experiment.key(count, order): seen(value - shift, [20, 8, 30, 2 if count == 7 else 60])
-            for count, value in final.items()
-            for order, shift in zip(experiment.ORDERS, (0.0, 0.3), strict=True)
-        },
+        verdict_of.key(count, order): seen(value - shift, [20, 8, 30, 2 if count == 7 else 60])
+        for count, value in final.items()
+        for order, shift in zip(verdict_of.ORDERS, (0.0, 0.3), strict=True)
     }
-    verdict = experiment.judge(right)
-    assert verdict.agrees and "−300, −5, 0 nats" in verdict.measured
-    ordered, shuffled = experiment.ORDERS
+    verdict = judged(plan, right)
+    assert verdict.agrees and "0.0000, 0.7375, 0.7500 nats per row" in verdict.measured
+    ordered, shuffled = verdict_of.ORDERS
     for count, order, change, failed in (
         (3, ordered, {"log_evidence": [0.0, -300.0, 0.0, -500.0]}, "the worst"),
         (5, ordered, {"log_evidence": [0.0, -302.0, 0.0, -700.0]}, "nearly alike"),
@@ -111,9 +118,25 @@ def test_the_verdict_agrees_and_names_what_differs():
         (3, ordered, {"num_annealing_steps": [20, 8, 9, 1]}, "stay high"),
     ):
         wrong = copy.deepcopy(right)
-        wrong["runs"][experiment.key(count, order)].update(change)
-        verdict = experiment.judge(wrong)
-        assert not verdict.agrees and failed in verdict.measured, change
+        wrong[verdict_of.key(count, order)].update(change)
+        verdict = judged(plan, wrong)
+        assert not verdict.agrees and f"{failed}" in verdict.measured, change
+        assert "(0 of 3 seeds)" in verdict.measured
+
+
+def test_a_statement_that_most_seeds_bear_out_agrees():
+    plan = experiment.Plan(400, 400, (200,), 100)._asdict()
+    runs = {
+        verdict_of.key(count, order): seen(value, [20, 8, 30, 2 if count == 7 else 60])
+        for count, value in {3: -900.0, 5: -605.0, 7: -600.0}.items()
+        for order in verdict_of.ORDERS
+    }
+    other = copy.deepcopy(runs)
+    other[verdict_of.key(3, "in order")]["num_annealing_steps"] = [20, 8, 9, 1]
+    good, bad = verdict_of.summarise(plan, runs), verdict_of.summarise(plan, other)
+    verdict = verdict_of.judge({"plan": plan, "summaries": [good, good, bad]})
+    assert verdict.agrees and "stay high with too few components (2 of 3 seeds)" in verdict.measured
+    assert not verdict_of.judge({"plan": plan, "summaries": [good, bad]}).agrees
 
 
 def test_picture_and_table(record, tmp_path):

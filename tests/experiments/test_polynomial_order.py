@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from experiments import polynomial_order as experiment
-from experiments import polynomials
+from experiments import polynomial_verdict, polynomials
 
 pytestmark = pytest.mark.experiments
 
@@ -85,13 +85,13 @@ def record(jala_em, printed=0.0):
     """Three settings in which the criteria but JALA-EM's have the printed errors, or others."""
     rows = []
     for order in (2, 3, 4):
-        published = experiment.PUBLISHED[order]
+        published = polynomial_verdict.PUBLISHED[order]
         bic = [published[3] + printed, 0.05]
         shared = {"exact_value": bic, "exact_maximum": bic, "ols_bic": bic}
         row = {"order": order, "rows": 100, "repeats": 100}
         row |= {"error": {"jala_em": [published[0] + jala_em, 0.05], **shared}}
         row["jala_em_minus"] = {name: [jala_em, 0.05] for name in shared}
-        row |= {"readings": dict.fromkeys(experiment.READINGS, bic), "too_high": shared}
+        row |= {"readings": dict.fromkeys(polynomial_verdict.READINGS, bic), "too_high": shared}
         rows.append(row)
     literal = {"candidates": [1, 2], "h_times_curvature": [0.1, 9.0], "share_lost": [0.0, 1.0]}
     return {"settings": rows, "literal": literal}

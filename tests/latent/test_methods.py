@@ -58,6 +58,26 @@ def test_the_log_evidence_of_jala_em_is_exact_all_along_with_large_steps():
     assert np.mean((plain.particles - (plain.theta + Y) / 2) ** 2) > 0.7
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
+def test_with_metropolis_long_steps_of_the_particles_cost_no_effective_sample_size():
+    """θ rises from 0 to 1; h is 0.8 posterior variances, half of the way to divergence."""
+    wide = {"num_particles": 400, "step_size": 0.4, "optimizer": optax.adam(0.05), "ess_threshold": 0.0}
+    plain = fits(JALAEM(**wide), 40, range(2))
+    found = fits(JALAEM(**wide, metropolis=True), 40, range(8))
+    errors = np.array(
+        [fit.trajectory.log_evidence - exact_log_evidence(fit.trajectory.theta) for fit in found]
+    )
+    ratios = np.exp(errors[:, ::10])
+    assert np.all(np.abs(ratios.mean(0) - 1) < 4 * ratios.std(0, ddof=1) / np.sqrt(8))
+    assert max(fit.trajectory.ess.min() for fit in plain) < 0.3
+    assert min(fit.trajectory.ess.min() for fit in found) > 0.5
+    variances = [
+        np.exp(fit.log_weights) @ np.mean((fit.particles - (fit.theta + Y) / 2) ** 2, axis=1) for fit in found
+    ]
+    assert abs(np.mean(variances) - 0.5) < 4 * np.std(variances, ddof=1) / np.sqrt(8)
+
+
 @pytest.mark.reference
 @pytest.mark.filterwarnings("ignore::evidentia.errors.DiagnosticWarning")
 def test_steps_that_are_far_too_long_are_cut_where_weights_ask_for_it():

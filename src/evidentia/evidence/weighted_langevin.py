@@ -52,19 +52,17 @@ class StepTaken(NamedTuple):
 
 def reweigh(
     key: Array,
-    before: LangevinState,
+    gained: Float[Array, " particles"],
     after: LangevinState,
     log_weights: Float[Array, " particles"],
-    step_size: Array | float,
     ess_threshold: float,
     beside: Any = None,
 ) -> tuple[LangevinState, Any, Float[Array, " particles"], StepTaken]:
-    """Reweight after a Langevin step between two states, and resample below the ESS threshold.
+    """Add to the log weights what a step gained, and resample below the ESS threshold.
 
     The log weights are normalized. `beside` is a pytree of other values per particle, (particles,
     …), which are resampled too.
     """
-    gained = log_weight_increment(before, after, step_size)
     gained = jnp.where(jnp.isfinite(gained), gained, -jnp.inf)  # a lost particle
     log_weights = log_weights + gained
     increment = jax.nn.logsumexp(log_weights)
@@ -119,7 +117,8 @@ def _follow(potential, num_steps, key, positions, example, step_size, ess_thresh
         at, log_weights = carry
         key_step, key_resample = jax.random.split(jax.random.fold_in(key, index))
         after = look(index + 1, langevin_step(key_step, at, step_size))
-        at, _, log_weights, taken = reweigh(key_resample, at, after, log_weights, step_size, ess_threshold)
+        gained = log_weight_increment(at, after, step_size)
+        at, _, log_weights, taken = reweigh(key_resample, gained, after, log_weights, ess_threshold)
         return (at, log_weights), taken
 
     start = look(0, positions)

@@ -1,5 +1,6 @@
 """JALA-EM: expectation maximisation by weighted Langevin steps, with the log evidence of θ."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,6 +51,10 @@ class JALAEM(ParticleMethod):
             θ is shortened until its increments, to first order, meet this target. The particles'
             step size starts at a tenth of `step_size`; it grows, up to `step_size`, while the
             remaining increments meet the target, and shrinks otherwise. None for fixed steps.
+        metropolis: accept or reject the particles' steps under the new θ, as MALA does, at two
+            gradients per particle. Then A gains log p_{θ_{k+1}}(x_k, data) - log p_{θ_k}(x_k,
+            data) alone, as in annealed importance sampling, so that long steps of the particles
+            cost no effective sample size.
 
     Raises:
         ConfigurationError: a field is out of range.
@@ -58,11 +63,13 @@ class JALAEM(ParticleMethod):
         >>> import optax
         >>> method = JALAEM(num_particles=50, step_size=5e-5, optimizer=optax.adam(5e-3))
 
-    Source: Cuin, Carbone, Akyildiz (2025), Algorithm 1, Eq. 14 and 15.
+    Source: Cuin, Carbone, Akyildiz (2025), Algorithm 1, Eq. 14 and 15; `metropolis`: its outlook,
+    and Neal (2001), Statistics and Computing 11, 125.
     """
 
     ess_threshold: float = 0.5
     target_ess: float | None = None
+    metropolis: bool = False
 
     has_weights = True
 
@@ -87,20 +94,37 @@ class JALAEM(ParticleMethod):
         )
 
     def update(self, problem: Problem, key: Array, state: JALAEMState) -> tuple[JALAEMState, Gain]:
-        """A step of θ, of the particles and of their weights, at one gradient per particle."""
+        """A step of θ, of the particles and of their weights."""
         key_step, key_resample = jax.random.split(key)
         gradient = problem.mean(state.by_theta, state.log_weights)
         theta, optimizer_state = self.ascend(state.theta, state.optimizer_state, gradient)
         theta, expected = self._cut(state, theta)
-        size = state.step_size
-        after, by_theta = problem.look(theta, langevin_step(key_step, state.at, size), key_step)
-        next_size = self._next_size(state, after, expected)
+        after, by_theta, gained = self._moved(problem, key_step, theta, state)
+        next_size = self._next_size(state, gained - expected)
         beside = by_theta, state.families
         at, (by_theta, families), log_weights, taken = reweigh(
-            key_resample, state.at, after, state.log_weights, size, self.ess_threshold, beside
+            key_resample, gained, after, state.log_weights, self.ess_threshold, beside
         )
         following = JALAEMState(theta, optimizer_state, at, by_theta, log_weights, families, next_size)
         return following, gain(taken, log_weights, families)
+
+    def _moved(
+        self, problem: Problem, key: Array, theta: Any, state: JALAEMState
+    ) -> tuple[LangevinState, Any, Float[Array, " particles"]]:
+        """The particles under the new θ, their gradients by θ, and what their log weights gain."""
+        if not self.metropolis:
+            after, by_theta = problem.look(theta, langevin_step(key, state.at, state.step_size), key)
+            return after, by_theta, log_weight_increment(state.at, after, state.step_size)
+        key_step, key_accept = jax.random.split(key)
+        stay = problem.look(theta, state.at.position, key)
+        go = problem.look(theta, langevin_step(key_step, stay[0], state.step_size), key)
+        # Under one density, the increment is the log of the Metropolis-Hastings ratio.
+        ratio = log_weight_increment(stay[0], go[0], state.step_size)
+        accepted = jnp.log(jax.random.uniform(key_accept, ratio.shape)) < ratio
+        after, by_theta = jax.tree.map(
+            lambda new, old: jnp.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old), go, stay
+        )
+        return after, by_theta, stay[0].log_density - state.at.log_density
 
     def _cut(self, state: JALAEMState, theta: Any) -> tuple[Any, Float[Array, " particles"]]:
         """θ after its step, perhaps shortened, and the log weights' increments to first order."""
@@ -112,13 +136,10 @@ class JALAEM(ParticleMethod):
         cut = jax.tree.map(lambda old, new: old + share * (new - old), state.theta, theta)
         return cut, share * expected
 
-    def _next_size(
-        self, state: JALAEMState, after: LangevinState, expected: Float[Array, " particles"]
-    ) -> Float[Array, ""]:
+    def _next_size(self, state: JALAEMState, left: Float[Array, " particles"]) -> Float[Array, ""]:
         """The particles' next step size, from increments not explained by the step of θ."""
         if self.target_ess is None:
             return state.step_size
-        left = log_weight_increment(state.at, after, state.step_size) - expected
         ratio = self._allowed() / _variance(left, state.log_weights)
         # On a Gaussian the variance grows as h³. Correct by half, as the measurement is noisy.
         change = jnp.clip(jnp.nan_to_num(ratio ** (1 / 6), nan=0.5), 0.5, 1.1)
@@ -130,8 +151,11 @@ class JALAEM(ParticleMethod):
         return 1 / self.target_ess - 1
 
     def stable_curvature(self, state: JALAEMState) -> float:
-        """The largest curvature in x at which the next step does not diverge, 2 / h."""
-        return 2 / float(state.step_size)
+        """The largest curvature in x at which the next step does not diverge, 2 / h.
+
+        Infinite if steps that go too far are rejected.
+        """
+        return math.inf if self.metropolis else 2 / float(state.step_size)
 
     def particles(self, state: JALAEMState) -> tuple[Positions, Float[Array, " particles"]]:
         """Flat particles of a state and their normalised log weights."""
