@@ -129,9 +129,8 @@ def _first(chain):
 def _step(chain, probabilities, row):
     """Forward algorithm, scaled by the largest likelihood; NaN has the likelihood 1."""
     is_missing = jnp.isnan(row["y"])
-    log_square = 2 * jnp.log(
-        jnp.abs(jnp.where(is_missing, 0.0, row["y"]))
-    )  # 0 stays 0 where exp(-h) overflows
+    y: Any = jnp.where(is_missing, 0.0, row["y"])
+    log_square = 2 * jnp.log(jnp.abs(y))  # 0 stays 0 where exp(-h) overflows
     at_points = -0.5 * (jnp.log(2 * jnp.pi) + chain["h"] + jnp.exp(log_square - chain["h"]))
     logs: Any = jnp.where(is_missing, 0.0, at_points)
     largest = jax.lax.stop_gradient(logs.max())
