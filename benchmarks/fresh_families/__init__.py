@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from . import conjugate, densities, edges, exchangeable, formulas, grouped, symmetric, vague
+from . import conjugate, densities, edges, exchangeable, formulas, grouped, sequences, symmetric, vague
 from .problem import Candidate, Drawn, Family
 
 FAMILIES: dict[str, Family] = {
@@ -14,6 +14,7 @@ FAMILIES: dict[str, Family] = {
     **exchangeable.FAMILIES,
     **formulas.FAMILIES,
     **grouped.FAMILIES,
+    **sequences.FAMILIES,
     **symmetric.FAMILIES,
     **vague.FAMILIES,
 }

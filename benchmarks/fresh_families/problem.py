@@ -89,6 +89,7 @@ __all__ = [
     "Drawn",
     "Family",
     "density",
+    "log_integral",
     "log_integral_of",
     "log_trapezoid",
     "log_uniform",

@@ -127,6 +127,13 @@ def grows(params, state, row):
             "uses 'z', which is neither a parameter in the prior .slope. nor in data .y.",
         ),
         (lambda params: params["other"], step, "uses 'other', which is neither a parameter"),
+        (lambda: 0.0, step, r"init failed with TypeError: .* given. It is called as init\(params\)"),
+        (first, lambda state, row: (state, 0.0), r"It is called as step\(params, state, row\)"),
+        (
+            first,
+            lambda params, state, row: (state, params["slope"] if row["y"] > 0 else 0.0),
+            "step failed with TracerBoolConversionError: .* use jnp.where in place of if",
+        ),
     ],
 )
 def test_a_step_that_cannot_be_used_is_refused(init, step, message):
@@ -214,14 +221,28 @@ def test_times_beyond_the_length_of_a_sequence_do_not_matter():
     model.check_data(data)
 
 
-def test_an_undefined_predictive_is_named_with_its_step():
+def test_an_undefined_predictive_is_named_with_its_row():
     def logarithm(params, before, row):
         return row["y"], dist.Normal(params["slope"] + jnp.log(before), 1.0).log_prob(row["y"])
 
     model = ev.Model.from_recursion(SLOPE, lambda params: 1.0, logarithm)
     with pytest.raises(ev.EstimationError) as caught:
         ev.estimate(model, {"y": np.array([1.0, 2.0, -3.0, 4.0, 5.0])})
-    assert "The log predictive of step 3 is NaN or +inf at the draw slope=" in caught.value.__notes__[-1]
+    assert "The log predictive of row 3 is not finite at the draw slope=" in caught.value.__notes__[-1]
+
+
+def test_a_missing_value_that_the_step_does_not_expect_is_named_with_its_row():
+    """NumPyro gives NaN the density 0, and the row after it is NaN."""
+    y = np.where(np.arange(40) == 5, np.nan, Y)
+    with pytest.raises(ev.EstimationError) as caught:
+        ev.estimate(ev.Model.from_recursion(SLOPE, first, step, missing=("y",)), {"y": y})
+    assert "The log predictive of row 5 is not finite at the draw slope=" in caught.value.__notes__[-1]
+
+
+def test_a_name_of_missing_values_must_be_in_the_data():
+    model = ev.Model.from_recursion(SLOPE, first, step, missing=("z",))
+    with pytest.raises(ev.DataError, match=r"missing names 'z', which is not in data \(y\)"):
+        ev.estimate(model, {"y": Y})
 
 
 def test_gradients_of_long_sequences_are_those_of_the_sum():

@@ -117,7 +117,7 @@ def _undefined(bound: BoundModel, recursion: Recursion, data: Any) -> str:
     draw, sequence, row = found
     of_sequence = "" if recursion.is_one else f" of sequence {sequence}"
     return (
-        f"The log predictive of step {row}{of_sequence} is NaN or +inf at the draw {_written(params, draw)} from the "
+        f"The log predictive of row {row}{of_sequence} is not finite at the draw {_written(params, draw)} from the "
         "prior."
     )
 
@@ -127,11 +127,13 @@ def _singular(bound: BoundModel, arrays: Any) -> str:
     positions = bound.sample_prior(jax.random.key(0), NUM_DRAWS)
     values = jax.lax.map(lambda one: bound.log_likelihood(one, arrays)[0], positions)
     is_undefined = np.isnan(np.asarray(values))
-    if not is_undefined.any():
-        return ""
+    what = "NaN is the log-likelihood of a covariance matrix without a Cholesky factor in float64"
+    if is_undefined.any():
+        draw = _written(bound.constrain(positions), is_undefined.argmax())
+        what = f"The covariance matrix has no Cholesky factor in float64 at the draw {draw} from the prior"
     return (
-        f"The covariance matrix has no Cholesky factor in float64 at the draw {_written(bound.constrain(positions), is_undefined.argmax())} "
-        "from the prior: it is singular to rounding. Add noise (noise=True, or data['yerr']), or use a rougher kernel."
+        f"{what}: it is singular to rounding. Add noise (noise=True, or data['yerr']), or use a rougher kernel; y that is constant, "
+        "or exactly smooth, leaves no noise."
     )
 
 

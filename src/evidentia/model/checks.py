@@ -186,9 +186,8 @@ def _trace(densities: Densities, rows: Observations) -> Any:
     try:
         return attempt("log_likelihood", lambda: jax.eval_shape(densities.log_likelihood, position, rows))
     except ModelError as error:
-        if isinstance(error.__cause__, TypeError) and "positional argument" in str(error.__cause__):
-            hint = "It is called with two arguments: params, a dict, and the rows as in data."
-            raise ModelError(f"{error}. {hint}") from error.__cause__
+        if hint := _hint(error):
+            raise ModelError(f"{str(error).rstrip('.')}. {hint}") from error.__cause__
         if not isinstance(error.__cause__, KeyError):
             raise
         known = ", ".join(densities.sites)
@@ -197,6 +196,20 @@ def _trace(densities: Densities, rows: Observations) -> Any:
             f"log_likelihood uses {error.__cause__}, which is neither a parameter in the prior ({known}) nor in "
             f"data ({columns})."
         ) from error.__cause__
+
+
+def _hint(error: ModelError) -> str:
+    """What to change in a user's function that failed, where its error alone does not say it."""
+    called = {
+        "log_likelihood": "It is called with two arguments: params, a dict, and the rows as in data.",
+        "init": "It is called as init(params).",
+        "step": "It is called as step(params, state, row).",
+    }
+    if isinstance(error.__cause__, TypeError) and "positional argument" in str(error.__cause__):
+        return called.get(str(error).partition(" ")[0], "")
+    if isinstance(error.__cause__, jax.errors.TracerBoolConversionError):
+        return "It is traced once for all values: use jnp.where in place of if, and of and, or."
+    return ""
 
 
 def _check_prior(prior: Any, of_other_rows: Any) -> None:

@@ -111,13 +111,18 @@ class Recursion:
         return after
 
 
-def check_sequences(is_one: bool, time: str | None, data: Any) -> None:
+def check_sequences(is_one: bool, time: str | None, missing: tuple[str, ...], data: Any) -> None:
     """Check data (NumPy arrays) of one sequence, or of many.
 
     Raises:
-        DataError: arrays of different lengths, sequences without rows, lengths out of range, or
-            times that do not increase.
+        DataError: arrays of different lengths, sequences without rows, lengths out of range,
+            times that do not increase, or no array of a name in `missing`.
     """
+    if unknown := [name for name in missing if name not in _named(data)]:
+        raise DataError(
+            f"missing names {unknown[0]!r}, which is not in data ({', '.join(_named(data))}). Name arrays in which NaN is a missing "
+            "value."
+        )
     shapes = {name: array.shape for name, array in _named(data).items() if is_one or name != LENGTHS}
     axes = 1 if is_one else 2
     leading = {shape[:axes] for shape in shapes.values()}
@@ -174,7 +179,10 @@ def _check_times(data: Any, time: str, is_one: bool) -> None:
 
 
 def undefined_step(recursion: Recursion, params: Params, data: Any) -> tuple[int, int, int] | None:
-    """Where a log predictive is first NaN or +inf, at parameters with draws on the leading axis.
+    """Where a sequence with a log predictive of NaN or +inf is first infinite or NaN.
+
+    Where -inf comes first, the state that follows is the likely cause of the NaN. Parameters have
+    draws on the leading axis.
 
     Returns:
         The numbers of the draw, the sequence and the row, or None.
@@ -189,7 +197,7 @@ def undefined_step(recursion: Recursion, params: Params, data: Any) -> tuple[int
         bad &= np.arange(found.shape[2]) < np.asarray(lengths)[:, None]
     if not bad.any():
         return None
-    first = np.where(bad.any(2), bad.argmax(2), found.shape[2])
+    first = np.where(bad.any(2), (~np.isfinite(found)).argmax(2), found.shape[2])
     draw, sequence = np.unravel_index(first.argmin(), first.shape)
     return int(draw), int(sequence), int(first[draw, sequence])
 

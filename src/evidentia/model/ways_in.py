@@ -153,7 +153,7 @@ class WaysIn:
             recursion,
             name=name,
             exchangeable=exchangeable,
-            check_data=partial(check_sequences, recursion.is_one, time),
+            check_data=partial(check_sequences, recursion.is_one, time, missing),
             pointwise=bool(many_sequences),
             missing=missing,
         )

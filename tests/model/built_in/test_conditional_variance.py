@@ -77,3 +77,13 @@ def test_bad_arguments_and_data_are_named():
         ev.estimate(ev.models.garch(), {"y": np.zeros((2, 3))})
     with pytest.raises(ev.DataError, match=r"data\['y'\] has NaN or infinite values in 1 of 2 rows"):
         ev.estimate(ev.models.garch(), {"y": np.array([0.1, np.nan])})
+
+
+@pytest.mark.parametrize(("errors", "others"), [("normal", 0), ("student_t", 10)])
+def test_equal_values_without_noise_have_no_finite_evidence(errors, others):
+    """40 values with Student t errors: 10 others are too few, as 30 - 2 · 10 > 4; 13 are not."""
+    y = np.where(np.arange(40) < others, np.sin(np.arange(40)), 0.5)
+    with pytest.raises(ev.DataError, match="the same value in .* of 40 rows, without noise: the evidence is"):
+        ev.estimate(ev.models.garch(errors=errors), {"y": y})
+    y[:13] = np.sin(np.arange(13))
+    ev.models.garch(errors=errors).check_data({"y": y})

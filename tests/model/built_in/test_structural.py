@@ -140,3 +140,28 @@ def test_bad_arguments_are_named(arguments, message):
 def test_bad_data_are_named(data, message):
     with pytest.raises(ev.DataError, match=message):
         ev.estimate(ev.models.state_space(num_features=1), data)
+
+
+T = np.arange(40.0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "data"),
+    [
+        ({}, {"y": np.where(T == 3, np.nan, 2.0)}),
+        ({"trend": True, "seasonal": 4, "autoregression": 1}, {"y": 0.1 * T + T % 4}),
+        ({"num_features": 1}, {"y": 3 * np.sin(T) + 1, "x": np.sin(T)[:, None]}),
+        ({"many_sequences": True}, {"y": np.ones((3, 40)) * np.arange(3)[:, None]}),
+    ],
+)
+def test_a_series_without_noise_has_no_finite_evidence(parts, data):
+    """∫ s^(m - n + k - 1) ds diverges at 0; a single value that is no fit bounds the density."""
+    model = ev.models.state_space(**parts)
+    with pytest.raises(ev.DataError, match=r"fitted exactly by the states .* the evidence is infinite"):
+        ev.estimate(model, data)
+    data["y"][..., -1] += 1e-3
+    model.check_data(data)
+
+
+def test_few_values_are_fitted_by_any_model():
+    ev.models.state_space().check_data({"y": np.ones(2)})

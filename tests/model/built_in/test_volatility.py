@@ -2,6 +2,8 @@
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -108,3 +110,17 @@ def test_bad_data_are_named():
         ev.estimate(ev.models.stochastic_volatility(), {"y": np.zeros((2, 3))})
     with pytest.raises(ev.DataError, match="must have an observation; all values are NaN"):
         ev.estimate(ev.models.stochastic_volatility(), {"y": np.full(3, np.nan)})
+    with pytest.raises(ev.DataError, match="zero in all rows, without noise: the evidence is infinite"):
+        ev.estimate(ev.models.stochastic_volatility(), {"y": np.zeros(30)})
+
+
+def test_a_zero_has_a_density_where_the_variance_underflows():
+    """log N(0; 0, exp(h)) = -(log 2π + h) / 2, also for h = -100, whose exp(-h) is no float32."""
+    params = {
+        "log_variance": jnp.float32(-100.0),
+        "persistence": jnp.float32(0.5),
+        "volatility": jnp.float32(1e-3),
+    }
+    value, gradient = jax.value_and_grad(recursion(16))(params, {"y": jnp.zeros(2)})
+    np.testing.assert_allclose(value, 100 - np.log(2 * np.pi), rtol=1e-5)
+    np.testing.assert_allclose(gradient["log_variance"], -1.0, rtol=1e-5)

@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from evidentia.errors import ConfigurationError
-from evidentia.model.built_in.sequences import check_series, predicted, simulated
+from evidentia.model.built_in.sequences import check_series, infinite_evidence, predicted, simulated
 from evidentia.model.model import Model
 from evidentia.system.sharing import check_not_forked
 
@@ -71,10 +71,24 @@ def _model(has_tails, many_sequences):
     )
     return replace(
         model,
-        check_data=partial(check_series, many_sequences),
+        check_data=partial(_check_data, has_tails, many_sequences),
         simulate=partial(simulated, _series, prior, many_sequences),
         predict=partial(predicted, _series),
     )
+
+
+def _check_data(has_tails, many_sequences, data):
+    """Raise DataError unless there are series with noise.
+
+    With n values of the mean, m others, and a scale s about zero, the density is of the order of
+    s^(-n) if m = 0. Student t errors of ν > 2 degrees of freedom give s^(-n + ν m), where the mean
+    and `arch` are within s and s² of their values: the integral is infinite for n - 2 m > 4.
+    """
+    check_series(many_sequences, data)
+    known = data["y"][~np.isnan(data["y"])]
+    alike = np.unique(known, return_counts=True)[1].max()
+    if 1 < len(known) == alike or (has_tails and alike - 2 * (len(known) - alike) > 4):
+        raise infinite_evidence(f"the same value in {alike} of {len(known)} rows")
 
 
 def _first(params):

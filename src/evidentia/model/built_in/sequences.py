@@ -41,6 +41,14 @@ def check_series(many_sequences: bool, data: Any, *, num_features: int = 0) -> N
         raise DataError("data['y'] must have an observation; all values are NaN, which is a missing value.")
 
 
+def infinite_evidence(fit: str) -> DataError:
+    """The error of a series without noise: its density has no bound where scales go to zero."""
+    return DataError(
+        f"data['y'] is {fit}, without noise: the evidence is infinite, as the density has no bound where the scales go to zero. "
+        "Check the data, or write a model whose priors keep scales from zero."
+    )
+
+
 def check_names(data: Any, needed: set[str]) -> None:
     """Raise DataError unless `data` is a mapping with exactly these names."""
     listed = ", ".join(map(repr, sorted(needed)))

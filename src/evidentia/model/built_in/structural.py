@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from evidentia.errors import ConfigurationError, check_count
 from evidentia.model.built_in.checks import check_size
-from evidentia.model.built_in.sequences import LENGTH, check_series, drawn_from
+from evidentia.model.built_in.sequences import LENGTH, check_series, drawn_from, infinite_evidence
 from evidentia.model.model import Model
 from evidentia.system.sharing import check_not_forked
 
@@ -139,9 +139,39 @@ def _model(parts: Parts, many_sequences: bool) -> Model:
     )
     return replace(
         model,
-        check_data=partial(check_series, many_sequences, num_features=parts.num_features),
+        check_data=partial(_check_data, parts, len(prior), many_sequences),
         simulate=partial(_simulate, model.prior, parts, many_sequences),
     )
+
+
+def _check_data(parts: Parts, num_params: int, many_sequences: bool, data: Any) -> None:
+    """Raise DataError unless there are series with noise.
+
+    Where m values of the state fit n rows, the density is of the order of s^(m - n) if all k
+    parameters are of the order of s; its integral over them is infinite for n - m > k - 1.
+    """
+    check_series(many_sequences, data, num_features=parts.num_features)
+    y, x = (data["y"], data.get("x")) if many_sequences else (data["y"][None], data.get("x"))
+    features = np.zeros((*y.shape, 0)) if x is None else x.reshape(*y.shape, parts.num_features)
+    least = parts.size + num_params  # rows: fewer are always fitted
+    for rows in (slice(2 * least), slice(None)):  # most series have noise at their beginning
+        if not all(_is_exact(parts, least, *one) for one in zip(y[:, rows], features[:, rows], strict=True)):
+            return
+    raise infinite_evidence("fitted exactly by the states of the model")
+
+
+def _is_exact(parts: Parts, least: int, y: np.ndarray, x: np.ndarray) -> bool:
+    """Whether a series is what states without noise give, to the rounding of float32."""
+    row = np.arange(len(y)) / len(y)
+    seasons = np.arange(len(y))[:, None] % max(1, parts.seasonal) == np.arange(parts.seasonal)
+    columns = np.concatenate(
+        [np.ones((len(y), int(parts.level))), row[:, None][:, : int(parts.trend)], seasons, x], axis=1
+    )
+    known = ~np.isnan(y)
+    y, columns = y[known].astype(float), columns[known]
+    residual = y - columns @ np.linalg.lstsq(columns, y)[0] if columns.size else y
+    rounding = 4 * np.finfo(np.float32).eps * np.abs(y).max(initial=0.0)
+    return len(y) >= least and bool(np.abs(residual).max(initial=0.0) <= rounding)
 
 
 def system_of(parts: Parts, params: Mapping[str, Any]) -> System:

@@ -25,7 +25,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints, transforms
 
-from evidentia.model.built_in.sequences import check_series, predicted, simulated
+from evidentia.model.built_in.sequences import check_series, infinite_evidence, predicted, simulated
 from evidentia.model.model import Model
 from evidentia.model.recursion import Recursion
 from evidentia.system.sharing import check_not_forked
@@ -90,10 +90,17 @@ def _model(many_sequences):
     return replace(
         model,
         log_likelihood=replace(filtered, refined=refined),
-        check_data=partial(check_series, many_sequences),
+        check_data=partial(_check_data, many_sequences),
         simulate=partial(simulated, _series, prior, many_sequences),
         predict=partial(predicted, _series),
     )
+
+
+def _check_data(many_sequences, data):
+    """Raise DataError unless there is a value other than 0, without which h has no lower bound."""
+    check_series(many_sequences, data)
+    if not np.nansum(np.abs(data["y"])):
+        raise infinite_evidence("zero in all rows")
 
 
 def recursion(num_points: int, *, is_one: bool = True) -> Recursion:
@@ -123,7 +130,8 @@ def _step(chain, probabilities, row):
     """Forward algorithm, scaled by the largest likelihood; NaN has the likelihood 1."""
     is_missing = jnp.isnan(row["y"])
     y: Any = jnp.where(is_missing, 0.0, row["y"])
-    at_points = -0.5 * (jnp.log(2 * jnp.pi) + chain["h"] + y**2 * jnp.exp(-chain["h"]))
+    log_square = 2 * jnp.log(jnp.abs(y))  # 0 stays 0 where exp(-h) overflows
+    at_points = -0.5 * (jnp.log(2 * jnp.pi) + chain["h"] + jnp.exp(log_square - chain["h"]))
     logs: Any = jnp.where(is_missing, 0.0, at_points)
     largest = jax.lax.stop_gradient(logs.max())
     joint = probabilities * jnp.exp(logs - largest)
