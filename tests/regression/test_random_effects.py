@@ -64,7 +64,7 @@ def gaussian_log_likelihood(formula, table, params, scale=0.8):
     def log_density(predictor, params, rows):
         return dist.Normal(predictor, scale).log_prob(rows["y"])
 
-    function = varying.log_likelihood(log_density, lambda params, rows: 0.3 + 0 * rows["y"], packs)
+    function = varying.log_likelihood(log_density, lambda params, rows: 0.3 + 0 * rows["y"])
     params = {name: jnp.asarray(value, jnp.float32) for name, value in params.items()}
     values = jax.jit(function)(params, arrays)
     return float(np.sum(np.asarray(values, np.float64))), varying
