@@ -212,7 +212,9 @@ def _numbers_of_groups(model: Any, packs: Observations, found: Mapping[str, Any]
         return sizes, least
     shapes = ", ".join(f"{name} has shape {site.shape}" for name, site in sites.items())
     first = int(labels.min())
-    advice = f" The first number is {first}: numbers begin at 0, as those of pandas.factorize." if first else ""
+    advice = (
+        f" The first number is {first}: numbers begin at 0, as those of pandas.factorize." if first else ""
+    )
     raise ModelError(
         f"groups={model.groups!r} has the groups 0 to {least - 1}, but no latent site has {least} values or more on its "
         f"leading axis: {shapes}.{advice}"

@@ -46,7 +46,11 @@ def groups(rows: Condensed, units: Int[ndarray, " rows"]) -> Signed:
 def changes(after: Signed, before: Signed) -> Signed:
     """The changes of groups."""
     units, signs = (np.concatenate([one, other]) for one, other in zip(after[1:], before[1:], strict=True))
-    return Signed(after.rows.beside(before.rows), units, np.where(np.arange(len(units)) < len(after.units), 1, -1) * signs)
+    return Signed(
+        after.rows.beside(before.rows),
+        units,
+        np.where(np.arange(len(units)) < len(after.units), 1, -1) * signs,
+    )
 
 
 def windows(*parts: Signed) -> list[Window]:
@@ -79,7 +83,7 @@ def _strips(parts: Sequence[Signed]) -> int:
 
 
 def _lengths(part: Signed) -> tuple[ndarray, ndarray, ndarray]:
-    """For each row its group; for each group the number of its unit, from 0; and strips of units."""
+    """For each row its group; for each group its unit, numbered from 0; and strips of units."""
     keys, group = np.unique(np.stack([part.units, -part.signs], 1), axis=0, return_inverse=True)
     unit = np.unique(keys[:, 0], return_inverse=True)[1]
     strips = -(-np.bincount(group.ravel(), minlength=len(keys)) // WIDTH)

@@ -55,7 +55,10 @@ def condensed(rows: Condensed, group: str, moments: tuple[str, ...]) -> Condense
         group: the column of groups.
         moments: the columns whose moments tell all, in rows equal in the other columns.
     """
-    keys = [rows.arrays[group], *(array for name, array in rows.arrays.items() if name not in (group, *moments))]
+    keys = [
+        rows.arrays[group],
+        *(array for name, array in rows.arrays.items() if name not in (group, *moments)),
+    ]
     cells = np.unique(_as_numbers(keys), axis=0, return_inverse=True)[1].ravel()
     if not moments:
         first, copies = np.unique(cells, return_index=True)[1], np.bincount(cells, rows.copies)
@@ -71,7 +74,9 @@ def condensed(rows: Condensed, group: str, moments: tuple[str, ...]) -> Condense
     number = np.unique(cells[is_many], return_inverse=True)[1]
     nodes, copies = _nodes(z[is_many], many.copies, number)
     first = np.unique(number, return_index=True)[1]
-    made = many.at(np.repeat(first, most)).arrays | _split(nodes, {name: many.arrays[name] for name in moments})
+    made = many.at(np.repeat(first, most)).arrays | _split(
+        nodes, {name: many.arrays[name] for name in moments}
+    )
     found = few.beside(Condensed(made, copies))
     return found.at(np.argsort(found.arrays[group], kind="stable"))
 
@@ -86,7 +91,9 @@ def _nodes(
     scale = np.sqrt(_sums(copies[:, None] * steps**2, number) / total[:, None])
     scale = np.where(scale > CONSTANT * np.abs(mean), scale, 0.0)
     steps = _divided(steps, scale[number])
-    second = _sums(copies[:, None, None] * steps[:, :, None] * steps[:, None, :], number) / total[:, None, None]
+    second = (
+        _sums(copies[:, None, None] * steps[:, :, None] * steps[:, None, :], number) / total[:, None, None]
+    )
     values, vectors = np.linalg.eigh(second)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     places = mean[:, None] + scale[:, None] * (_simplex(z.shape[1]) @ np.swapaxes(root, 1, 2))
@@ -102,7 +109,9 @@ def _nodes(
 
 def _divided(steps: ndarray, scale: ndarray) -> ndarray:
     """Steps in units of a scale; 0 where that is 0."""
-    return np.divide(steps, scale, out=np.zeros(np.broadcast_shapes(steps.shape, scale.shape)), where=scale > 0)
+    return np.divide(
+        steps, scale, out=np.zeros(np.broadcast_shapes(steps.shape, scale.shape)), where=scale > 0
+    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What `Online` keeps of the rows seen: it depends on how the rows of a model depend on each other."""
+"""What `Online` keeps of the rows seen, by how the rows of a model depend on each other."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Past = StreamPast | Prefix | ReturningGroups
 
 
 def begun(model: Model, batch: Any, most: int, seed: int) -> tuple[BoundModel, Past]:
-    """A model bound to the first batch of a stream, and the past before it, of at most `most` rows.
+    """A model bound to the first batch of a stream, and the past before it.
 
     Raises:
         DataError, ModelError, ConfigurationError: a batch, model or size that cannot be used.

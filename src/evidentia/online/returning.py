@@ -88,7 +88,10 @@ class ReturningGroups(NamedTuple):
         arrays, copies = self.rows
         labels = arrays.get(self.group, np.zeros(0))
         return (
-            all(len(array) == len(copies) and array.dtype in (np.float32, np.int32) for array in arrays.values())
+            all(
+                len(array) == len(copies) and array.dtype in (np.float32, np.int32)
+                for array in arrays.values()
+            )
             and 0 < len(copies) <= self.most
             and copies.dtype == np.float64
             and round(float(copies.sum())) == self.num_observations
@@ -142,7 +145,9 @@ class ReturningGroups(NamedTuple):
             part = slice(start, start + max(1, int(np.searchsorted(ends, AT_ONCE))))
             sizes = (stop - first)[part]
             unit = np.repeat(np.arange(len(sizes)), sizes)
-            old = self.rows.at(np.repeat(first[part], sizes) + np.arange(len(unit)) - np.searchsorted(unit, unit))
+            old = self.rows.at(
+                np.repeat(first[part], sizes) + np.arange(len(unit)) - np.searchsorted(unit, unit)
+            )
             rows = _single({name: array[part] for name, array in batch.items()})
             after = groups(old.beside(rows), np.concatenate([unit, np.arange(len(sizes))]))
             units = packs(changes(after, groups(old, unit)), is_alone=True)
@@ -178,7 +183,7 @@ class ArrivingGroups(NamedTuple):
         return self.past.window if self.staged is None else self.staged[0]
 
     def stage(self, stop: int) -> tuple["ArrivingGroups", Window]:
-        """Stage the next rows of the batch, up to row `stop` of the stream, as changes of groups."""
+        """Stage the next rows of the batch, up to `stop`, as changes of groups."""
         first = self.num_taken
         size = min(stop - self.past.num_observations, num_rows(self.batch) - first)
         chunk = _single({name: array[first : first + size] for name, array in self.batch.items()})

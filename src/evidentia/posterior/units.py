@@ -97,7 +97,9 @@ def check_labels(arrays: Any, column: str, name: str = "data") -> Int[np.ndarray
     labels = arrays.get(column) if isinstance(arrays, dict) else None
     if labels is None:
         known = ", ".join(arrays) if isinstance(arrays, dict) else type(arrays).__name__
-        raise DataError(f"{name} must have the column {column!r}, which is groups= of the model; got {known}.")
+        raise DataError(
+            f"{name} must have the column {column!r}, which is groups= of the model; got {known}."
+        )
     if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:
         raise DataError(
             f"{name}[{column!r}] must have the number of each row's group, an integer of 0 and up; got {labels.dtype} of shape "

@@ -116,7 +116,9 @@ class RandomEffects(NamedTuple):
             return lambda u: dict(zip(self.inner.names, (u @ factor.T).T, strict=True))
 
         of_packs = in_packs(conditional)
-        return Integrated(of_packs, effects, self.inner.size, len(self.inner.levels), is_quadratic=self.is_gaussian)
+        return Integrated(
+            of_packs, effects, self.inner.size, len(self.inner.levels), is_quadratic=self.is_gaussian
+        )
 
     def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
         """Deviations, correlations, and the effects that are parameters, for the table's units.

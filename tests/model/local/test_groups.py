@@ -212,7 +212,12 @@ def discrete(county, x, y):
     [
         (looks_up_more, DATA, ModelError, "uses 'county' for more than to look up 'alpha'"),
         (centred_by_hand, DATA, DependentRowsError, "change the log-likelihood of other rows"),
-        (without_groups, DATA, ModelError, "no latent site has 5 values or more on its leading axis: mu has shape"),
+        (
+            without_groups,
+            DATA,
+            ModelError,
+            "no latent site has 5 values or more on its leading axis: mu has shape",
+        ),
         (dependent, DATA, ModelError, r"'alpha' is one draw for all 5 groups \(MultivariateNormal\)"),
         (observed_in_groups, DATA, DependentRowsError, r"observed site 'soil' must have .* got \(5,\)"),
         (observed_elsewhere, DATA, DependentRowsError, r"observed site 'visit' must have .* got \(7,\)"),

@@ -76,7 +76,11 @@ class Integrated:
 
     def moments(self, params: Params, rows: Observations) -> Moments:
         """Mean and variance of each group's effects given parameters and rows."""
-        count, conditional, effects = self.num_places(rows), self.conditional(params, rows), self.effects(params, rows)
+        count, conditional, effects = (
+            self.num_places(rows),
+            self.conditional(params, rows),
+            self.effects(params, rows),
+        )
         if self.is_quadratic:
             return quadratic.moments(conditional, effects, count, self.size)
         return moments(conditional, effects, count, self._rule)
