@@ -101,6 +101,7 @@ def test_no_more_is_kept_than_what_the_rows_tell(stream):
     most = {"moments": 6, "counts": 2, "rows": ROWS}[stream.kind]
     assert sizes.max() <= most and sizes[-1] == 0
     assert (sizes.sum() == ROWS) == (stream.kind == "rows")
+    assert stream.bound.densities.pointwise.is_quadratic == (stream.kind == "moments")
 
 
 def test_the_order_of_arrival_does_not_matter(stream):

@@ -261,8 +261,8 @@ def bounded(county, x, y):
 
 def test_groups_need_all_rows_together():
     model = ev.Model.from_numpyro(radon, groups="county")
-    with pytest.raises(ModelError, match="whose rows must be together"):
-        ev.Online(model).update(DATA)
+    with pytest.raises(ModelError, match="whose rows must be together: only .* and Online take such a model"):
+        model.bind(DATA)
     with pytest.raises(ModelError, match="needs pointwise to be left out"):
         ev.Model.from_numpyro(radon, groups="county", pointwise=False)
 
