@@ -127,52 +127,51 @@ def test_a_row_is_predicted_from_the_rows_of_its_group(stream):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"group": GROUP[:3] + GROUPS}, r"has the group 1\d, but the model has 7, with numbers from 0"),
+        ({"group": GROUP[:3] + GROUPS}, r"no latent site has 1\d values or more on its leading axis"),
         ({"group": np.array([0, -1, 2])}, "an integer of 0 and up; got int32 of shape .3,., from -1"),
         ({"group": np.array([0.5, 1.0, 2.0])}, "must have the number of each row's group, an integer"),
         ({"group": np.array([0.0, np.nan, 2.0])}, r"batch\['group'\] .*NaN"),
         ({"group": None}, "batch must have the column 'group', which is groups= of the model; got y"),
     ],
 )
-@pytest.mark.parametrize("is_first", [True, False])
-def test_wrong_labels_are_named_and_change_nothing(change, message, is_first, coins):
-    batch = {
-        name: array for name, array in {**rows_of(COINS, slice(3)), **change}.items() if array is not None
-    }
-    online = ev.Online.unpacked(coins.packed(), coins.model)
-    if is_first and "7" in message:  # the first batch shows how many groups a model has at least
-        online, message = ev.Online(coins.model), "no latent site has 1[0-9] values or more"
-    elif is_first:
-        online = ev.Online(coins.model)
-    before = online.num_observations
+def test_wrong_labels_are_named(change, message):
+    batch = {**rows_of(COINS, slice(3)), **change}
+    online = ev.Online(ev.Model.from_numpyro(binary, groups="group"))
     with pytest.raises((DataError, ModelError), match=message):
-        online.update(batch)
-    assert online.num_observations == before
+        online.update({name: array for name, array in batch.items() if array is not None})
+    assert online.num_observations == 0
 
 
-@pytest.fixture(scope="module")
-def coins():
-    """An `Online` of coins after 40 rows."""
-    online = ev.Online(ev.Model.from_numpyro(binary, groups="group"), ev.SGAIS(refresh=False))
+def test_a_late_group_beyond_those_of_the_model_is_named(stream):
+    late = {**rows_of(stream.data, slice(3)), "group": np.array([0, 7, 2], np.int32)}
+    with pytest.raises(
+        DataError, match=r"has the group 7, but the model has 7, with numbers from 0: give its latents"
+    ):
+        stream.past.check(None, late)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
+    model = ev.Model.from_numpyro(binary, groups="group")
+    online = ev.Online(model, ev.SGAIS(refresh=False))
     online.update(rows_of(COINS, slice(40)))
-    return online
-
-
-def test_a_checkpoint_goes_on_bit_for_bit(coins, tmp_path):
-    coins.save(tmp_path)
-    loaded, copy = ev.Online.load(tmp_path, coins.model), ev.Online.unpacked(coins.packed(), coins.model)
+    online.save(tmp_path)
+    loaded = ev.Online.load(tmp_path, model)
+    content = online.packed()
     for first in (40, 80):
-        updates = [online.update(rows_of(COINS, slice(first, first + 40))) for online in (loaded, copy)]
+        updates = [one.update(rows_of(COINS, slice(first, first + 40))) for one in (online, loaded)]
         assert updates[0].log_evidence == updates[1].log_evidence
+    with pytest.raises(DataError, match="has the group 7, but the model has 7"):
+        online.update({**rows_of(COINS, slice(2)), "group": np.array([0, 7])})
+    assert online.num_observations == ROWS
     other = ev.Model.from_numpyro(lambda group, y: binary(group, 1 - y), groups="group")
     with pytest.raises(ev.CheckpointError, match="whose log likelihood differs"):
         ev.Online.load(tmp_path, other)
-    content = coins.packed()
-    labels = content["state"].past.rows.arrays["group"]
-    broken = {**content["state"].past.rows.arrays, "group": labels[::-1].copy()}
-    past = content["state"].past._replace(rows=content["state"].past.rows._replace(arrays=broken))
+    past = content["state"].past
+    labels = past.rows.arrays["group"][::-1].copy()
+    broken = past._replace(rows=past.rows._replace(arrays={**past.rows.arrays, "group": labels}))
     with pytest.raises(ev.CheckpointError, match="past of its state do not fit the rest"):
-        ev.Online.unpacked({**content, "state": content["state"]._replace(past=past)}, coins.model)
+        ev.Online.unpacked({**content, "state": content["state"]._replace(past=broken)}, model)
 
 
 def test_rows_that_nothing_sums_up_are_kept_up_to_a_number():

@@ -49,12 +49,13 @@ def of_moments(densities: Densities, packs: Mapping[str, Any]) -> OfMoments:
         inputs = [Degree(1, frozenset({name})) if name in names else CONSTANT for name in sorted(real)]
         return degrees(program, [*inputs, *[CONSTANT] * rest])[0]
 
-    reasons: dict[str, str] = {}
-    while (names := set(real) - set(reasons)) and (found := degree(names)).power > MOST:
-        alone = {name: degree({name}) for name in names}
+    names, reasons = sorted(real), {}
+    while names and (found := degree(names)).power > MOST:
+        alone = {name: degree([name]) for name in names}
         odd = {name: one for name, one in alone.items() if one.power > MOST} or dict.fromkeys(names, found)
         reasons |= {name: _said(one) for name, one in odd.items()}
-    return OfMoments(tuple(sorted(names)), reasons)
+        names = [name for name in names if name not in odd]
+    return OfMoments(tuple(names), reasons)
 
 
 def _said(degree: Degree) -> str:
