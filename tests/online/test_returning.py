@@ -186,7 +186,7 @@ def test_rows_that_nothing_sums_up_are_kept_up_to_a_number():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [ev.SGAIS(), ev.Sequential()])
+@pytest.mark.parametrize("method", [ev.SGAIS(), ev.Sequential(num_particles=128)])
 def test_the_evidence_is_exact_all_along(method):
     online = ev.Online(ev.Model.from_numpyro(straight, groups="group"), method)
     for stop in (30, 60, 90, 120):
