@@ -59,7 +59,7 @@ def gaussian_log_likelihood(formula, table, params, scale=0.8):
     """The sum of what `log_likelihood` gives for packs, with y - 0.3 as the fixed part."""
     varying = random_effects_of(parse(formula), table)
     rows = {"y": table["y"].to_numpy(np.float32)}
-    arrays, packs = varying.packed(rows)
+    arrays, _ = varying.packed(rows)
 
     def log_density(predictor, params, rows):
         return dist.Normal(predictor, scale).log_prob(rows["y"])
