@@ -82,6 +82,15 @@ def test_a_sequence_too_long_to_be_kept_is_refused():
 
 
 @pytest.mark.slow
+def test_other_methods_count_rows_not_segments():
+    online = ev.Online(MODEL, ev.Sequential(num_particles=128))
+    for first in range(0, 60, 20):
+        update = online.update({"y": Y[first : first + 20]})
+        assert update.num_observations == first + 20 == online.state.past.num_observations
+    assert abs(online.log_evidence - exact_log_evidence(Y[:60])) < 4 * online.standard_error < 0.6
+
+
+@pytest.mark.slow
 def test_arrays_grow_with_the_sequence():
     """From 256 rows to 1,024, within one batch."""
     y = np.random.default_rng(1).normal(size=300).astype(np.float32)

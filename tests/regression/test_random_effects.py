@@ -59,12 +59,12 @@ def gaussian_log_likelihood(formula, table, params, scale=0.8):
     """The sum of what `log_likelihood` gives for packs, with y - 0.3 as the fixed part."""
     varying = random_effects_of(parse(formula), table)
     rows = {"y": table["y"].to_numpy(np.float32)}
-    arrays, packs = varying.packed(rows)
+    arrays, _ = varying.packed(rows)
 
     def log_density(predictor, params, rows):
         return dist.Normal(predictor, scale).log_prob(rows["y"])
 
-    function = varying.log_likelihood(log_density, lambda params, rows: 0.3 + 0 * rows["y"], packs)
+    function = varying.log_likelihood(log_density, lambda params, rows: 0.3 + 0 * rows["y"])
     params = {name: jnp.asarray(value, jnp.float32) for name, value in params.items()}
     values = jax.jit(function)(params, arrays)
     return float(np.sum(np.asarray(values, np.float64))), varying

@@ -165,6 +165,13 @@ def with_rows(array: np.ndarray, count: int) -> np.ndarray:
     return np.concatenate([array, np.repeat(array[-1:], count - len(array), axis=0)])
 
 
+def are_columns(leaves: Sequence[Any], kind: type, rows: int) -> bool:
+    """Whether these are arrays of a kind, as `as_arrays` gives them, with so many rows each."""
+    types = np.float32, np.int32
+    are_arrays = all(isinstance(leaf, kind) and leaf.dtype in types and leaf.ndim > 0 for leaf in leaves)
+    return bool(leaves) and are_arrays and all(leaf.shape[0] == rows for leaf in leaves)
+
+
 def check_alike(arrays: Any, template: Any, name: str) -> None:
     """Raise DataError unless arrays match the template in structure, row shapes and dtypes."""
     given, needed = described(arrays), described(template)

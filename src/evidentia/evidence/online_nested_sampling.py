@@ -146,7 +146,7 @@ class OnlineNestedSampling(ChunkedMethod):
             memory=prior.memory,
         )
         info = OnlineNestedInfo(tuple(iterations), stage.integral.information, stage.is_stuck)
-        return PathState(population, state.num_observations + chunk.size), info
+        return PathState(population, state.num_observations + chunk.num_observations), info
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""

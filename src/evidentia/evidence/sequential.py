@@ -179,7 +179,7 @@ class Sequential(ChunkedMethod):
             )
             infos.append(info)
             log_weights = np.zeros_like(deviations)
-        state = PathState(population, state.num_observations + chunk.size)
+        state = PathState(population, state.num_observations + chunk.num_observations)
         if self.initial is not None and state.num_observations == self.initial_rows:
             return self._replaced(model, state, replace(past, stop=chunk.stop), infos)
         return state, ChunkInfo(infos, self.estimate(state), self.estimate(state))
@@ -221,7 +221,7 @@ class Sequential(ChunkedMethod):
         last, info = self._first_rows(replace(self.initial, num_particles=count), model, chunk, key_run)  # type: ignore[type-var]
         chosen = weights.resample(key_draw, last.log_weights, self.num_particles)
         population = Population(key, last.positions[chosen], np.zeros(self.num_particles))
-        return PathState(self._with_estimate(population, last.estimate), chunk.size), info
+        return PathState(self._with_estimate(population, last.estimate), chunk.num_observations), info
 
     def _replaced(
         self, model: BoundModel, state: PathState, rows: Window, steps: Sequence[StepInfo]

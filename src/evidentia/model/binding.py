@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -17,9 +18,10 @@ from evidentia.model.bound import BoundModel
 from evidentia.model.broadcasting import thin_arrays
 from evidentia.model.dependence import parameters_used, traced
 from evidentia.model.local import Hidden, Integrated, LocalSites
-from evidentia.model.local.groups import LEADS, WithCopies, check_column, effects_of_groups, of_rows
+from evidentia.model.local.groups import WithCopies, check_column, effects_of_groups, of_rows, own_columns
+from evidentia.model.local.moments import is_quadratic
 from evidentia.model.local.packed import in_packs, unpacked
-from evidentia.model.local.packs import GROUP_OF_STRIP, PRESENT
+from evidentia.model.local.packs import PRESENT
 from evidentia.model.probe import NUM_POSITIONS, probe, probing_positions
 from evidentia.model.program import Densities, Observations, program_of
 from evidentia.model.repeats import check_repeats, check_traces
@@ -186,38 +188,51 @@ def _densities(model: Any, few: Observations, more: Observations, is_whole: bool
 
 def _of_groups(model: Any, packs: Observations, few: Observations, more: Observations) -> Densities:
     """The functions to trace of a program with latents of groups, whose data are in packs."""
-    count, groups = int(packs[model.groups].max()) + 1, int(packs[GROUP_OF_STRIP].max()) + 1
-    few_rows, more_rows = unpacked(few), unpacked(more)
-    plain = {name: few_rows[name] for name in few_rows if name != LEADS}
+    plain = own_columns(unpacked(few))
     check_arguments(model.prior, plain)
     of_plain = statements.statements_of(model.prior, plain)
     statements.check_observed(of_plain, plain)
     statements.check_observes(of_plain, plain, model.prior)
+    sizes, least = _numbers_of_groups(model, packs, of_plain)
+    for count in sizes:
+        try:
+            return _of_so_many_groups(model, count, few, more)
+        except ModelError:
+            if count == sizes[-1] or count == least:
+                raise
+    raise AssertionError
+
+
+def _numbers_of_groups(model: Any, packs: Observations, found: Mapping[str, Any]) -> tuple[list[int], int]:
+    """How many groups a program can have: as many as there are, or more that have no rows yet."""
+    labels = packs[model.groups][packs[PRESENT]]
+    least, sites = int(labels.max()) + 1, {name: one for name, one in found.items() if not one.observed}
+    sizes = sorted({one.shape[0] for one in sites.values() if one.shape and one.shape[0] >= least})
+    if sizes:
+        return sizes, least
+    shapes = ", ".join(f"{name} has shape {site.shape}" for name, site in sites.items())
+    first = int(labels.min())
+    advice = (
+        f" The first number is {first}: numbers begin at 0, as those of pandas.factorize." if first else ""
+    )
+    raise ModelError(
+        f"groups={model.groups!r} has the groups 0 to {least - 1}, but no latent site has {least} values or more on its "
+        f"leading axis: {shapes}.{advice}"
+    )
+
+
+def _of_so_many_groups(model: Any, count: int, few: Observations, more: Observations) -> Densities:
+    """As `_of_groups`, of sites with `count` values."""
+    few_rows, more_rows = unpacked(few), unpacked(more)
     program = WithCopies(model.prior, model.groups, count)
     found = statements.statements_by_row(program, few_rows, more_rows)
     local = LocalSites(program, statements.local_sizes(found))
-    if not local.sizes:
-        shapes = ", ".join(
-            f"{name} has shape {site.shape}" for name, site in statements.latent_sites(found).items()
-        )
-        least = int(packs[model.groups][packs[PRESENT]].min())
-        advice = (
-            f" The first number is {least}: numbers begin at 0, as those of pandas.factorize."
-            if least
-            else ""
-        )
-        raise ModelError(
-            f"groups={model.groups!r} has the groups 0 to {count - 1}, but no latent site has {count} values on its leading "
-            f"axis: {shapes}.{advice}"
-        )
     hidden = Hidden(program, frozenset(local.sizes))
-    integrated = Integrated(
-        in_packs(of_rows(local), groups), effects_of_groups(local, groups), local.size, groups
-    )
+    integrated = Integrated(in_packs(of_rows(local)), effects_of_groups(local), local.size, count)
     densities = Densities(
         lambda **packs: hidden(**unpacked(packs)), statements.latent_sites(found), integrated, few
     )
     checks.check_summed_out(densities, hidden, few_rows)
     checks.check_local(densities, local, few_rows)
     check_column(local, densities.place(jnp.asarray(probing_positions(densities.size)[0]))[0], few_rows)
-    return densities
+    return densities._replace(pointwise=replace(integrated, is_quadratic=is_quadratic(densities, few)))

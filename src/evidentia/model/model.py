@@ -13,7 +13,7 @@ from evidentia.errors import DataError, ModelError
 from evidentia.model import likelihoods, statements
 from evidentia.model.binding import Kind, bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
-from evidentia.model.local.packs import GROUP_OF_STRIP
+from evidentia.model.local.packs import PRESENT
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
 from evidentia.model.ways_in import Exchangeable, WaysIn, check_no_groups
 
@@ -149,12 +149,14 @@ class Model(WaysIn):
                 f"the rows of {self.name!r} depend on each other (pointwise=False): only evidentia.estimate, with data in "
                 "memory on one device, takes such a model; and Online, one sequence of Model.from_recursion."
             )
-        if self.groups is not None:
-            raise ModelError(
-                f"{self.name!r} has latents of groups (groups={self.groups!r}), whose rows must be together: only "
-                "evidentia.estimate, with data in memory on one device, takes such a model."
-            )
-        return self._cached(batch, "rows")
+        if self.groups is None:
+            return self._cached(batch, "rows")
+        if isinstance(batch, Mapping) and PRESENT in batch:
+            return self.bind_groups(batch)
+        raise ModelError(
+            f"{self.name!r} has latents of groups (groups={self.groups!r}), whose rows must be together: only "
+            "evidentia.estimate, with data in memory on one device, and Online take such a model."
+        )
 
     def bind_whole(self, one_row: Observations) -> BoundModel:
         """This model bound to a table of one row, which is all data.
@@ -171,8 +173,7 @@ class Model(WaysIn):
             ModelError: as `bind`.
         """
         assert self.groups is not None
-        counts = int(packs[self.groups].max()), int(packs[GROUP_OF_STRIP].max())  # densities depend on them
-        return self._cached(packs, "groups", counts)
+        return self._cached(packs, "groups", (int(packs[self.groups].max()),))  # densities depend on it
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"

@@ -47,9 +47,9 @@ class WaysIn:
         (`diagnostics["trajectory"]`). `pointwise=False` asks for that: latent sites may then
         have any shapes, and the function loops. Continuous latents with a value in each row are
         integrated out, and so are those with a value for each group, if `groups` is the column of
-        the data that looks them up, as in `alpha[county]`; the evidence of groups is for
-        `estimate` with data in memory. A function that can be called without arguments holds its
-        data itself, or in their defaults, all as one observation: `estimate(model)`.
+        the data that looks them up, as in `alpha[county]`: for `estimate` with data in memory, and
+        `Online`. A function that can be called without arguments holds its data itself, or in
+        their defaults, all as one observation: `estimate(model)`.
 
         Raises:
             ModelError: `function` is not a function, or `groups` comes with `pointwise`; or, at

@@ -26,13 +26,11 @@ from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
-from evidentia.online import prefix as prefixes
-from evidentia.online import reservoir as reservoirs
 from evidentia.online import state as states
 from evidentia.online.fingerprint import bind_as_saved, fingerprint, known_of
 from evidentia.online.packed import RECORDS, check_storable, checked
-from evidentia.online.past import StreamPast
-from evidentia.online.prefix import Prefix, of_segments
+from evidentia.online.pasts import begun
+from evidentia.online.prefix import of_segments
 from evidentia.online.state import OnlineState, OnlineUpdate, StreamMethod
 from evidentia.results.made import make_evidence
 from evidentia.results.predicting import of_model
@@ -48,7 +46,8 @@ class Online:
 
     Past rows are kept only in a uniform reservoir. While it holds every row, the estimate is that
     of data in memory; after that, running sums over the whole stream account for the rows left
-    out, to third order about the posterior (`online.past`).
+    out, to third order about the posterior (`online.past`). Of a sequence all rows are kept
+    (`online.prefix`), and of groups what their rows tell (`online.returning`).
 
     Threads may share it: batches are processed one at a time, and all count.
 
@@ -129,8 +128,7 @@ class Online:
             arrays = self._checked(batch)
             bound, state = self._bound, self._state
             if bound is None or state is None:
-                past = self._empty(arrays)
-                bound = of_segments(self.model).bind(past.first_rows(arrays))
+                bound, past = begun(self.model, arrays, self.reservoir_size, self.seed)
                 state = states.init(bound, self.method, past, self.seed)
             state, update = states.take_in_batch(bound, self.method, state, arrays)
             self._bound, self._state = bound, state
@@ -297,9 +295,3 @@ class Online:
             past = self._state.past
             check, first = partial(past.check, self.model.check_data), past.example
         return checked_batch(batch, "batch", check, first, self._digits, self.model.missing)
-
-    def _empty(self, arrays: Any) -> StreamPast | Prefix:
-        """The past before the first batch."""
-        if of_segments(self.model) is not self.model:
-            return prefixes.empty(arrays, self.reservoir_size)
-        return StreamPast(reservoirs.empty(arrays, self.reservoir_size, self.seed))

@@ -15,10 +15,12 @@ from evidentia.evidence.nested.run import Iteration
 from evidentia.evidence.population.chunks import PathState
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
+from evidentia.online.condensed import Condensed
 from evidentia.online.fingerprint import Fingerprint
 from evidentia.online.past import StreamPast, Sums
 from evidentia.online.prefix import Prefix
-from evidentia.online.reservoir import STAGE, Reservoir
+from evidentia.online.reservoir import Reservoir
+from evidentia.online.returning import ReturningGroups
 from evidentia.online.state import Mark, OnlineState, StreamMethod
 from evidentia.posterior import gradients
 from evidentia.posterior.gaussian import Expansion
@@ -40,6 +42,7 @@ RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
         *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums, Prefix),
+        *(ReturningGroups, Condensed),
         *(PathState, StepInfo, Iteration, Population, Expansion, ControlVariateMemory),
         *(evidence.SGAIS, evidence.Sequential, evidence.OnlineNestedSampling),
         *(evidence.AIS, evidence.AMIS, evidence.SMC, evidence.NestedSampling),  # for the first rows
@@ -108,27 +111,9 @@ def _check_sizes(state: OnlineState) -> None:
         and bool(np.all((np.asarray(ancestors) >= 0) & (np.asarray(ancestors) < chains))),
         "memory": memory is None or isinstance(memory, ControlVariateMemory),
         "num_observations": 1 <= rows == state.path.num_observations,
-        "rows": _has_rows(past),
-        "sums": isinstance(past, Prefix) or (past.sums is not None) == (rows > past.capacity),
+        "past": past.is_consistent,
         "expansions": all(one.centre.shape == positions.shape[1:] for one in expansions),
         "marks": all(first < second for first, second in pairwise(seen)),
     }
     if wrong := [name for name, does_fit in fits.items() if not does_fit]:
         raise ValueError(f"{', '.join(wrong)} of its state do not fit the rest")
-
-
-def _has_rows(past: StreamPast | Prefix) -> bool:
-    if isinstance(past, Prefix):
-        leaves, kind = jax.tree.leaves(past.arrays), np.ndarray
-        length = len(leaves[0]) if leaves and isinstance(leaves[0], np.ndarray) and leaves[0].ndim else 0
-        if not past.num_observations <= min(length, past.most):
-            return False
-    else:
-        leaves, kind = jax.tree.leaves(past.reservoir.arrays), jax.Array
-        length = past.reservoir.capacity + 2 * STAGE
-    return bool(leaves) and all(_is_column(leaf, kind, length) for leaf in leaves)
-
-
-def _is_column(leaf: Any, kind: type, rows: int) -> bool:
-    is_number = isinstance(leaf, kind) and leaf.dtype in (np.float32, np.int32)
-    return is_number and leaf.ndim > 0 and leaf.shape[0] == rows

@@ -26,12 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from evidentia.data.arrays import num_rows
+from evidentia.data.arrays import are_columns, num_rows
 from evidentia.evidence.population.particles import Population, weighted_particles
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
 from evidentia.online.mixture import log_mixture
-from evidentia.online.reservoir import NUM_BINDING_ROWS, Reservoir
+from evidentia.online.reservoir import NUM_BINDING_ROWS, STAGE, Reservoir
 from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.row_sums import sum_rows
@@ -93,9 +93,12 @@ class StreamPast(NamedTuple):
         kept = min(NUM_BINDING_ROWS, self.reservoir.num_kept)
         return jax.tree.map(lambda leaf: np.asarray(leaf[:kept]), self.reservoir.arrays)
 
-    def first_rows(self, batch: Any) -> Any:
-        """The rows of the first batch, to which a model can be bound."""
-        return batch
+    @property
+    def is_consistent(self) -> bool:
+        """Whether its parts fit together, as those of a checkpoint that is not damaged."""
+        leaves, length = jax.tree.leaves(self.reservoir.arrays), self.capacity + 2 * STAGE
+        has_sums = (self.sums is not None) == (self.num_observations > self.capacity)
+        return has_sums and are_columns(leaves, jax.Array, length)
 
     def arriving(self, batch: Any) -> "Arriving":
         """This past with a batch that follows."""

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.data.arrays import check_alike, num_rows, with_rows
+from evidentia.data.arrays import are_columns, check_alike, num_rows, with_rows
 from evidentia.errors import ConfigurationError
 from evidentia.evidence.population.particles import Population
 from evidentia.model.bound import BoundModel
@@ -84,9 +84,13 @@ class Prefix(NamedTuple):
         """Segments to which a model can be bound again."""
         return _segments(self.arrays, self.num_observations, self.num_observations)
 
-    def first_rows(self, batch: Any) -> Any:
-        """Segments of the first batch, to which a model can be bound."""
-        return _segments(self.with_rows(batch).arrays, 0, num_rows(batch))
+    @property
+    def is_consistent(self) -> bool:
+        """Whether its parts fit together, as those of a checkpoint that is not damaged."""
+        leaves = jax.tree.leaves(self.arrays)
+        length = len(leaves[0]) if leaves and isinstance(leaves[0], np.ndarray) and leaves[0].ndim else 0
+        is_held = self.num_observations <= min(length, self.most)
+        return is_held and are_columns(leaves, np.ndarray, length)
 
     @property
     def window(self) -> Window:
@@ -142,7 +146,8 @@ class Prefix(NamedTuple):
         count = self.num_observations
         arrays = jax.tree.map(jnp.asarray, _segments(self.arrays, count, stop))
         counts = (count, stop - count)
-        return Window(arrays, int(count == 0), 1, counts=counts), Window(arrays, 1, 2, counts=counts)
+        chunk = Window(arrays, 1, 2, first_row=count, counts=counts)
+        return Window(arrays, int(count == 0), 1, counts=counts), chunk
 
     def _rows(self) -> Any:
         return jax.tree.map(lambda array: array[: self.num_observations], self.arrays)
@@ -182,9 +187,13 @@ class ArrivingRows(NamedTuple):
         return self
 
 
-def empty(example: Any, most: int) -> Prefix:
-    """A prefix without rows, for rows like those of `example`."""
-    return Prefix(jax.tree.map(lambda array: with_rows(array[:1], SMALLEST), example), 0, most)
+def begun(model: Model, batch: Any, most: int) -> tuple[BoundModel, Prefix]:
+    """A model bound to segments of the first batch, and the prefix before it.
+
+    Raises ModelError, ConfigurationError: a model, or a batch that is too long, cannot be used.
+    """
+    past = Prefix(jax.tree.map(lambda array: with_rows(array[:1], SMALLEST), batch), 0, most)
+    return model.bind(_segments(past.with_rows(batch).arrays, 0, num_rows(batch))), past
 
 
 def _segments(arrays: Any, count: int, stop: int) -> Any:

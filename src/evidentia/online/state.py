@@ -21,8 +21,7 @@ from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel
-from evidentia.online.past import StreamPast
-from evidentia.online.prefix import Prefix
+from evidentia.online.pasts import Past
 from evidentia.trajectory import Trajectory, trajectory_of
 
 RECENT = 64  # annealing steps, or iterations, used for diagnostics
@@ -82,7 +81,7 @@ class OnlineState(NamedTuple):
     """
 
     path: PathState
-    past: StreamPast | Prefix
+    past: Past
     steps: tuple[StepInfo | Iteration, ...] = ()
     num_steps: int = 0
     marks: tuple[Mark, ...] = ()
@@ -92,7 +91,7 @@ class OnlineState(NamedTuple):
     signs: tuple[tuple[str, str], ...] = ()
 
 
-def init(model: BoundModel, method: StreamMethod, past: StreamPast | Prefix, seed: int) -> OnlineState:
+def init(model: BoundModel, method: StreamMethod, past: Past, seed: int) -> OnlineState:
     """The state before the first batch, with an empty past."""
     return OnlineState(method.init(model, jax.random.key(seed)), past)
 

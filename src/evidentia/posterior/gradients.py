@@ -213,8 +213,7 @@ class ControlVariate:
 
         if memory is None:
             return recentred(self.batch_size)
-        if past.remainder is not None:
-            # The rows of such a window change, so its expansion is computed for every move.
+        if past.is_changing:  # so its expansion is computed for every move
             if not _is_exact_cheaper(memory, past):
                 return recentred(memory.batch_size)
             if seen < memory.recentre_at:

@@ -60,9 +60,9 @@ def refined_modes_above(
 ) -> tuple[LocalGaussian, ...]:
     """Distinct modes above the starts, found with few of the rows, refined with all."""
     guesses = modes_above(model, few, starts)
-    if few.size == rows.num_observations:
+    if few.num_observations == rows.num_observations:
         return guesses
-    growth = rows.num_observations / few.size
+    growth = rows.num_observations / few.num_observations
     return distinct(model, [_with_all_rows(model, rows, guess, growth) for guess in guesses])
 
 

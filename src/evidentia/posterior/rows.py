@@ -128,8 +128,16 @@ class Window:
     @property
     def num_observations(self) -> int:
         """The number of rows that the window represents."""
-        held = self.size if self.counts is None else sum(self.counts[self.start : self.stop])
-        return round(self.weight * held)
+        return round(self.weight * self._num_held)
+
+    @property
+    def _num_held(self) -> int:
+        return self.size if self.counts is None else sum(self.counts[self.start : self.stop])
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the rows that it holds are others after the next chunk."""
+        return self.remainder is not None or self.counts is not None
 
     @property
     def near(self) -> "Window":
@@ -140,7 +148,8 @@ class Window:
     def span(self) -> str:
         """The row numbers, for messages."""
         first = self.start if self.first_row is None else self.first_row
-        return f"rows {first} to {first + self.size - 1}" if self.size > 1 else f"row {first}"
+        count = self._num_held
+        return f"rows {first} to {first + count - 1}" if count > 1 else f"row {first}"
 
     def part(self, start: int, stop: int) -> "Window":
         """A plain window of the rows from `start` to `stop`, relative to this window."""
@@ -179,7 +188,8 @@ class Window:
             copies = jax.tree.map(lambda leaf: leaf[rows], self.arrays)
         else:
             copies = jax.tree.map(jnp.asarray, self.shards.fetch(self.arrays, rows))
-        return Window(copies, 0, len(rows))
+        counts = self.counts and tuple(self.counts[row] for row in rows)
+        return Window(copies, 0, len(rows), counts=counts)
 
     def log_likelihoods(self, model: BoundModel, positions: Positions) -> tuple[LogLikelihoods, float]:
         """As `Rows.log_likelihoods`, without the loss of digits of plain float32 sums.

@@ -41,7 +41,7 @@ class Target(NamedTuple):
     def chunk(self) -> Window:
         """The rows that count λ times."""
         window = self.window
-        return Window(window.arrays, self.boundary, window.stop, shards=window.shards)  # type: ignore[arg-type]
+        return Window(window.arrays, self.boundary, window.stop, shards=window.shards, counts=window.counts)  # type: ignore[arg-type]
 
     @property
     def num_observations(self) -> float:

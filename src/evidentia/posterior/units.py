@@ -83,21 +83,29 @@ def bound_to(model: Model, data: Any) -> Units:
 
 
 def _bound_groups(model: Model, arrays: Any, column: str) -> Units:
-    labels = arrays.get(column) if isinstance(arrays, dict) else None
-    if labels is None:
-        known = ", ".join(arrays) if isinstance(arrays, dict) else type(arrays).__name__
-        raise DataError(f"data must have the column {column!r}, which is groups= of the model; got {known}.")
-    if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:
-        raise DataError(
-            f"data[{column!r}] must have the number of each row's group, an integer of 0 and up; got {labels.dtype} of shape "
-            f"{labels.shape}, from {labels.min()}. pandas.factorize makes numbers of names."
-        )
+    labels = check_labels(arrays, column)
     names, codes = np.unique(labels, return_inverse=True)
     packs, places = packs_of(codes), np.zeros(len(names), int)
     places[codes] = packs.group_of_row
     packed = {**packs.arrays(arrays), LEADS: packs.leads}
     levels = Levels(names.tolist(), places)
     return Units(model.bind_groups(packed), packed, arrays, len(labels), levels=levels)
+
+
+def check_labels(arrays: Any, column: str, name: str = "data") -> Int[np.ndarray, " rows"]:
+    """The number of each row's group. Raises DataError, in which `arrays` have a name."""
+    labels = arrays.get(column) if isinstance(arrays, dict) else None
+    if labels is None:
+        known = ", ".join(arrays) if isinstance(arrays, dict) else type(arrays).__name__
+        raise DataError(
+            f"{name} must have the column {column!r}, which is groups= of the model; got {known}."
+        )
+    if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:
+        raise DataError(
+            f"{name}[{column!r}] must have the number of each row's group, an integer of 0 and up; got {labels.dtype} of shape "
+            f"{labels.shape}, from {labels.min()}. pandas.factorize makes numbers of names."
+        )
+    return labels
 
 
 def _bound_whole(model: Model, data: Any, reason: str) -> Units:

@@ -111,7 +111,7 @@ def prepared(
         if varying.outer and is_log_concave(law):
             integrand_of = partial(_of_others, law, predictor, priors | more, varying, arrays)
         arrays, packs = varying.packed(arrays)
-        log_likelihood = varying.log_likelihood(partial(log_density, law), predictor, packs)
+        log_likelihood = varying.log_likelihood(partial(log_density, law), predictor)
     priors |= more
     model = Model(priors, log_likelihood, name=name)
     if isinstance(log_likelihood, crossed.Crossed):

@@ -95,14 +95,12 @@ class RandomEffects(NamedTuple):
         self,
         log_density: Callable[[jax.Array, Any, Any], jax.Array],
         fixed_predictor: Callable[[Any, Any], jax.Array],
-        packs: Packs,
     ) -> LogLikelihood:
         """The likelihood of packs of groups: that of rows, with what varies in the predictor.
 
         Args:
             log_density: `(predictor, params, rows) -> (rows,)`.
             fixed_predictor: `(params, rows) -> (rows,)`.
-            packs: the layout of the data.
         """
 
         def conditional(params, rows):
@@ -117,8 +115,10 @@ class RandomEffects(NamedTuple):
             factor = self.inner.at_zero @ self.inner.factor(params)
             return lambda u: dict(zip(self.inner.names, (u @ factor.T).T, strict=True))
 
-        of_packs = in_packs(conditional, packs.groups)
-        return Integrated(of_packs, effects, self.inner.size, packs.groups, is_quadratic=self.is_gaussian)
+        of_packs = in_packs(conditional)
+        return Integrated(
+            of_packs, effects, self.inner.size, len(self.inner.levels), is_quadratic=self.is_gaussian
+        )
 
     def in_table_units(self, params: Mapping[str, ndarray], response: Response) -> dict[str, ndarray]:
         """Deviations, correlations, and the effects that are parameters, for the table's units.

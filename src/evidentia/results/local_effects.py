@@ -20,6 +20,7 @@ from numpy import ndarray
 from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.errors import ConfigurationError
 from evidentia.model.local import Integrated
+from evidentia.model.local.packs import SIGNS
 from evidentia.model.model import Model
 from evidentia.posterior.units import bound_to
 from evidentia.results.result import Evidence
@@ -98,7 +99,8 @@ def blocks_of(
 ) -> Iterator[Block]:
     """Effects of groups whose places among those of all units are known."""
     at_draws = jax.jit(lambda batch: jax.lax.map(lambda params: function.moments(params, batch), draws))
-    groups, count = function.groups or 1, jax.tree.leaves(arrays)[0].shape[0]
+    count = jax.tree.leaves(arrays)[0].shape[0]
+    groups = 1 if function.groups is None else arrays[SIGNS].shape[1]
     level_of = np.full(count * groups, -1)
     level_of[places] = np.arange(len(places))
     for units in (slice(start, start + AT_ONCE) for start in range(0, count, AT_ONCE)):

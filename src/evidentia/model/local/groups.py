@@ -23,6 +23,7 @@ from evidentia.model.local.sites import LocalSites
 from evidentia.model.program import Params, Program
 
 LEADS = "evidentia_leads"  # a column that is true in one row of each group
+COPIES = "evidentia_copies"  # and, if it is there, one with how often each row counts
 
 
 class WithCopies:
@@ -40,11 +41,15 @@ class WithCopies:
         self.count: int = count
 
     def __call__(self, **rows: Any) -> Any:
-        """Run the program; `rows` may have `LEADS`."""
+        """Run the program; `rows` may have `LEADS` and `COPIES`."""
         labels = rows[self.column]
-        own = {name: array for name, array in rows.items() if name != LEADS}
         with _Copying(labels, self.count):
-            return self.program(**{**own, self.column: jnp.arange(len(labels))})
+            return self.program(**{**own_columns(rows), self.column: jnp.arange(len(labels))})
+
+
+def own_columns(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the data."""
+    return {name: array for name, array in rows.items() if name not in (LEADS, COPIES)}
 
 
 class _Copying(Messenger):
@@ -106,18 +111,18 @@ def of_rows(local: LocalSites) -> Callable[[Params, Mapping[str, Any]], OfRows]:
     def conditional(params, rows):
         def log_likelihoods(u):
             values, terms = local.parts(params, rows, u)
-            return values + jnp.where(rows[LEADS], terms, 0.0)
+            return rows.get(COPIES, 1.0) * values + jnp.where(rows[LEADS], terms, 0.0)
 
         return log_likelihoods
 
     return conditional
 
 
-def effects_of_groups(local: LocalSites, groups: int) -> Callable[[Params, Mapping[str, Any]], Effects]:
+def effects_of_groups(local: LocalSites) -> Callable[[Params, Mapping[str, Any]], Effects]:
     """The values of the sites in each group of some packs."""
 
     def effects(params, batch):
-        rows, number = unpacked(batch), group_of_row(batch, groups)
+        rows, number = unpacked(batch), group_of_row(batch)
 
         def of_groups(u):
             found = {}
@@ -150,8 +155,7 @@ def check_column(local: LocalSites, params: Params, rows: Mapping[str, Any]) -> 
             .set(sites[name]["value"])
             for name in local.sizes
         }
-        own = {name: array for name, array in rows.items() if name != LEADS}
-        return values, pointwise(copying.program)({**params, **full}, own)
+        return values, pointwise(copying.program)({**params, **full}, own_columns(rows))
 
     ours, theirs = attempt("the model", lambda: both(u))
     if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-3, equal_nan=True):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from evidentia.errors import ModelError
 from evidentia.model.local import quadratic
 from evidentia.model.local.mode import Locals, LogDensity, Matrices
-from evidentia.model.local.packs import PRESENT
+from evidentia.model.local.packs import PRESENT, SIGNS
 from evidentia.model.local.quadrature import (
     MOST_DIMENSIONS,
     Effects,
@@ -35,8 +35,8 @@ class Integrated:
         effects: `(params, rows) -> g`, where g(u) has what the local variables stand for, by name,
             as results show it.
         size: the number of local variables of a group.
-        groups: None if each row of the data has local variables of its own; otherwise the rows are
-            packs, with at most so many groups (`packs.py`).
+        groups: how many groups there can be, if the rows are packs of them (`packs.py`); None if
+            each row of the data has local variables of its own.
         level: of the rule of quadrature.
         is_quadratic: whether all f are of second degree and all g linear, as with normal rows; no
             quadrature is needed then.
@@ -76,25 +76,32 @@ class Integrated:
 
     def moments(self, params: Params, rows: Observations) -> Moments:
         """Mean and variance of each group's effects given parameters and rows."""
-        count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
-        conditional, effects = self.conditional(params, rows), self.effects(params, rows)
+        count, conditional, effects = (
+            self.num_places(rows),
+            self.conditional(params, rows),
+            self.effects(params, rows),
+        )
         if self.is_quadratic:
             return quadratic.moments(conditional, effects, count, self.size)
         return moments(conditional, effects, count, self._rule)
 
     def local_moments(self, params: Params, rows: Observations) -> tuple[Locals, Matrices]:
         """Mean and covariance of each group's local variables given parameters and rows."""
-        count = jax.tree.leaves(rows)[0].shape[0] * (self.groups or 1)
+        count = self.num_places(rows)
         if self.is_quadratic:
             return quadratic.local_moments(self.conditional(params, rows), count, self.size)
         return local_moments(self.conditional(params, rows), count, self._rule)
 
     def __call__(self, params: Params, rows: Observations) -> Float[Array, " rows"]:
-        """The log-likelihood of each row."""
-        count, groups = jax.tree.leaves(rows)[0].shape[0], self.groups or 1
+        """The log-likelihood of each row; of packs, with the signs of their groups."""
+        count = self.num_places(rows)
         both = self.conditional(jax.lax.stop_gradient(params), rows), self.conditional(params, rows)
         if self.is_quadratic:
-            values = quadratic.log_integral(*both, count * groups, self.size)
+            values = quadratic.log_integral(*both, count, self.size)
         else:
-            values = log_integral(*both, count * groups, self._rule)
-        return jnp.sum(values.reshape(count, groups), axis=1)
+            values = log_integral(*both, count, self._rule)
+        return values if self.groups is None else jnp.sum(rows[SIGNS] * values.reshape(rows[SIGNS].shape), 1)
+
+    def num_places(self, rows: Observations) -> int:
+        """The number of groups, with the places in packs where none is."""
+        return jax.tree.leaves(rows)[0].shape[0] if self.groups is None else rows[SIGNS].size

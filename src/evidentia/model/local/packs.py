@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -17,6 +17,7 @@ from numpy import ndarray
 
 PRESENT = "evidentia_present"  # arrays of packs: whether a place holds a row
 GROUP_OF_STRIP = "evidentia_group_of_strip"  # and the number of each strip's group in its pack
+SIGNS = "evidentia_signs"  # (packs, groups): what the log-likelihood of a group counts: 1; 0 if there is none
 PER_STRIP = 4  # work for a strip beside that for its rows, in rows
 
 
@@ -48,11 +49,20 @@ class Packs(NamedTuple):
         found.reshape(-1)[self.places[np.unique(self.group_of_row, return_index=True)[1]]] = True
         return found
 
-    def arrays(self, rows: Mapping[str, ndarray]) -> dict[str, ndarray]:
-        """Arrays of rows in this layout, with `PRESENT` and `GROUP_OF_STRIP`."""
+    def arrays(self, rows: Mapping[str, ndarray], signs: Any = 1.0) -> dict[str, ndarray]:
+        """Arrays of rows in this layout, with `PRESENT`, `GROUP_OF_STRIP` and `SIGNS`.
+
+        `signs` are those of each row's group.
+        """
         present = np.zeros(np.prod(self.shape), bool)
         present[self.places] = True
-        packed = {PRESENT: present.reshape(self.shape), GROUP_OF_STRIP: self.group_of_strip}
+        of_groups = np.zeros((self.shape[0], self.groups), np.float32)
+        of_groups.reshape(-1)[self.group_of_row] = signs
+        packed = {
+            PRESENT: present.reshape(self.shape),
+            GROUP_OF_STRIP: self.group_of_strip,
+            SIGNS: of_groups,
+        }
         for name, array in rows.items():
             filled = np.repeat(array[:1], len(present), axis=0)  # a possible row, where none is
             filled[self.places] = array
