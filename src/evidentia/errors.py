@@ -186,14 +186,19 @@ def check_hashable(field: str, value: Any) -> None:
         ) from None
 
 
+def memory() -> float:
+    """The memory of the machine in bytes; infinite where it is not known."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
 def check_memory(given: str, what: str, num_bytes: int) -> None:
     """Raise ConfigurationError if `what` alone would exceed the memory of the machine.
 
     `given` is the argument with its value, as in "num_classes=1,000,000,000".
     """
-    if not hasattr(os, "sysconf"):
-        return
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = memory()
     if num_bytes > available:
         raise ConfigurationError(
             f"{given} would need {num_bytes / 2**30:,.0f} GiB for {what} alone; this machine has "

@@ -95,7 +95,7 @@ def _is_shown(name: str) -> bool:
 
 def coefficients_of(
     model: Model,
-    arrays: Mapping[str, ndarray],
+    arrays: Any,
     own: Evidence,
     found: Evidence,
     names: tuple[str, ...],
@@ -107,7 +107,7 @@ def coefficients_of(
 
     Args:
         model: of the regression, in units of its own.
-        arrays: its data.
+        arrays: its data, as `ZeroEffects` takes them.
         own: the result in the model's units.
         found: the same in the table's.
         names: of the columns.

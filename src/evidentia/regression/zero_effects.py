@@ -31,6 +31,8 @@ from numpy import ndarray
 from scipy.stats import multivariate_normal
 
 from evidentia import weights
+from evidentia.cluster.engine import Engine
+from evidentia.cluster.rows import gathered
 from evidentia.data.arrays import on_device
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
@@ -68,7 +70,7 @@ class ZeroEffects:
 
     Attributes:
         model: whose prior is a mapping.
-        arrays: its data.
+        arrays: its data, by name; or an engine, where these stay.
         bound: the model as the estimate has bound it.
         draws: constrained parameters by name, with `log_weights`.
         log_evidence, standard_error: of the model.
@@ -76,7 +78,7 @@ class ZeroEffects:
     """
 
     model: Model
-    arrays: Mapping[str, ndarray]
+    arrays: Any
     bound: BoundModel
     draws: Mapping[str, ndarray]
     log_weights: Float[ndarray, " draws"]
@@ -138,7 +140,7 @@ class ZeroEffects:
 
     def _mass_at_zero(self, places: Places, start: Float[ndarray, " parameters"]) -> Ratio:
         """log ∫ π(0, ψ) dψ, by importance sampling about the mode."""
-        mode = newton(self.bound, _At(self._window, places), start, tolerance=CLOSE)  # type: ignore[arg-type]
+        mode = newton(self.bound, _At(self._rows, places), start, tolerance=CLOSE)  # type: ignore[arg-type]
         if mode is None:
             return UNKNOWN
         others = np.setdiff1d(np.arange(len(start)), places)
@@ -157,12 +159,15 @@ class ZeroEffects:
     def _log_targets(self, positions: Float[ndarray, "draws parameters"]) -> Float[ndarray, " draws"]:
         """log π at positions; -∞ where it is undefined."""
         narrow = jnp.asarray(positions, jnp.float32)
-        deviations, offset = self._window.log_likelihoods(self.bound, narrow)
+        deviations, offset = self._rows.log_likelihoods(self.bound, narrow)
         found = self.bound.log_priors(narrow) + deviations + offset
         return np.where(np.isfinite(found), found, -np.inf)
 
     @cached_property
-    def _window(self) -> Window:
+    def _rows(self) -> Any:
+        """As `posterior.rows.Rows`."""
+        if isinstance(self.arrays, Engine):
+            return gathered(self.arrays, self.model, self.seed).rows
         arrays = bound_to(self.model, dict(self.arrays)).arrays
         return Window(on_device(arrays), 0, jax.tree.leaves(arrays)[0].shape[0])
 
@@ -170,7 +175,7 @@ class ZeroEffects:
     def _num_affordable(self) -> int:
         """Draws for which all rows are visited; fewer where these are many."""
         effects = self.bound.num_parameters
-        work = self._window.size * effects * (effects + LEAST_WORK)
+        work = self._rows.size * effects * (effects + LEAST_WORK)
         return int(np.clip(MOST_WORK / work, LEAST_DRAWS, MOST_DRAWS))
 
     @cached_property
@@ -231,7 +236,7 @@ def _line(
 class _At:
     """Rows whose log-posterior is a parabola about 0 in some directions, their own in others."""
 
-    def __init__(self, rows: Window, places: Places):
+    def __init__(self, rows: Any, places: Places):
         self._rows, self._places = rows, places
 
     def expand(self, model: BoundModel, centre: ndarray, hessian: bool = True) -> Expansion:
