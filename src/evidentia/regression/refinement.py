@@ -54,10 +54,10 @@ def refined(sums: Sums, fit: Fit, chosen: ndarray, over_rows: Callable[[Look], I
 
 def _residual_means(
     sums: Sums,
-    effects: Float[ndarray, " columns"],
+    effects: Float[ndarray, " chosen"],
     chosen: ndarray,
     over_rows: Callable[[Look], Iterable[Any]],
-) -> tuple[Float[ndarray, " columns"], float]:
+) -> tuple[Float[ndarray, " chosen"], float]:
     """Means over the rows of standardised columns times residuals, and of squared residuals."""
     found = over_rows(partial(_residual_sums, sums, effects, chosen))
     products, squares, totals = zip(*(one for one in found if one is not None), strict=True)
@@ -67,11 +67,11 @@ def _residual_means(
 
 def _residual_sums(
     sums: Sums,
-    effects: Float[ndarray, " columns"],
+    effects: Float[ndarray, " chosen"],
     chosen: ndarray,
     columns: Float[ndarray, "rows columns"],
     response: Float[ndarray, " rows"],
-) -> tuple[Float[ndarray, " columns"], float, float]:
+) -> tuple[Float[ndarray, " chosen"], float, float]:
     """The same of a block, as sums, and that of residuals."""
     means, deviations = sums.means, sums.deviations
     standardised = (columns[:, chosen] - means[chosen]) / deviations[chosen]
