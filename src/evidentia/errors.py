@@ -4,11 +4,12 @@ Every message names the argument, what was given and what is needed. This module
 else from evidentia.
 """
 
+import difflib
 import inspect
 import math
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
@@ -53,6 +54,17 @@ class ModelError(EvidentiaError, ValueError):
 
 class ConfigurationError(EvidentiaError, ValueError):
     """An invalid field of a method, or an invalid argument that is neither data nor model."""
+
+
+class UnknownNameError(ConfigurationError, KeyError):
+    """A name that a result does not have; also a KeyError, as it is of a mapping."""
+
+    __str__ = Exception.__str__  # that of KeyError has quotes
+
+
+def unknown_name(what: str, name: Any, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that does not exist, with the nearest one, or those that do."""
+    return UnknownNameError(f"there is no {what} {name!r}. {near(str(name), list(known))}")
 
 
 class EstimationError(EvidentiaError, RuntimeError):
@@ -184,6 +196,14 @@ def check_hashable(field: str, value: Any) -> None:
         raise ConfigurationError(
             f"{field} must be hashable, such as a frozen data class; got {value!r}."
         ) from None
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """Suggest the known names closest to an unknown one, or list the first known names."""
+    if close := difflib.get_close_matches(name, known, n=3):
+        return "Did you mean " + " or ".join(repr(each) for each in close) + "?"
+    shown = ", ".join(known[:12])
+    return f"Available: {shown}{', ...' if len(known) > 12 else ''}."
 
 
 def memory() -> float:

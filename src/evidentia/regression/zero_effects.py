@@ -49,6 +49,7 @@ UNEVEN = 0.03  # nats: the error above which the evidence at zero is computed
 NUM_PROPOSED = 1024  # draws about its mode
 WORST = 1e10  # condition of correlations whose inverse is used
 CLOSE = 1e-4  # squared distance to that mode, in posterior standard deviations
+TINY = 1e-6  # a deviation of groups that is 0
 
 
 Places = Int[ndarray, " places"]  # in the unconstrained vector
@@ -105,6 +106,23 @@ class ZeroEffects:
         places = np.arange(site.stop - site.start).reshape(site.shape)[..., list(columns)].ravel()
         return self._ratio(site.start + places, float(log_prior[places].sum()))
 
+    def ratio_without_deviation(self, name: str) -> Ratio:
+        """The Bayes factor against the model in which a deviation of effects by group is 0.
+
+        It is that of the formula without these effects. The likelihood is that at `TINY`, in units
+        of the response: the deviation enters it by its square.
+        """
+        site = self.bound.densities.sites[name]
+        assert isinstance(self.model.prior, Mapping) and site.stop == site.start + 1
+        place, at = np.array([site.start]), math.log(TINY)
+        positions, log_weights, _ = self._sample
+        start = np.exp(log_weights) @ positions
+        start[place] = at
+        log_prior = float(np.asarray(self.model.prior[name].log_prob(TINY))) + at
+        mass = self._mass_at(place, start)
+        error = math.hypot(self.standard_error, mass.error)
+        return Ratio(self.log_evidence - (mass.log_bayes_factor - log_prior), error)
+
     def _log_prior(self, name: str) -> ndarray | None:
         """The prior densities at 0; None unless the prior has any real number."""
         assert isinstance(self.model.prior, Mapping)
@@ -132,14 +150,14 @@ class ZeroEffects:
         line = _line(positions, shares, places)
         if line is None or (is_even and density.standard_error <= UNEVEN):
             return Ratio(log_prior - density.difference, density.standard_error)
-        mass = self._mass_at_zero(places, line.at_zero(line.mean[None])[0])
+        mass = self._mass_at(places, line.at_zero(line.mean[None])[0])
         error = math.hypot(self.standard_error, mass.error)
         if error < density.standard_error or not is_even:
             return Ratio(self.log_evidence - (mass.log_bayes_factor - log_prior), error)
         return Ratio(log_prior - density.difference, density.standard_error)
 
-    def _mass_at_zero(self, places: Places, start: Float[ndarray, " parameters"]) -> Ratio:
-        """log ∫ π(0, ψ) dψ, by importance sampling about the mode."""
+    def _mass_at(self, places: Places, start: Float[ndarray, " parameters"]) -> Ratio:
+        """log ∫ π(β, ψ) dψ for β as at the start, by importance sampling about the mode."""
         mode = newton(self.bound, _At(self._rows, places), start, tolerance=CLOSE)  # type: ignore[arg-type]
         if mode is None:
             return UNKNOWN
@@ -149,7 +167,7 @@ class ZeroEffects:
         count = min(NUM_PROPOSED, self._num_affordable)
         rest = LocalGaussian(mode.centre[others], mode.precision[np.ix_(others, others)], 0.0)
         proposed = draw_student_t(np.random.default_rng(self.seed), rest, count)
-        positions = np.zeros((count, len(start)))
+        positions = np.tile(start, (count, 1))
         positions[:, others] = proposed
         even = np.full(count, -math.log(count))
         mass = reweighted(even, self._log_targets(positions) - log_student_t(rest, proposed))
@@ -234,13 +252,13 @@ def _line(
 
 
 class _At:
-    """Rows whose log-posterior is a parabola about 0 in some directions, their own in others."""
+    """Rows whose log-posterior is level in some directions, but curved; their own in others."""
 
     def __init__(self, rows: Any, places: Places):
         self._rows, self._places = rows, places
 
     def expand(self, model: BoundModel, centre: ndarray, hessian: bool = True) -> Expansion:
-        """As `Rows.expand`; with the prior added, nothing pulls away from 0."""
+        """As `Rows.expand`; with the prior added, nothing pulls away from the start."""
         found, prior = self._rows.expand(model, centre, hessian), expand_prior(model, centre)
         gradient, curvature, places = found.gradient.copy(), found.hessian.copy(), self._places
         gradient[places] = -prior.gradient[places]
