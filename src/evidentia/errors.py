@@ -4,11 +4,12 @@ Every message names the argument, what was given and what is needed. This module
 else from evidentia.
 """
 
+import difflib
 import inspect
 import math
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
@@ -53,6 +54,17 @@ class ModelError(EvidentiaError, ValueError):
 
 class ConfigurationError(EvidentiaError, ValueError):
     """An invalid field of a method, or an invalid argument that is neither data nor model."""
+
+
+class UnknownNameError(ConfigurationError, KeyError):
+    """A name that a result does not have; also a KeyError, as it is of a mapping."""
+
+    __str__ = Exception.__str__  # that of KeyError has quotes
+
+
+def unknown_name(what: str, name: Any, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that does not exist, with the nearest one, or those that do."""
+    return UnknownNameError(f"there is no {what} {name!r}. {near(str(name), list(known))}")
 
 
 class EstimationError(EvidentiaError, RuntimeError):
@@ -186,14 +198,27 @@ def check_hashable(field: str, value: Any) -> None:
         ) from None
 
 
+def near(name: str, known: Sequence[str]) -> str:
+    """Suggest the known names closest to an unknown one, or list the first known names."""
+    if close := difflib.get_close_matches(name, known, n=3):
+        return "Did you mean " + " or ".join(repr(each) for each in close) + "?"
+    shown = ", ".join(known[:12])
+    return f"Available: {shown}{', ...' if len(known) > 12 else ''}."
+
+
+def memory() -> float:
+    """The memory of the machine in bytes; infinite where it is not known."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
 def check_memory(given: str, what: str, num_bytes: int) -> None:
     """Raise ConfigurationError if `what` alone would exceed the memory of the machine.
 
     `given` is the argument with its value, as in "num_classes=1,000,000,000".
     """
-    if not hasattr(os, "sysconf"):
-        return
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = memory()
     if num_bytes > available:
         raise ConfigurationError(
             f"{given} would need {num_bytes / 2**30:,.0f} GiB for {what} alone; this machine has "

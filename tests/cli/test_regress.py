@@ -1,5 +1,6 @@
 """`evidentia regress` on files, from formulas to results."""
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -329,3 +330,17 @@ def test_several_files_are_streamed(run, tmp_path, monkeypatch):
     assert found["data"]["num_rows"] == 30
     assert found["data"]["observations"] == whole.fingerprints["rating"]
     assert (tmp_path / "out" / "index.html").exists()
+
+
+def test_a_table_on_standard_input(run, monkeypatch):
+    text = "x;y\n" + "".join(f"{row};{row * row % 7}\n" for row in range(12))
+
+    def regress(given, *arguments):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        return run("regress", "-", "y ~ x", *arguments)
+
+    for code, out, err in regress(text.replace(";", ",")), regress(text, "--sep", ";"):
+        assert code == 0, err
+        assert "-: 12 rows, columns y, x" in out
+    code, _, err = regress("x,z\n1,2\n")
+    assert code == 2 and "standard input has no column 'y'" in err

@@ -19,7 +19,7 @@ from evidentia.errors import ConfigurationError, DataError
 from evidentia.model.local.packs import GROUP_OF_STRIP, PRESENT, packs_of
 from evidentia.regression.formula import parse
 from evidentia.regression.random_effects import random_effects_of
-from evidentia.regression.response import Response
+from evidentia.regression.scaled_response import Response
 
 SIZES = (1, 2, 9, 3, 40, 1, 5)
 

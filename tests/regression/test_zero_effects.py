@@ -97,3 +97,18 @@ def test_a_prior_without_zero_has_no_bayes_factor():
     _, found = factors("few ~ x", family="poisson", priors={"x": dist.HalfNormal(1.0)})
     assert np.isnan(found.log_bayes_factor).all()
     assert found.low[1] > 0
+
+
+@pytest.mark.slow
+def test_the_formula_without_groups_is_a_deviation_of_zero():
+    generator, rows = np.random.default_rng(0), 80
+    table = pd.DataFrame({"x": generator.normal(size=rows), "g": np.arange(rows) % 8})
+    effects = 0.5 * generator.normal(size=8)[table["g"]]
+    table["y"] = table["x"] + effects + generator.normal(size=rows)
+    whole = ev.estimate(ev.Regression("y ~ x + (1 | g)"), table)
+    other = ev.estimate(ev.Regression("y ~ x", prior="normal"), table)
+    found = whole._coefficients.log_factor_of_groups()
+    expected, error = whole.log_evidence - other.log_evidence, other.standard_error
+    assert found.error < 0.1
+    assert abs(found.log_bayes_factor - expected) < 4 * np.hypot(found.error, error)
+    assert np.isnan(other._coefficients.log_factor_of_groups().log_bayes_factor)

@@ -231,7 +231,7 @@ def test_a_row_by_its_name_and_all_as_a_data_frame():
     "ask", [lambda one: one["d"], lambda one: one.bf("a", "d"), lambda one: one.log_bf("d", "a")]
 )
 def test_a_model_that_was_not_compared(ask):
-    with pytest.raises(ev.ConfigurationError, match="a model must be one of 'a', 'c', 'b'; got 'd'"):
+    with pytest.raises(ev.ConfigurationError, match="there is no model 'd'. Available: a, c, b"):
         ask(ev.compare(THREE))
 
 

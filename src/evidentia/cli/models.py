@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from evidentia.cli.table import Table
-from evidentia.data.files import near
-from evidentia.errors import ConfigurationError, DataError, ModelError
+from evidentia.errors import ConfigurationError, DataError, ModelError, near
 from evidentia.model import built_in as models
 from evidentia.model.model import Model
 from evidentia.system.storage import place

@@ -36,7 +36,8 @@ MaxSeconds = Annotated[
 Table = Annotated[
     str,
     typer.Argument(
-        metavar="TABLE", help="CSV with a header line, Parquet, Excel, …, or a pattern as 'parts/*.csv'."
+        metavar="TABLE",
+        help="CSV with a header line, Parquet, Excel, …, a pattern as 'parts/*.csv', or - for CSV on standard input.",
     ),
 ]
 Link = Annotated[str | None, typer.Option(metavar="LINK", help="bernoulli: probit in place of logit.")]

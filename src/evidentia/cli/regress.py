@@ -101,7 +101,7 @@ def command(
         else:
             data = look_through(source, variables, missing, weights)
             if not all(one.is_exact and one.g == "shared" for one in regressions.values()):
-                data = data.in_memory()
+                data = data.held()
     every = regressions.values()
     candidates = [Candidate(formula, nested(one, every), data) for formula, one in regressions.items()]
     evidences, stopped = estimate_each(

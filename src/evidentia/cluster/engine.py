@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from evidentia.errors import ConfigurationError, DataError, EstimationError, EvidentiaError
@@ -64,6 +65,28 @@ class Engine(Protocol):
     def shipped(self, model: Model) -> Model | bytes:
         """A model as calls carry it: pickled, or itself for threads. Raises if that fails."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """An engine whose partitions are made of those of another, at the workers, for each call."""
+
+    engine: Engine
+    make: Callable[[Any], Any]
+
+    def submit(
+        self, function: Callable[..., Any], *args: Any, each: Sequence[Any] | None = None
+    ) -> Sequence[Task]:
+        """As `Engine.submit`."""
+        return self.engine.submit(_called, self.make, function, *args, each=each)
+
+    def shipped(self, model: Model) -> Model | bytes:
+        """As `Engine.shipped`."""
+        return self.engine.shipped(model)
+
+
+def _called(partition: Any, make: Callable[[Any], Any], function: Callable[..., Any], *args: Any) -> Any:
+    return function(make(partition), *args)
 
 
 def results(

@@ -19,6 +19,8 @@ def engine_of(data: Any, executor: Executor | None) -> Engine | None:
             that cannot be used.
         DataError: an executor for data that are not a source.
     """
+    if isinstance(data, Engine):
+        return data
     if executor is not None:
         if not isinstance(data, Source):
             raise DataError(

@@ -1,6 +1,5 @@
 """Checks of CSV and Parquet files and their columns, with errors that name both."""
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from evidentia.data.numbers_as_text import comma_advice, is_a_number
-from evidentia.errors import DataError
+from evidentia.errors import DataError, near
 from evidentia.system import storage
 
 _PARQUET_MAGIC = b"PAR1"
@@ -21,14 +20,6 @@ _COMPRESSED = {  # by the first bytes
     b"BZh91AY&SY": "bzip2",
     b"PK\x03\x04": "zip, as spreadsheets are",
 }
-
-
-def near(name: str, known: Sequence[str]) -> str:
-    """Suggest the known names closest to an unknown one, or list the first known names."""
-    if close := difflib.get_close_matches(name, known, n=3):
-        return "Did you mean " + " or ".join(repr(each) for each in close) + "?"
-    shown = ", ".join(known[:12])
-    return f"Available: {shown}{', ...' if len(known) > 12 else ''}."
 
 
 def near_columns(name: str, known: Sequence[str]) -> str:

@@ -21,9 +21,8 @@ import pyarrow.feather as arrow_feather
 import pyarrow.ipc as arrow_ipc
 import pyarrow.json as arrow_json
 
-from evidentia.data.files import near
 from evidentia.data.form import COMMA, PLAIN, Form
-from evidentia.errors import ConfigurationError, DataError, EvidentiaError
+from evidentia.errors import ConfigurationError, DataError, EvidentiaError, near
 from evidentia.system.storage import content, is_remote, opened
 
 COMPRESSED: dict[str, Callable[[bytes], bytes]] = {

@@ -1,7 +1,10 @@
 """Whole columns of files, of text as well as of numbers."""
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +19,7 @@ from evidentia.data.sources.lines import UTF_8, checked_encoding
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.data.sources.records import BLOCK_SIZE, Records, checked_text
-from evidentia.errors import ConfigurationError, DataError
+from evidentia.errors import DataError
 from evidentia.system.storage import for_arrow, opened
 
 MOST_BYTES = 2**30  # of a file that is read as a whole
@@ -26,7 +29,7 @@ def read_columns(paths: Paths, names: Sequence[str], encoding: str = UTF_8, form
     """Read columns of files into memory, with the types that the files suggest.
 
     Args:
-        paths: a file, a pattern, a folder, or a list of these.
+        paths: a file, a pattern, a folder, or a list of these; "-" is CSV on standard input.
         names: the columns.
         encoding: of text.
         form: of text, and the table that is meant.
@@ -39,9 +42,7 @@ def read_columns(paths: Paths, names: Sequence[str], encoding: str = UTF_8, form
         53940
     """
     if isinstance(paths, str) and paths == "-":
-        raise ConfigurationError(
-            "a table is read as a whole; for rows on standard input use evidentia stream -."
-        )
+        return _standard_input(names, encoding, form)
     read = [_read(path, names, encoding, form) for path in expanded(paths)]
     try:
         return pa.concat_tables(read, promote_options="permissive")
@@ -67,6 +68,18 @@ def in_pieces(paths: Paths, encoding: str = UTF_8, form: Form = PLAIN) -> Parque
         return read_parquet(found)
     source = read_csv(found, encoding=encoding)
     return source if isinstance(source, CsvSource) else None
+
+
+def _standard_input(names: Sequence[str], encoding: str, form: Form) -> pa.Table:
+    """The columns of CSV on standard input, by a copy in a file that is gone afterwards."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "input.csv"
+        with path.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        try:
+            return _read(path, names, encoding, form)
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), "standard input")) from None
 
 
 def _read(path: Path, names: Sequence[str], encoding: str, form: Form) -> pa.Table:

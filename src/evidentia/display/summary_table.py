@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.display import text, words
+from evidentia.errors import unknown_name
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,6 +104,25 @@ class Summary:
     log_bayes_factor_error: Float[ndarray, " names"]
     mcse: Float[ndarray, " names"]
     left_out: str = ""
+
+    def __getitem__(self, name: str) -> Row:
+        """The row of a name.
+
+        Raises:
+            UnknownNameError: there is none.
+
+        Example:
+            >>> evidence.summary()["complaints"].log_bayes_factor  # doctest: +SKIP
+            12.94
+        """
+        if name not in self.names:
+            raise unknown_name("coefficient or parameter", name, self.names)
+        place = self.names.index(name)
+        columns: list[ndarray] = [
+            *(self.mean, self.standard_deviation, self.low, self.high),
+            *(self.log_bayes_factor, self.log_bayes_factor_error, self.mcse),
+        ]
+        return Row(name, *(column[place].item() for column in columns))
 
     @property
     def bayes_factor(self) -> Float[ndarray, " names"]:

@@ -52,11 +52,11 @@ def mean_of_lognormal(predictor: Any, extra: Mapping[str, Any]) -> ndarray:
     return np.exp(predictor + extra["scale"] ** 2 / 2)
 
 
-def events_of(status: ndarray | None, num_rows: int) -> Float[ndarray, " rows"]:
+def events_of(status: ndarray | None, num_rows: int, largest: float | None = None) -> Float[ndarray, " rows"]:
     """1 for an event and 0 for a censored time, of 0 and 1, of truth values, or of 1 and 2.
 
     As in R: if the largest value is 2, it is the event and 1 is not; without a status, all times
-    are those of events.
+    are those of events. `largest` is that of all rows, if these are some.
 
     Raises:
         DataError: other values.
@@ -69,7 +69,7 @@ def events_of(status: ndarray | None, num_rows: int) -> Float[ndarray, " rows"]:
             f"write Surv(time, status == {status[0]!r})."
         )
     values = status.astype(np.float64)
-    event = values - 1 if values.max() == 2 else values
+    event = values - 1 if (values.max() if largest is None else largest) == 2 else values
     wrong = (event != 0) & (event != 1)
     if wrong.any():
         first = int(wrong.argmax())

@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.regression.frame import Frame, blocks_of
+from evidentia.regression.frame import Frame, block_size
+from evidentia.regression.partitions import parts_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -68,8 +69,10 @@ class Layout(NamedTuple):
         return total
 
 
-def layout_of(frame: Frame, table: DataFrame) -> Layout:
+def layout_of(frame: Frame, known: DataFrame) -> Layout:
     """Factors with many levels as indices, all other columns as numbers.
+
+    `known` are some rows, which have the types of the columns.
 
     Where columns were left out, all are numbers, as some levels may have no effect.
     """
@@ -78,9 +81,9 @@ def layout_of(frame: Frame, table: DataFrame) -> Layout:
     factors = []
     for term, place in frame.terms.items() if frame.design.kept is None else ():
         name = term.strip("`")
-        if name in table and isinstance(dtype := table[name].dtype, CategoricalDtype):
+        if name in known and isinstance(dtype := known[name].dtype, CategoricalDtype):
             lacking = len(dtype.categories) - (place.stop - place.start)
-            if lacking in (0, 1) and _is_large(len(table), len(dtype.categories)):
+            if lacking in (0, 1) and _is_large(frame.num_rows, len(dtype.categories)):
                 units = (one[place].astype(np.float32) for one in (frame.means, frame.deviations))
                 factors.append(Factor(name, place, lacking == 1, *units))
     held = {column for factor in factors for column in range(factor.place.start, factor.place.stop)}
@@ -98,7 +101,7 @@ def arrays_of(layout: Layout, frame: Frame, table: DataFrame) -> dict[str, ndarr
     if layout.numeric:
         arrays["x"] = x = np.empty((len(table), len(layout.numeric)), np.float32)
         start = 0
-        for block in blocks_of(table, len(frame.names)):
+        for block in parts_of(table, block_size(len(frame.names))):
             columns = (frame.design.columns(block) - frame.means) / frame.deviations
             x[start : start + len(block)] = columns[:, layout.numeric]
             start += len(block)

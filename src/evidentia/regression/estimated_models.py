@@ -30,10 +30,11 @@ from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.model_space import ModelSpace, well_formed
 from evidentia.regression.perfect_fit import check_model
-from evidentia.regression.predictor import log_likelihood_of, predictor_of
+from evidentia.regression.predictor import Predictor, log_likelihood_of
 from evidentia.regression.priors import WIDTH, priors_of, root_of_information
 from evidentia.regression.regression import Regression
-from evidentia.regression.response import Response, response_of
+from evidentia.regression.response import response_of
+from evidentia.regression.scaled_response import Response
 from evidentia.regression.units import posterior_of
 from evidentia.weights import model_probabilities, normalise
 
@@ -118,9 +119,7 @@ def _evidences(
     if choice == "unit-information" and frame.names:
         priors["effects"] = dist.Normal(0.0, 1.0).expand((len(frame.names),)).to_event(1)
     layout = Layout(tuple(range(len(frame.names))), ())  # zeros need columns of their own
-    model = Model(
-        priors, log_likelihood_of(law, predictor_of(frame.names, layout, {})), name=frame.formula.text
-    )
+    model = Model(priors, log_likelihood_of(law, Predictor(frame.names, layout)), name=frame.formula.text)
     arrays = {**response.arrays, **arrays_of(layout, frame, table)}
     columns = arrays.get("x")
     if offset is not None:

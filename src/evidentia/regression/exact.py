@@ -14,7 +14,7 @@ from evidentia.model.width import Change
 from evidentia.regression import g_prior
 from evidentia.regression.exact_coefficients import ExactCoefficients
 from evidentia.regression.frame import Frame
-from evidentia.regression.perfect_fit import checked_fit, rows_of
+from evidentia.regression.perfect_fit import checked_fit, over_rows
 from evidentia.regression.streamed import Streamed
 from evidentia.results.result import Evidence
 from evidentia.results.weighted import evenly_weighted
@@ -82,7 +82,7 @@ def evidence_of(
     sums = sums_of(frame)
     chosen = np.arange(len(frame.names))
     hint = None if scale is None else FINITE
-    fit = checked_fit(frame, sums, chosen, partial(rows_of, frame, table), hint)
+    fit = checked_fit(frame, sums, chosen, partial(over_rows, frame, table, None), hint)
     if fit.rank and fit.rank >= sums.degrees_of_freedom:
         warn(
             [

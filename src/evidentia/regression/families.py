@@ -8,6 +8,7 @@ therefore written as Stirling's formula plus its remainder, so that the large te
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -229,28 +230,34 @@ FAMILIES: dict[str, dict[str, Family]] = {
 }
 INFLATED = {
     "zero-inflated-poisson": Family(
-        inflated.zero_inflated(poisson), "count", "log", ("zi",), inflated.mean_of_inflated
+        partial(inflated.zero_inflated, poisson), "count", "log", ("zi",), inflated.mean_of_inflated
     ),
     "zero-inflated-negative-binomial": Family(
-        inflated.zero_inflated(negative_binomial),
+        partial(inflated.zero_inflated, negative_binomial),
         "count",
         "log",
         ("dispersion", "zi"),
         inflated.mean_of_inflated,
     ),
-    "hurdle-poisson": Family(inflated.hurdle(poisson), "count", "log", ("hu",), inflated.mean_of_hurdle),
+    "hurdle-poisson": Family(
+        partial(inflated.hurdle, poisson), "count", "log", ("hu",), inflated.mean_of_hurdle
+    ),
     "hurdle-negative-binomial": Family(
-        inflated.hurdle(negative_binomial), "count", "log", ("dispersion", "hu"), inflated.mean_of_hurdle
+        partial(inflated.hurdle, negative_binomial),
+        "count",
+        "log",
+        ("dispersion", "hu"),
+        inflated.mean_of_hurdle,
     ),
     "zero-inflated-beta": Family(
-        inflated.zero_inflated_beta(beta),
+        partial(inflated.zero_inflated_beta, beta),
         "half-open share",
         "logit",
         ("dispersion", "zi"),
         inflated.mean_of_shares_or_zero,
     ),
     "zero-one-inflated-beta": Family(
-        inflated.zero_one_inflated_beta(beta),
+        partial(inflated.zero_one_inflated_beta, beta),
         "closed share",
         "logit",
         ("dispersion", "zoi", "coi"),

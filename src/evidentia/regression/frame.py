@@ -188,19 +188,14 @@ def mapped(
 
     Rows on a cluster stay there.
     """
-    size = _block_size(num_columns)
+    size = block_size(num_columns)
     if isinstance(table, Streamed):
         return table.mapped(function, size)
     return map(function, parts_of(table, size))
 
 
-def blocks_of(table: DataFrame | Streamed, num_columns: int) -> Iterator[DataFrame]:
-    """The rows of a table in blocks of which `num_columns` numbers a row fit memory."""
-    for block in table.blocks() if isinstance(table, Streamed) else [table]:
-        yield from parts_of(block, _block_size(num_columns))
-
-
-def _block_size(num_columns: int) -> int:
+def block_size(num_columns: int) -> int:
+    """The number of rows of which so many numbers each are held at once."""
     return max(1024, VALUES_AT_ONCE // (num_columns + 1))
 
 

@@ -27,48 +27,32 @@ Mean = Callable[[Any, Mapping[str, Any]], ndarray]
 MOST, LEAST = 60.0, -80.0  # log means whose exponentials float32 holds; f(0) is 0 or 1 beyond them
 
 
-def zero_inflated(counts: LogDensity) -> LogDensity:
+def zero_inflated(counts: LogDensity, predictor, batch, extra):
     """The log density of counts with the probability `zi` of a further 0."""
-
-    def log_density(predictor, batch, extra):
-        log_extra, log_rest = jnp.log(extra["zi"]), jnp.log1p(-extra["zi"])
-        zero = jnp.logaddexp(log_extra, log_rest + _log_zero(counts, predictor, batch, extra))
-        return jnp.where(batch["y"] > 0, log_rest + _positive(counts, predictor, batch, extra), zero)
-
-    return log_density
+    log_extra, log_rest = jnp.log(extra["zi"]), jnp.log1p(-extra["zi"])
+    zero = jnp.logaddexp(log_extra, log_rest + _log_zero(counts, predictor, batch, extra))
+    return jnp.where(batch["y"] > 0, log_rest + _positive(counts, predictor, batch, extra), zero)
 
 
-def hurdle(counts: LogDensity) -> LogDensity:
+def hurdle(counts: LogDensity, predictor, batch, extra):
     """The log density of counts which are 0 with the probability `hu`, and cut off at 0."""
-
-    def log_density(predictor, batch, extra):
-        log_some = jnp.log(-jnp.expm1(_log_zero(counts, predictor, batch, extra)))
-        some = jnp.log1p(-extra["hu"]) - log_some + _positive(counts, predictor, batch, extra)
-        return jnp.where(batch["y"] > 0, some, jnp.log(extra["hu"]))
-
-    return log_density
+    log_some = jnp.log(-jnp.expm1(_log_zero(counts, predictor, batch, extra)))
+    some = jnp.log1p(-extra["hu"]) - log_some + _positive(counts, predictor, batch, extra)
+    return jnp.where(batch["y"] > 0, some, jnp.log(extra["hu"]))
 
 
-def zero_inflated_beta(shares: LogDensity) -> LogDensity:
+def zero_inflated_beta(shares: LogDensity, predictor, batch, extra):
     """The log density of shares which are 0 with the probability `zi`."""
-
-    def log_density(predictor, batch, extra):
-        some = jnp.log1p(-extra["zi"]) + _inside(shares, predictor, batch, extra)
-        return jnp.where(batch["end"] == 0, some, jnp.log(extra["zi"]))
-
-    return log_density
+    some = jnp.log1p(-extra["zi"]) + _inside(shares, predictor, batch, extra)
+    return jnp.where(batch["end"] == 0, some, jnp.log(extra["zi"]))
 
 
-def zero_one_inflated_beta(shares: LogDensity) -> LogDensity:
+def zero_one_inflated_beta(shares: LogDensity, predictor, batch, extra):
     """The log density of shares which are 0 or 1 with the probability `zoi`, and 1 with `coi`."""
-
-    def log_density(predictor, batch, extra):
-        end, coi = batch["end"], extra["coi"]
-        at_end = jnp.log(extra["zoi"]) + jnp.where(end > 0, jnp.log(coi), jnp.log1p(-coi))
-        some = jnp.log1p(-extra["zoi"]) + _inside(shares, predictor, batch, extra)
-        return jnp.where(end == 0, some, at_end)
-
-    return log_density
+    end, coi = batch["end"], extra["coi"]
+    at_end = jnp.log(extra["zoi"]) + jnp.where(end > 0, jnp.log(coi), jnp.log1p(-coi))
+    some = jnp.log1p(-extra["zoi"]) + _inside(shares, predictor, batch, extra)
+    return jnp.where(end == 0, some, at_end)
 
 
 def mean_of_inflated(predictor: Any, extra: Mapping[str, Any]) -> ndarray:

@@ -22,8 +22,6 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.sparse import csr_array, hstack
-from scipy.sparse.linalg import lsmr
 from scipy.special import logit
 
 from evidentia.errors import DataError, warn
@@ -31,9 +29,10 @@ from evidentia.regression import g_prior
 from evidentia.regression.exact_rows import num_exact_rows
 from evidentia.regression.exact_times import check_times
 from evidentia.regression.families import Family
-from evidentia.regression.frame import Frame, blocks_of
+from evidentia.regression.frame import Frame, mapped
+from evidentia.regression.group_fit import unexplained_shares
 from evidentia.regression.moments import Moments, merged, moments_of
-from evidentia.regression.refinement import Rows, refined
+from evidentia.regression.refinement import Look, refined
 from evidentia.regression.streamed import Streamed
 
 if TYPE_CHECKING:
@@ -46,8 +45,6 @@ ROUNDING = 1e-14  # the error of 1 - R² from sums in float64, and of residuals 
 NEGLIGIBLE = 1e-10  # of what is unexplained, as an error of it
 INFLATED_SHARES = "half-open share", "closed share"  # kinds whose rows of 0 and 1 have no density
 LEAST_ROUNDING, MOST_ROUNDING = 1e-6, 0.1  # nats
-MOST_ITERATIONS = 1000  # of least squares with groups; each takes a pass over their columns
-SAME = 1e-8  # of a column's size in a group, that is left by the others: none
 TINY = 1e-7  # a scale, in units of the response's deviation, that rounding hides
 INFINITE = (
     "{}: the response is explained exactly by {} (but for a share of {:.1g} of its variation, which is rounding), so "
@@ -63,7 +60,7 @@ def checked_fit(
     frame: Frame,
     sums: g_prior.Sums,
     chosen: ndarray,
-    rows: Callable[[], Iterable[Rows]],
+    over_rows: Callable[[Look], Iterable[Any]],
     hint: str | None,
 ) -> g_prior.Fit:
     """Fit the response by some columns, to all digits; refuse a perfect fit.
@@ -72,7 +69,8 @@ def checked_fit(
         frame: of the columns.
         sums: of all columns and the response.
         chosen: places of the columns.
-        rows: all columns and the response, in blocks, which are read where sums lose digits.
+        over_rows: what a function of all columns and the response finds in each block of rows,
+            called where sums lose digits.
         hint: for the message: what else can be done. None lets perfect fits pass.
 
     Raises:
@@ -82,7 +80,7 @@ def checked_fit(
     if fit.rank >= sums.degrees_of_freedom:
         return fit
     if hidden(fit.unexplained, fit.effects) > NEGLIGIBLE:
-        fit = refined(sums, fit, chosen, rows)
+        fit = refined(sums, fit, chosen, over_rows)
     relative = 1 + (sums.means / sums.deviations) ** 2  # mean squares in units of the variance
     values = relative[-1] + float(fit.effects**2 @ relative[chosen])
     if hint is not None and fit.unexplained <= max(PERFECT, frame.precision**2 * values):
@@ -133,15 +131,25 @@ def rounding(
     return np.where(nats > LEAST_ROUNDING, nats, 0.0)
 
 
-def rows_of(frame: Frame, table: DataFrame | Streamed, law: Family | None = None) -> Iterator[Rows]:
-    """The columns and the response on the scale of the link less the offsets, in blocks."""
-    for block in blocks_of(table, len(frame.names)):
-        yield frame.design.columns(block), _on_link_scale(frame, block, law)
+def over_rows(frame: Frame, table: DataFrame | Streamed, law: Family | None, look: Look) -> Iterator[Any]:
+    """What a look finds in the columns and the response on the scale of the link less the offsets.
+
+    Rows are in blocks, and on a cluster they stay there. Of shares, those between 0 and 1 count,
+    which alone have a density.
+    """
+    return mapped(table, partial(_found, frame, law, look), len(frame.names))
+
+
+def _found(frame: Frame, law: Family | None, look: Look, block: DataFrame) -> Any:
+    if law is not None and law.kind in INFLATED_SHARES:
+        values = frame.response.values(block).to_numpy(np.float64)
+        block = block.iloc[np.flatnonzero((values > 0) & (values < 1))]
+    return look(frame.design.columns(block), _on_link_scale(frame, block, law)) if len(block) else None
 
 
 def check_model(
     frame: Frame,
-    table: DataFrame,
+    table: DataFrame | Streamed,
     law: Family,
     priors: Mapping[str, Any],
     groups: tuple[Grouped, ...] = (),
@@ -154,7 +162,7 @@ def check_model(
 
     Args:
         frame: of the columns.
-        table: its rows.
+        table: its rows; without groups, these may be in files or on a cluster.
         law: the family.
         priors: in units of the model, with that of the scale or dispersion.
         groups: effects that vary by group, whose columns explain, too.
@@ -167,23 +175,23 @@ def check_model(
     if not _allows_zero(law, priors, frame.num_rows):
         return np.zeros(len(sets))
     hint = f", or give the {_scale_of(law)} a prior that excludes 0"
+    known = table.sample if isinstance(table, Streamed) else table
     if law.kind == "time":
         if not groups:
-            check_times(frame, table, sets, hint)
+            check_times(frame, known, sets, hint)
         return np.zeros(len(sets))
-    if law.kind in INFLATED_SHARES:
-        frame, table = _between_ends(frame, table)
-        if len(table) < 2:
-            return np.zeros(len(sets))
     if groups:
-        _check_groups(frame, table, law, groups, hint)
+        _check_groups(frame, known, law, groups, hint)
         return np.zeros(len(sets))
-    sums = g_prior.sums_of(_moments_of(frame, table, law), frame.formula.has_intercept)
+    moments = _moments_of(frame, table, law)
+    if moments is None:
+        return np.zeros(len(sets))
+    sums = g_prior.sums_of(moments, frame.formula.has_intercept)
     sums = sums._replace(deviations=np.where(sums.deviations > 0, sums.deviations, 1.0))  # of few rows
-    rows = partial(rows_of, frame, table, law)
+    rows = partial(over_rows, frame, table, law)
     fits = [checked_fit(frame, sums, chosen, rows, hint) for chosen in sets]
     if "degrees_of_freedom" in law.extra:
-        _check_most_rows(frame, table, law, hint)
+        _check_most_rows(frame, known, law, hint)
     return np.array(
         [check_rounding(frame, sums, fit, chosen) for fit, chosen in zip(fits, sets, strict=True)]
     )
@@ -208,13 +216,6 @@ def _scale_of(law: Family) -> str:
     return "scale" if law.kind in ("real", "time") else "dispersion"
 
 
-def _between_ends(frame: Frame, table: DataFrame) -> tuple[Frame, DataFrame]:
-    """The rows of shares between 0 and 1, which alone have a density."""
-    values = frame.response.values(table).to_numpy(np.float64)
-    inside = table.iloc[np.flatnonzero((values > 0) & (values < 1))]
-    return frame._replace(num_rows=len(inside)), inside
-
-
 def _on_link_scale(frame: Frame, table: DataFrame, law: Family | None) -> Float[ndarray, " rows"]:
     values = frame.response.values(table).to_numpy(np.float64)
     offset = frame.offset(table)
@@ -223,22 +224,30 @@ def _on_link_scale(frame: Frame, table: DataFrame, law: Family | None) -> Float[
     return values if offset is None else values - offset
 
 
-def _moments_of(frame: Frame, table: DataFrame, law: Family) -> Moments:
-    """Of the columns and, last, the response on the scale of the link less the offsets."""
+def _moments_of(frame: Frame, table: DataFrame | Streamed, law: Family) -> Moments | None:
+    """Of the columns and, last, the response on the scale of the link less the offsets.
+
+    None of less than two shares between 0 and 1.
+    """
     if law.kind == "real":
         return frame.moments
-    return reduce(merged, (moments_of(np.column_stack(rows)) for rows in rows_of(frame, table, law)))
+    found = [one for one in over_rows(frame, table, law, _moments) if one is not None]
+    moments = reduce(merged, found) if found else None
+    is_short = law.kind in INFLATED_SHARES and moments is not None and moments.num_rows < 2
+    return None if is_short else moments
+
+
+def _moments(columns: Float[ndarray, "rows columns"], response: Float[ndarray, " rows"]) -> Moments:
+    return moments_of(np.column_stack([columns, response]))
 
 
 def _check_most_rows(frame: Frame, table: DataFrame, law: Family, hint: str) -> None:
     """Refuse Student's t for a response that the columns explain exactly in most rows."""
-    columns = (frame.design.columns(table) - frame.means) / frame.deviations
-    if frame.formula.has_intercept:
-        columns = np.column_stack([np.ones(len(columns)), columns])
+    columns = _standardised(frame, table)
     count = num_exact_rows(columns, _on_link_scale(frame, table, law))
-    if count - columns.shape[1] > frame.num_rows / 2:
+    if count - columns.shape[1] > len(columns) / 2:
         raise DataError(
-            f"{frame.formula.text}: the response is explained exactly in {count:,} of {frame.num_rows:,} rows, so that the "
+            f"{frame.formula.text}: the response is explained exactly in {count:,} of {len(columns):,} rows, so that the "
             f"evidence of Student's t is infinite for few degrees of freedom. Leave out what the response is computed from{hint}."
         )
 
@@ -246,44 +255,19 @@ def _check_most_rows(frame: Frame, table: DataFrame, law: Family, hint: str) -> 
 def _check_groups(
     frame: Frame, table: DataFrame, law: Family, groups: tuple[Grouped, ...], hint: str
 ) -> None:
-    """Least squares of the response on the columns and those of groups, by iteration.
-
-    As deviations may be 0, all groups count, those of each factor, and none.
-    """
-    columns = (frame.design.columns(table) - frame.means) / frame.deviations
-    if frame.formula.has_intercept:
-        columns = np.column_stack([np.ones(len(columns)), columns])
-    response = _on_link_scale(frame, table, law)
+    """As deviations may be 0, the columns of all groups count, those of each factor, and none."""
+    columns, response = _standardised(frame, table), _on_link_scale(frame, table, law)
     response = response - response.mean() if frame.formula.has_intercept else response
-    fixed = csr_array(np.linalg.qr(columns)[0])
-    for some in ((), *((one,) for one in groups), groups):
-        if columns.shape[1] + sum(one.count for one in some) >= frame.num_rows:
-            continue  # perhaps as many directions as rows, which explain anything
-        matrix = hstack([fixed, *map(_sparse, some)], format="csr")
-        residual = lsmr(matrix, response, atol=1e-9, btol=1e-9, maxiter=MOST_ITERATIONS)[3]
-        share = float(residual / np.linalg.norm(response)) ** 2
+    for some, share in unexplained_shares(columns, response, groups):
         if share <= max(PERFECT, frame.precision**2):
             listed = ", ".join([*map(repr, frame.names), *(f"the groups of {one.name!r}" for one in some)])
             raise DataError(INFINITE.format(frame.formula.text, listed or "nothing", share, hint))
 
 
-def _sparse(grouped: Grouped) -> csr_array:
-    """The columns of every level, orthogonal within it, so that the iteration is short."""
-    columns = np.array(grouped.columns, np.float64)
-    sums = partial(np.bincount, grouped.codes, minlength=len(grouped.levels))
-    for place in range(grouped.size):
-        for before in 2 * list(range(place)):  # twice, as one pass leaves rounding
-            squares = sums(columns[:, before] ** 2)
-            products = sums(columns[:, before] * columns[:, place])
-            ratio = np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
-            columns[:, place] -= ratio[grouped.codes] * columns[:, before]
-        largest = np.sqrt(sums(columns[:, place] ** 2))
-        has_some = largest > SAME * np.sqrt(sums(grouped.columns[:, place] ** 2))
-        columns[:, place] *= np.divide(1, largest, out=np.zeros_like(largest), where=has_some)[grouped.codes]
-    rows, size = columns.shape
-    places = grouped.codes[:, None] * size + np.arange(size)
-    starts = np.arange(0, rows * size + 1, size)
-    return csr_array((columns.ravel(), places.ravel(), starts), shape=(rows, grouped.count))
+def _standardised(frame: Frame, table: DataFrame) -> Float[ndarray, "rows columns"]:
+    """The columns, after a constant if there is an intercept."""
+    columns = (frame.design.columns(table) - frame.means) / frame.deviations
+    return np.column_stack([np.ones(len(columns)), columns]) if frame.formula.has_intercept else columns
 
 
 def _formula_of(frame: Frame, chosen: ndarray) -> str:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from evidentia.data.files import type_problem
 from evidentia.data.sources.columns import Piece
 from evidentia.errors import DataError
+from evidentia.regression.frequencies import frequencies_of
 from evidentia.regression.text_columns import check_commas, check_mixed, check_text
 
 if TYPE_CHECKING:
     from pandas import CategoricalDtype, DataFrame
 
 MOST_CATEGORIES = 10_000
+
+
+class PieceSource(Protocol):
+    """What yields columns of all rows piece by piece: files, or partitions."""
+
+    def pieces_of(self, names: Sequence[str]) -> Iterator[Piece]:
+        """Yield these columns."""
+        ...
 
 
 def absent_from(piece: Piece) -> dict[str, Bool[ndarray, " rows"]]:
@@ -44,6 +53,18 @@ def completed(piece: Piece, first_row: int) -> DataFrame:
         for name, column in zip(table.schema.names, table.columns, strict=True)
     }
     return DataFrame(columns).set_axis(RangeIndex(first_row, first_row + table.num_rows), axis=0)
+
+
+def counted(
+    piece: Piece, first_row: int, columns: Sequence[str], weights: str | None
+) -> tuple[DataFrame, Int[ndarray, " rows"]]:
+    """The complete rows of a piece that count, numbered from `first_row`, and how often."""
+    table = completed(piece, first_row)
+    if weights is None:
+        return table, np.ones(len(table), int)
+    counts = frequencies_of(weights, table[weights])
+    kept = table.loc[counts > 0, list(columns)].reset_index(drop=True)
+    return kept.set_axis(kept.index + first_row, axis=0), counts[counts > 0]
 
 
 def _converted(name: str, column: pa.Array, where: str) -> pa.Array:

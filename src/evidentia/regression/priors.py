@@ -16,7 +16,7 @@ from evidentia.errors import ConfigurationError, DataError
 from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
 from evidentia.regression.g_prior import SAME
-from evidentia.regression.response import Response
+from evidentia.regression.scaled_response import Response
 
 JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 WIDTH = 2.5  # of the normal prior of an effect, for one standard deviation of its column

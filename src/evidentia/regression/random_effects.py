@@ -26,7 +26,7 @@ from evidentia.regression import crossed
 from evidentia.regression.formula import Formula, Varying
 from evidentia.regression.grouped import Grouped, grouped_of
 from evidentia.regression.priors import check_replaced, scaled
-from evidentia.regression.response import Response
+from evidentia.regression.scaled_response import Response
 
 if TYPE_CHECKING:
     from pandas import DataFrame

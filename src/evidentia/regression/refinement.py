@@ -16,6 +16,8 @@ Source: Björck (1996), Numerical Methods for Least Squares Problems, section 2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -26,22 +28,22 @@ from evidentia.regression.g_prior import LEAST, Fit, Sums, kept_directions
 MOST_PASSES = 3  # over the rows; each adds some seven digits for columns that are just not collinear
 SETTLED = 1e-3  # a correction relative to the unexplained share, which is not worth another pass
 
-Rows = tuple[Float[ndarray, "rows columns"], Float[ndarray, " rows"]]  # columns, and the response
+Look = Callable[[Float[ndarray, "rows columns"], Float[ndarray, " rows"]], Any]  # at columns and response
 
 
-def refined(sums: Sums, fit: Fit, chosen: ndarray, rows: Callable[[], Iterable[Rows]]) -> Fit:
+def refined(sums: Sums, fit: Fit, chosen: ndarray, over_rows: Callable[[Look], Iterable[Any]]) -> Fit:
     """A fit of the response by the chosen columns, with what is unexplained to about ten digits.
 
     Args:
         sums: of all columns and, last, the response.
         fit: of the chosen columns, from the sums.
         chosen: their places.
-        rows: blocks of rows, anew at each call.
+        over_rows: what a function finds in each block of rows.
     """
     directions, values = kept_directions(sums, chosen)
     effects, share = fit.effects, fit.unexplained
     for _ in range(MOST_PASSES):
-        gradient, squares = _residual_sums(sums, effects, chosen, rows())
+        gradient, squares = _residual_means(sums, effects, chosen, over_rows)
         step = directions @ ((directions.T @ gradient) / values)
         correction = float(gradient @ step)
         effects, share = effects + step, squares - correction
@@ -50,17 +52,28 @@ def refined(sums: Sums, fit: Fit, chosen: ndarray, rows: Callable[[], Iterable[R
     return Fit(max(share, LEAST), effects, fit.rank)
 
 
-def _residual_sums(
-    sums: Sums, effects: Float[ndarray, " columns"], chosen: ndarray, rows: Iterable[Rows]
-) -> tuple[Float[ndarray, " columns"], float]:
+def _residual_means(
+    sums: Sums,
+    effects: Float[ndarray, " chosen"],
+    chosen: ndarray,
+    over_rows: Callable[[Look], Iterable[Any]],
+) -> tuple[Float[ndarray, " chosen"], float]:
     """Means over the rows of standardised columns times residuals, and of squared residuals."""
+    found = over_rows(partial(_residual_sums, sums, effects, chosen))
+    products, squares, totals = zip(*(one for one in found if one is not None), strict=True)
+    mean = sum(totals) / sums.num_rows if sums.has_intercept else 0.0
+    return np.sum(products, axis=0) / sums.num_rows, sum(squares) / sums.num_rows - mean**2
+
+
+def _residual_sums(
+    sums: Sums,
+    effects: Float[ndarray, " chosen"],
+    chosen: ndarray,
+    columns: Float[ndarray, "rows columns"],
+    response: Float[ndarray, " rows"],
+) -> tuple[Float[ndarray, " chosen"], float, float]:
+    """The same of a block, as sums, and that of residuals."""
     means, deviations = sums.means, sums.deviations
-    products, squares, total = np.zeros(len(chosen)), 0.0, 0.0
-    for columns, response in rows:
-        standardised = (columns[:, chosen] - means[chosen]) / deviations[chosen]
-        residuals = (response - means[-1]) / deviations[-1] - standardised @ effects
-        products += standardised.T @ residuals
-        squares += float(residuals @ residuals)
-        total += float(residuals.sum())
-    mean = total / sums.num_rows if sums.has_intercept else 0.0
-    return products / sums.num_rows, squares / sums.num_rows - mean**2
+    standardised = (columns[:, chosen] - means[chosen]) / deviations[chosen]
+    residuals = (response - means[-1]) / deviations[-1] - standardised @ effects
+    return standardised.T @ residuals, float(residuals @ residuals), float(residuals.sum())

@@ -190,7 +190,7 @@ class Regression:
         parsed = parse(self.formula)
         table = self.rows_of(data)
         if not self.is_exact:
-            table = table.in_memory() if isinstance(table, Streamed) else table
+            table = _held(table, is_grouped=bool(parsed.varying))
             frame = frame_of(parsed, table, self.law)
             found = self._estimated(frame, table, method, run)
             own = {"prior": self.prior_in_words} if found.weighted else {}
@@ -218,7 +218,7 @@ class Regression:
         """The rows of a table or files, each as often as it counts."""
         return rows_of(data, parse(self.formula).variables, self.missing, self.weights)
 
-    def _estimated(self, frame: Frame, table: DataFrame, method: Any, run: Run) -> Evidence:
+    def _estimated(self, frame: Frame, table: DataFrame | Streamed, method: Any, run: Run) -> Evidence:
         is_free = method is None and bool(frame.formula.varying)  # to choose a method
         asked, evidence = self.prepared(frame, table, OverDeviations() if is_free else method), None
         rounding = asked.check(frame, table)
@@ -247,7 +247,7 @@ class Regression:
             warn([SEPARATED.format(self.formula)])
         return found
 
-    def prepared(self, frame: Frame, table: DataFrame, method: Any) -> Prepared:
+    def prepared(self, frame: Frame, table: DataFrame | Streamed, method: Any) -> Prepared:
         """The model of a table without missing values, and its arrays, in a form for a method."""
         prior, scale = self.prior or "normal", self.prior_scale or WIDTH
         return prepared(self.law, frame, table, method, self.priors, prior, scale, self.formula)
@@ -265,8 +265,20 @@ def _with_varying(weighted: Weighted, own: Weighted, asked: Prepared) -> Weighte
     return replace(weighted, parameters=shown(own.parameters), model=replace(known, shown=shown))
 
 
-def _observed(frame: Frame, table: DataFrame) -> dict[str, np.ndarray]:
-    """The response, as far as it is numbers."""
+def _held(table: DataFrame | Streamed, *, is_grouped: bool) -> DataFrame | Streamed:
+    """The rows in memory, or where they are if these are too many or on a cluster.
+
+    Groups need all of their rows in one place.
+    """
+    if not isinstance(table, Streamed):
+        return table
+    return table.in_memory() if is_grouped else table.held()
+
+
+def _observed(frame: Frame, table: DataFrame | Streamed) -> dict[str, np.ndarray]:
+    """The response, as far as it is numbers in memory."""
+    if isinstance(table, Streamed):
+        return {}
     values = frame.response.values(table).to_numpy()
     return {frame.formula.response: values} if values.dtype.kind in "biuf" else {}
 

@@ -19,6 +19,8 @@ from evidentia.regression.zero_effects import UNKNOWN, Ratio, ZeroEffects, flat_
 from evidentia.results.result import Evidence
 from evidentia.results.reweighting import ModelWidths
 
+BY_GROUP = "sd(", "cholesky(", "effects("  # how parameters of effects that vary begin
+
 
 @dataclass(frozen=True, eq=False)
 class SampledCoefficients:
@@ -75,6 +77,16 @@ class SampledCoefficients:
             return UNKNOWN
         return self.zero.joint_ratio([free.index(name) for name in names])
 
+    def log_factor_of_groups(self) -> Ratio:
+        """The log Bayes factor of the formula against that without effects by group.
+
+        Both NaN unless one effect varies by one factor, and its values were integrated out.
+        """
+        own = [] if self.zero is None else [name for name in self.zero.draws if name.startswith(BY_GROUP)]
+        if self.zero is None or len(own) != 1 or not own[0].startswith("sd("):
+            return UNKNOWN
+        return self.zero.ratio_without_deviation(own[0])
+
     @cached_property
     def _ratios(self) -> list[Ratio]:
         """In the order of the columns, and of the levels of each; none where they are unknown."""
@@ -95,7 +107,7 @@ def _is_shown(name: str) -> bool:
 
 def coefficients_of(
     model: Model,
-    arrays: Mapping[str, ndarray],
+    arrays: Any,
     own: Evidence,
     found: Evidence,
     names: tuple[str, ...],
@@ -107,7 +119,7 @@ def coefficients_of(
 
     Args:
         model: of the regression, in units of its own.
-        arrays: its data.
+        arrays: its data, as `ZeroEffects` takes them.
         own: the result in the model's units.
         found: the same in the table's.
         names: of the columns.

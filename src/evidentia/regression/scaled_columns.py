@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -19,17 +20,18 @@ from evidentia.results.reweighting import ModelWidths
 
 
 def with_scaled_columns(
-    evidence: Evidence, arrays: Mapping[str, ndarray], run: Callable[[dict[str, ndarray]], Evidence]
+    evidence: Evidence, arrays: Any, run: Callable[[dict[str, ndarray]], Evidence]
 ) -> Evidence:
     """The result with new runs for other widths of the effects' prior by scaled columns.
 
     Args:
         evidence: in the model's units.
-        arrays: of the model.
+        arrays: of the model; an engine's are not scaled.
         run: the estimate of the model with other arrays.
     """
     widths = evidence.widths
-    if not isinstance(widths, ModelWidths) or "x" not in arrays or "levels" in arrays:
+    is_here = isinstance(arrays, Mapping) and "x" in arrays and "levels" not in arrays
+    if not isinstance(widths, ModelWidths) or not is_here:
         return evidence
     otherwise = widths.new_run
 

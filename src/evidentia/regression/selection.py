@@ -22,8 +22,7 @@ from evidentia.regression.model_search import search
 from evidentia.regression.model_space import MOST_LISTED, ModelSpace, model_space, well_formed
 from evidentia.regression.neighbours import Neighbours
 from evidentia.regression.per_term.selected import listed_per_term
-from evidentia.regression.perfect_fit import checked_fit, rounding
-from evidentia.regression.perfect_fit import rows_of as rows_in
+from evidentia.regression.perfect_fit import checked_fit, over_rows, rounding
 from evidentia.regression.priors import JZS_SCALE
 from evidentia.regression.quoting import factors_of
 from evidentia.regression.regression import PER_TERM, SHARED, Regression
@@ -258,7 +257,7 @@ def _checked(
     errors = rounding(sums.degrees_of_freedom, fits.unexplained, fits.effects)
     errors = np.where(fits.ranks < sums.degrees_of_freedom, errors, 0.0)
     unsure = np.flatnonzero(errors > REFINED_FROM)
-    hint, rows = None if scale is None else FINITE, partial(rows_in, frame, table)
+    hint, rows = None if scale is None else FINITE, partial(over_rows, frame, table, None)
     for place in unsure[np.argsort(columns[unsure].sum(axis=1), kind="stable")][:MOST_REFINED]:
         chosen = np.flatnonzero(columns[place])
         fit = checked_fit(frame, sums, chosen, rows, hint)

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from jaxtyping import Int
 from numpy import ndarray
 
-from evidentia.cluster.engine import Engine
+from evidentia.cluster.engine import Engine, Made
 from evidentia.cluster.finding import engine_of, is_far
+from evidentia.cluster.over_executor import OverExecutor
+from evidentia.data.batches import Batch
 from evidentia.data.source import check_missing
 from evidentia.data.sources import CsvSource, ParquetSource
-from evidentia.data.sources.columns import Piece
 from evidentia.data.sources.table import TableSource
-from evidentia.errors import ConfigurationError, DataError, check_memory, warn
-from evidentia.regression.frequencies import check_some, frequencies_of, repeated_in_blocks, with_weights
-from evidentia.regression.partitions import Partitions, parts_of
-from evidentia.regression.pieces import Levels, absent_from, completed, whole_numbers, with_types
-from evidentia.regression.sample import Sample
-from evidentia.regression.table import as_table, check_column
+from evidentia.errors import ConfigurationError, DataError, check_memory, memory, warn
+from evidentia.regression.frequencies import check_some, repeated_in_blocks, with_weights
+from evidentia.regression.look import Look, look_at
+from evidentia.regression.partitions import Partition, Partitions, parts_of
+from evidentia.regression.pieces import PieceSource, counted, with_types
+from evidentia.regression.table import as_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class PieceSource(Protocol):
-    """What yields columns of all rows piece by piece: files, or partitions."""
-
-    def pieces_of(self, names: Sequence[str]) -> Iterator[Piece]:
-        """Yield these columns."""
-        ...
+SHARE = 1 / 4  # of the memory, for the columns; their design and a copy on the device take as much
 
 
 @dataclass(frozen=True)
@@ -82,8 +76,23 @@ class Streamed:
         """
         return self._gathered(
             list(self.columns),
-            "the columns of the formula, which all families and priors but JZS and unit-information hold in memory,",
+            "the columns of the formula, which effects by group, g='per-term' and select_terms hold in memory,",
         )
+
+    def held(self) -> DataFrame | Streamed:
+        """All rows of files in memory, if it is large enough; else these, where they are."""
+        is_far = isinstance(self.source, Partitions)
+        size = 8 * self.num_rows * len(self.columns)
+        return self if is_far or size > SHARE * memory() else self.in_memory()
+
+    def spread(self, make: Callable[[DataFrame], dict[str, ndarray]], size: int) -> Engine:
+        """The arrays that a model takes of the rows, made where they are, `size` rows at once."""
+        made = partial(
+            Arrays, columns=self.columns, types=self.types, weights=self.weights, make=make, size=size
+        )
+        if isinstance(self.source, Partitions):
+            return Made(self.source.engine, partial(_arrays_of_partition, made))
+        return OverExecutor(ThreadPoolExecutor(1), [made(self.source)])
 
     def mapped(self, function: Callable[[DataFrame], Any], size: int) -> Iterator[Any]:
         """What a function makes of the rows, in blocks of at most `size`.
@@ -113,16 +122,34 @@ class Streamed:
         return concat([DataFrame(block[names]) for block in self.blocks()], ignore_index=True)
 
 
-def _counted(
-    piece: Piece, first_row: int, columns: Sequence[str], weights: str | None
-) -> tuple[DataFrame, Int[ndarray, " rows"]]:
-    """The complete rows of a piece that count, numbered from `first_row`, and how often."""
-    table = completed(piece, first_row)
-    if weights is None:
-        return table, np.ones(len(table), int)
-    counts = frequencies_of(weights, table[weights])
-    kept = table.loc[counts > 0, list(columns)].reset_index(drop=True)
-    return kept.set_axis(kept.index + first_row, axis=0), counts[counts > 0]
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """The arrays that a model takes of the rows of some pieces (`data.source.Source`)."""
+
+    source: PieceSource
+    columns: tuple[str, ...]
+    types: dict[str, Any]
+    weights: str | None
+    make: Callable[[DataFrame], dict[str, ndarray]]
+    size: int
+
+    @property
+    def num_rows(self) -> None:
+        """Not known before reading."""
+        return None
+
+    def batches(self, skip: int = 0) -> Iterator[Batch]:
+        """Yield the rows after the first `skip`. Raises as `blocks_from`."""
+        for block in blocks_from(self.source, self.columns, self.types, self.weights):
+            for part in parts_of(block, self.size):
+                rows = part.iloc[min(skip, len(part)) :]
+                skip -= len(part) - len(rows)
+                if len(rows):
+                    yield Batch(self.make(rows), len(rows))
+
+
+def _arrays_of_partition(made: Callable[[PieceSource], Arrays], rows: Any) -> Arrays:
+    return made(Partition(rows))
 
 
 def look_through(
@@ -163,73 +190,6 @@ def streamed_of(source: PieceSource, columns: tuple[str, ...], found: Look, weig
     return Streamed(source, columns, types, found.num_rows, sample, weights)
 
 
-@dataclass
-class Look:
-    """What is known of rows after a look at them; looks at parts of a table add up.
-
-    Attributes:
-        num_read, num_absent: rows, and those with missing values.
-        num_different, num_rows: complete rows that count, and how often they do together.
-        gaps: missing values by column.
-        whole: columns of numbers that are integers so far.
-        levels, sample: categories, and rows to learn on.
-    """
-
-    whole: set[str]
-    num_read: int = 0
-    num_absent: int = 0
-    num_different: int = 0
-    num_rows: int = 0
-    gaps: Counter[str] = field(default_factory=Counter)
-    levels: Levels = field(default_factory=Levels)
-    sample: Sample = field(default_factory=Sample)
-
-    def add(self, other: Look) -> None:
-        """Take in the rows that follow.
-
-        Raises:
-            DataError: a column that holds text in one part, and numbers in the other.
-        """
-        self.levels.merge(other.levels)
-        if other.num_different:
-            rows = other.sample.rows()
-            self.sample.add(rows.set_axis(rows.index + self.num_different, axis=0))
-        self.whole &= other.whole
-        self.gaps.update(other.gaps)
-        self.num_read += other.num_read
-        self.num_absent += other.num_absent
-        self.num_different += other.num_different
-        self.num_rows += other.num_rows
-
-
-def look_at(source: PieceSource, columns: Sequence[str], missing: str, weights: str | None) -> Look:
-    """Look at all rows of a source. Raises as `look_through`."""
-    found = Look(set(columns))
-    for piece in source.pieces_of(with_weights(columns, weights)):
-        if weights is not None:
-            frequencies_of(weights, piece.table[weights].to_pandas(), f"{piece.where}: ", piece.first_row + 1)
-        absent = absent_from(piece)
-        if absent and missing == "error":
-            raise DataError(
-                f"{piece.where} has missing values in {', '.join(absent)}; the first is in data row "
-                f"{piece.first_row + min(rows.argmax() for rows in absent.values()) + 1:,}. Drop or impute such rows, or "
-                "pass missing='drop'."
-            )
-        found.gaps.update({name: int(rows.sum()) for name, rows in absent.items()})
-        found.num_read += piece.table.num_rows
-        found.num_absent += int(np.any(list(absent.values()), axis=0).sum()) if absent else 0
-        table, counts = _counted(piece, found.num_different, columns, weights)
-        if len(table):
-            for name in columns:
-                check_column(name, table[name])
-            found.levels.add(table, piece)
-            found.whole &= whole_numbers(table) if isinstance(source, CsvSource) else set()
-            found.sample.add(table)
-            found.num_different += len(table)
-            found.num_rows += int(counts.sum())
-    return found
-
-
 def blocks_from(
     source: PieceSource, columns: Sequence[str], types: dict[str, Any], weights: str | None
 ) -> Iterator[DataFrame]:
@@ -240,7 +200,7 @@ def blocks_from(
     """
     first = 0
     for piece in source.pieces_of(with_weights(columns, weights)):
-        rows, counts = _counted(piece, first, columns, weights)
+        rows, counts = counted(piece, first, columns, weights)
         table = with_types(rows, types)
         if table.isna().to_numpy().any():
             raise DataError(f"{piece.where} has changed while it was read: it has new categories.")

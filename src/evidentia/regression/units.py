@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from evidentia.regression.families import Family
 from evidentia.regression.frame import Frame
-from evidentia.regression.response import Response
+from evidentia.regression.scaled_response import Response
 from evidentia.results.result import Evidence
 from evidentia.results.reweighting import ModelWidths
 

@@ -31,6 +31,8 @@ from numpy import ndarray
 from scipy.stats import multivariate_normal
 
 from evidentia import weights
+from evidentia.cluster.engine import Engine
+from evidentia.cluster.rows import gathered
 from evidentia.data.arrays import on_device
 from evidentia.model.bound import BoundModel
 from evidentia.model.model import Model
@@ -47,6 +49,7 @@ UNEVEN = 0.03  # nats: the error above which the evidence at zero is computed
 NUM_PROPOSED = 1024  # draws about its mode
 WORST = 1e10  # condition of correlations whose inverse is used
 CLOSE = 1e-4  # squared distance to that mode, in posterior standard deviations
+TINY = 1e-6  # a deviation of groups that is 0
 
 
 Places = Int[ndarray, " places"]  # in the unconstrained vector
@@ -68,7 +71,7 @@ class ZeroEffects:
 
     Attributes:
         model: whose prior is a mapping.
-        arrays: its data.
+        arrays: its data, by name; or an engine, where these stay.
         bound: the model as the estimate has bound it.
         draws: constrained parameters by name, with `log_weights`.
         log_evidence, standard_error: of the model.
@@ -76,7 +79,7 @@ class ZeroEffects:
     """
 
     model: Model
-    arrays: Mapping[str, ndarray]
+    arrays: Any
     bound: BoundModel
     draws: Mapping[str, ndarray]
     log_weights: Float[ndarray, " draws"]
@@ -102,6 +105,23 @@ class ZeroEffects:
         assert log_prior is not None
         places = np.arange(site.stop - site.start).reshape(site.shape)[..., list(columns)].ravel()
         return self._ratio(site.start + places, float(log_prior[places].sum()))
+
+    def ratio_without_deviation(self, name: str) -> Ratio:
+        """The Bayes factor against the model in which a deviation of effects by group is 0.
+
+        It is that of the formula without these effects. The likelihood is that at `TINY`, in units
+        of the response: the deviation enters it by its square.
+        """
+        site = self.bound.densities.sites[name]
+        assert isinstance(self.model.prior, Mapping) and site.stop == site.start + 1
+        place, at = np.array([site.start]), math.log(TINY)
+        positions, log_weights, _ = self._sample
+        start = np.exp(log_weights) @ positions
+        start[place] = at
+        log_prior = float(np.asarray(self.model.prior[name].log_prob(TINY))) + at
+        mass = self._mass_at(place, start)
+        error = math.hypot(self.standard_error, mass.error)
+        return Ratio(self.log_evidence - (mass.log_bayes_factor - log_prior), error)
 
     def _log_prior(self, name: str) -> ndarray | None:
         """The prior densities at 0; None unless the prior has any real number."""
@@ -130,15 +150,15 @@ class ZeroEffects:
         line = _line(positions, shares, places)
         if line is None or (is_even and density.standard_error <= UNEVEN):
             return Ratio(log_prior - density.difference, density.standard_error)
-        mass = self._mass_at_zero(places, line.at_zero(line.mean[None])[0])
+        mass = self._mass_at(places, line.at_zero(line.mean[None])[0])
         error = math.hypot(self.standard_error, mass.error)
         if error < density.standard_error or not is_even:
             return Ratio(self.log_evidence - (mass.log_bayes_factor - log_prior), error)
         return Ratio(log_prior - density.difference, density.standard_error)
 
-    def _mass_at_zero(self, places: Places, start: Float[ndarray, " parameters"]) -> Ratio:
-        """log ∫ π(0, ψ) dψ, by importance sampling about the mode."""
-        mode = newton(self.bound, _At(self._window, places), start, tolerance=CLOSE)  # type: ignore[arg-type]
+    def _mass_at(self, places: Places, start: Float[ndarray, " parameters"]) -> Ratio:
+        """log ∫ π(β, ψ) dψ for β as at the start, by importance sampling about the mode."""
+        mode = newton(self.bound, _At(self._rows, places), start, tolerance=CLOSE)  # type: ignore[arg-type]
         if mode is None:
             return UNKNOWN
         others = np.setdiff1d(np.arange(len(start)), places)
@@ -147,7 +167,7 @@ class ZeroEffects:
         count = min(NUM_PROPOSED, self._num_affordable)
         rest = LocalGaussian(mode.centre[others], mode.precision[np.ix_(others, others)], 0.0)
         proposed = draw_student_t(np.random.default_rng(self.seed), rest, count)
-        positions = np.zeros((count, len(start)))
+        positions = np.tile(start, (count, 1))
         positions[:, others] = proposed
         even = np.full(count, -math.log(count))
         mass = reweighted(even, self._log_targets(positions) - log_student_t(rest, proposed))
@@ -157,12 +177,15 @@ class ZeroEffects:
     def _log_targets(self, positions: Float[ndarray, "draws parameters"]) -> Float[ndarray, " draws"]:
         """log π at positions; -∞ where it is undefined."""
         narrow = jnp.asarray(positions, jnp.float32)
-        deviations, offset = self._window.log_likelihoods(self.bound, narrow)
+        deviations, offset = self._rows.log_likelihoods(self.bound, narrow)
         found = self.bound.log_priors(narrow) + deviations + offset
         return np.where(np.isfinite(found), found, -np.inf)
 
     @cached_property
-    def _window(self) -> Window:
+    def _rows(self) -> Any:
+        """As `posterior.rows.Rows`."""
+        if isinstance(self.arrays, Engine):
+            return gathered(self.arrays, self.model, self.seed).rows
         arrays = bound_to(self.model, dict(self.arrays)).arrays
         return Window(on_device(arrays), 0, jax.tree.leaves(arrays)[0].shape[0])
 
@@ -170,7 +193,7 @@ class ZeroEffects:
     def _num_affordable(self) -> int:
         """Draws for which all rows are visited; fewer where these are many."""
         effects = self.bound.num_parameters
-        work = self._window.size * effects * (effects + LEAST_WORK)
+        work = self._rows.size * effects * (effects + LEAST_WORK)
         return int(np.clip(MOST_WORK / work, LEAST_DRAWS, MOST_DRAWS))
 
     @cached_property
@@ -229,13 +252,13 @@ def _line(
 
 
 class _At:
-    """Rows whose log-posterior is a parabola about 0 in some directions, their own in others."""
+    """Rows whose log-posterior is level in some directions, but curved; their own in others."""
 
-    def __init__(self, rows: Window, places: Places):
+    def __init__(self, rows: Any, places: Places):
         self._rows, self._places = rows, places
 
     def expand(self, model: BoundModel, centre: ndarray, hessian: bool = True) -> Expansion:
-        """As `Rows.expand`; with the prior added, nothing pulls away from 0."""
+        """As `Rows.expand`; with the prior added, nothing pulls away from the start."""
         found, prior = self._rows.expand(model, centre, hessian), expand_prior(model, centre)
         gradient, curvature, places = found.gradient.copy(), found.hessian.copy(), self._places
         gradient[places] = -prior.gradient[places]

@@ -88,6 +88,9 @@ def factors_from_posterior(
     found = {}
     for term, formula in formulas.items():
         if term not in design.terms:  # effects that vary by group
+            factor = coefficients.log_factor_of_groups()
+            if factor.error < MOST_ERROR and not parse(formula).varying:
+                found[term] = tuple(factor)
             continue
         own = design.names[design.terms[term]]
         rest = learn(parse(formula), parse(formula).terms, table).names

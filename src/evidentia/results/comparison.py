@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.display import text, words
-from evidentia.errors import ConfigurationError
+from evidentia.errors import unknown_name
 from evidentia.results.configurations import jsonable
 from evidentia.results.verdict import Verdict
 
@@ -155,7 +155,7 @@ class Comparison:
         """The log Bayes factor of a model against another, in nats.
 
         Raises:
-            ConfigurationError: a name that is not among the models.
+            UnknownNameError: a name that is not among the models.
         """
         return float(self.log_evidence[self._place(model)] - self.log_evidence[self._place(other)])
 
@@ -172,7 +172,7 @@ class Comparison:
         """The Bayes factor of a model against another; infinite above the largest number.
 
         Raises:
-            ConfigurationError: a name that is not among the models.
+            UnknownNameError: a name that is not among the models.
 
         Example:
             >>> ev.compare({"a": evidence_a, "b": evidence_b}).bf("a", "b")  # doctest: +SKIP
@@ -183,8 +183,7 @@ class Comparison:
 
     def _place(self, name: str) -> int:
         if name not in self.names:
-            known = ", ".join(map(repr, self.names))
-            raise ConfigurationError(f"a model must be one of {known}; got {name!r}.")
+            raise unknown_name("model", name, self.names)
         return self.names.index(name)
 
     def to_pandas(self) -> DataFrame:

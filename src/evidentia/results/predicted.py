@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
+from evidentia.errors import unknown_name
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -45,6 +47,8 @@ class Predicted(Mapping[str, ndarray]):
         self._draws = dict(draws)
 
     def __getitem__(self, name: str) -> ndarray:
+        if name not in self._draws:
+            raise unknown_name("observed variable", name, self._draws)
         return self._draws[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -68,7 +72,7 @@ class Predicted(Mapping[str, ndarray]):
         """
         from pandas import DataFrame
 
-        draws = self._draws[next(iter(self)) if name is None else name]
+        draws = self[next(iter(self)) if name is None else name]
         if draws.dtype.kind not in "biuf":
             levels = list(dict.fromkeys(np.unique(draws).tolist()))
             return DataFrame({level: (draws == level).mean(0) for level in levels})

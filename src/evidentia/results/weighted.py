@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia import weights
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, check_count, unknown_name
 from evidentia.results.known_model import KnownModel
 from evidentia.results.predicted import Chosen
 
@@ -37,6 +37,8 @@ class Weighted(Mapping[str, ndarray]):
     model: KnownModel | None = None
 
     def __getitem__(self, name: str) -> ndarray:
+        if name not in self.parameters:
+            raise unknown_name("parameter", name, self.parameters)
         return self.parameters[name]
 
     def __iter__(self) -> Iterator[str]:

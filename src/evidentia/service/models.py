@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evidentia import monitor
-from evidentia.data.files import near
-from evidentia.errors import ConfigurationError, EvidentiaError
+from evidentia.errors import ConfigurationError, EvidentiaError, near
 from evidentia.model import built_in
 from evidentia.model.model import Model
 from evidentia.monitor.conjugate import Conjugate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evidentia.data.files import near
+from evidentia.errors import near
 
 SHAPES = {  # of keys that take more than one type
     "columns": "the name of a column, a list of names, or (not for run_lengths) a table of these",

@@ -23,7 +23,7 @@ from evidentia.regression.per_term import blocks
 from evidentia.regression.per_term import sums as sums_per_term
 from evidentia.regression.per_term.evidence import Weighed, integral_of, weighed
 from evidentia.regression.per_term.level_effects import draws_of
-from evidentia.regression.perfect_fit import checked_fit, rows_of
+from evidentia.regression.perfect_fit import checked_fit, over_rows
 from evidentia.regression.quoting import encoded as as_word
 from evidentia.regression.quoting import factors_of, name_of
 from evidentia.regression.terms import is_name
@@ -113,7 +113,7 @@ def evidence_per_term(frame: Frame, table: Any, seed: int, started: float) -> Ev
     frame.check_names("scale")
     sums = sums_of(frame)
     columns = np.arange(len(frame.names))
-    fit = checked_fit(frame, sums, columns, partial(rows_of, frame, table), FINITE)
+    fit = checked_fit(frame, sums, columns, partial(over_rows, frame, table, None), FINITE)
     terms = tuple(frame.terms)  # those that have columns left
     design = design_of(formula, terms, table)
     model = weighed(per_term_sums(frame, table, design), terms, blocks.Scales().covariate)

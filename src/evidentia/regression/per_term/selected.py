@@ -22,7 +22,7 @@ from evidentia.regression.per_term.answer import (
 from evidentia.regression.per_term.blocks import Scales
 from evidentia.regression.per_term.evidence import weighed
 from evidentia.regression.per_term.level_effects import mean_effects
-from evidentia.regression.perfect_fit import checked_fit, rows_of
+from evidentia.regression.perfect_fit import checked_fit, over_rows
 from evidentia.weights import model_probabilities
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def listed_per_term(frame: Frame, table: DataFrame, space: ModelSpace) -> Averag
             "select_terms fewer terms, or leave g= out."
         )
     moments = sums_of(frame)
-    checked_fit(frame, moments, np.arange(len(frame.names)), partial(rows_of, frame, table), FINITE)
+    checked_fit(frame, moments, np.arange(len(frame.names)), partial(over_rows, frame, table, None), FINITE)
     design = design_of(frame.formula, space.terms, table)
     sums, translated = per_term_sums(frame, table, design), translation(frame, table, design)
     factors, errors, effects = np.zeros(len(included)), np.zeros(len(included)), []
