@@ -13,7 +13,7 @@ from evidentia.errors import DataError, ModelError
 from evidentia.model import likelihoods, statements
 from evidentia.model.binding import Kind, bound
 from evidentia.model.bound import BoundModel, SamplePosterior, Shown
-from evidentia.model.local.packs import PRESENT
+from evidentia.model.local.packs import are_packs
 from evidentia.model.program import LogLikelihood, Observations, Prior, Program
 from evidentia.model.ways_in import Exchangeable, WaysIn, check_no_groups
 
@@ -151,7 +151,7 @@ class Model(WaysIn):
             )
         if self.groups is None:
             return self._cached(batch, "rows")
-        if isinstance(batch, Mapping) and PRESENT in batch:
+        if are_packs(batch):
             return self.bind_groups(batch)
         raise ModelError(
             f"{self.name!r} has latents of groups (groups={self.groups!r}), whose rows must be together: only "

@@ -6,7 +6,7 @@ each device sums over its own rows.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from evidentia.errors import ModelError
 from evidentia.model.bound import BoundModel, Observations
-from evidentia.model.local.packs import PRESENT
+from evidentia.model.local.packs import PRESENT, are_packs
 from evidentia.system.compilation import compiled
 
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
@@ -66,7 +66,7 @@ def _sum_arrays(function, initial, arrays, start, stop, row_weights):
 def block_size(arrays: Observations) -> int:
     """Units per block of `sum_rows`."""
     size = BLOCK_SIZE
-    if isinstance(arrays, Mapping) and PRESENT in arrays:
+    if are_packs(arrays):
         size = max(1, min(size, IN_PACKS // math.prod(arrays[PRESENT].shape[1:])))
     return min(size, _capacity(arrays))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -19,6 +19,11 @@ PRESENT = "evidentia_present"  # arrays of packs: whether a place holds a row
 GROUP_OF_STRIP = "evidentia_group_of_strip"  # and the number of each strip's group in its pack
 SIGNS = "evidentia_signs"  # (packs, groups): what the log-likelihood of a group counts: 1; 0 if there is none
 PER_STRIP = 4  # work for a strip beside that for its rows, in rows
+
+
+def are_packs(arrays: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether arrays are those of packs, not of rows."""
+    return isinstance(arrays, Mapping) and PRESENT in arrays
 
 
 class Packs(NamedTuple):
