@@ -18,6 +18,7 @@ from numpy import ndarray
 
 NOT_IN_FROM_DICT = ("log_prior",)  # of ArviZ before 1
 MOST_TICKS = 12
+MOST_PREDICTED = 50  # data sets in a picture
 
 
 def inference_data(groups: Mapping[str, Mapping[str, ndarray]], attributes: Mapping[str, Any]) -> Any:
@@ -28,7 +29,8 @@ def inference_data(groups: Mapping[str, Mapping[str, ndarray]], attributes: Mapp
     import arviz
 
     if _is_split():
-        return arviz.from_dict(groups, attrs={"/": attributes, "posterior": attributes})  # pyright: ignore
+        places = {"/", "posterior"} & {"/", *groups}
+        return arviz.from_dict(groups, attrs=dict.fromkeys(places, attributes))  # pyright: ignore
     more = {name: values for name, values in groups.items() if name in NOT_IN_FROM_DICT}
     others = {name: values for name, values in groups.items() if name not in more}
     found = arviz.from_dict(**others, attrs=attributes, posterior_attrs=attributes)  # pyright: ignore
@@ -76,22 +78,36 @@ def predictive_check(predicted: Mapping[str, ndarray], observed: Mapping[str, nd
         "observed_data": {name: numbers(name, values) for name, values in observed.items()},
     }
     data = inference_data(groups, {})
-    if _is_split():
-        made = arviz.plot_ppc_dist(data, backend="matplotlib")  # pyright: ignore
-        axes = made.get_viz("figure").item().axes
-    else:
-        with warnings.catch_warnings():  # ArviZ 0.x calls what Matplotlib 3.11 deprecates
-            warnings.simplefilter("ignore", MatplotlibDeprecationWarning)
+    with warnings.catch_warnings():
+        # ArviZ 0.x calls what Matplotlib 3.11 deprecates; ArviZ 1 suggests other plots for counts.
+        warnings.simplefilter("ignore", MatplotlibDeprecationWarning)
+        warnings.filterwarnings("ignore", "Variables .* look (discrete|binary)", UserWarning)
+        if _is_split():
+            is_real = all(values.dtype.kind == "f" for values in predicted.values())
+            made = arviz.plot_ppc_dist(  # pyright: ignore
+                data,
+                backend="matplotlib",
+                kind="kde" if is_real else "ecdf",
+                num_samples=min(MOST_PREDICTED, *(len(values) for values in predicted.values())),
+                visuals={"title": False, "remove_axis": False},
+            )
+            axes = made.viz["figure"].item().axes
+        else:
             axes = np.ravel(arviz.plot_ppc(data, random_seed=seed))  # pyright: ignore
     for ax, name in zip(axes, predicted, strict=False):
-        ax.set_ylabel("share" if name in levels else "density")
+        ax.set_xlabel(name)
         shown = groups["posterior_predictive"][name]
+        is_cumulative = _is_split() and shown.dtype.kind != "f"
+        of_bars = "share" if name in levels else "density"
+        ax.set_ylabel("share at or below" if is_cumulative else of_bars)
         low, high = shown.min(), shown.max()
         if shown.dtype.kind == "f":
             ax.set_xlim(*_limits(shown, groups["observed_data"][name]))
-        elif high - low < MOST_TICKS:  # bars of width 1
+        elif high - low < MOST_TICKS:
             places = np.arange(int(low), int(high) + 1)
-            ax.set_xticks(places + 0.5, levels[name][places] if name in levels else places)
+            ax.set_xticks(
+                places if is_cumulative else places + 0.5, levels[name][places] if name in levels else places
+            )
     axes[0].figure.set_layout_engine("constrained")
     return np.array(axes, dtype=object)
 

@@ -20,6 +20,7 @@ from evidentia.cluster.over_executor import OverExecutor, RowsOf
 from evidentia.cluster.rows import NUM_NEAR, PartitionedRows, gathered
 from evidentia.data.arrays import on_device
 from evidentia.data.sources.memory import ArraySource
+from evidentia.evidence.population import leaps
 from evidentia.posterior.rows import Window
 
 NUM_ROWS = 2 * NUM_NEAR + 1000
@@ -238,15 +239,15 @@ def test_ctrl_c_leaves_the_evidence_of_the_sample_and_cancels(tmp_path, small_pa
 
 
 def test_posterior_that_draws_do_not_cover_is_said(tmp_path, executor, small_partitions, monkeypatch):
-    monkeypatch.setattr(ev.SGAIS, "redraw", _only_near(ev.SGAIS.redraw))
+    monkeypatch.setattr(leaps, "draw_anew", _only_near(leaps.draw_anew))
     with pytest.warns(ev.EvidenceWarning, match="is that of 65,536 random rows out of 132,072"):
         evidence = ev.estimate(MODEL, written(tmp_path, DATA), executor=executor)
     assert not evidence.completed and evidence.fingerprints == {}
 
 
-def _only_near(redraw):
-    def limited(self, model, state, rows):
-        return None if isinstance(rows, PartitionedRows) else redraw(self, model, state, rows)
+def _only_near(draw_anew):
+    def limited(model, rows, *arguments):
+        return None if isinstance(rows, PartitionedRows) else draw_anew(model, rows, *arguments)
 
     return limited
 

@@ -48,6 +48,7 @@ def test_other_methods_start_inside_float32_too(method):
     assert evidence.log_evidence == pytest.approx(exact_of(rows), abs=4 * evidence.standard_error)
 
 
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")  # heavy weights, too
 def test_a_prior_that_matters_beyond_float32_is_doubtful():
     # The likelihood hardly depends on the precision, so all of the prior counts.
     model = ev.Model(

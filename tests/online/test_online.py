@@ -8,6 +8,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import CheckpointError, ConfigurationError, DataError, EstimationError, ModelError
+from evidentia.evidence.population import leaps
 from evidentia.online import reservoir as reservoirs
 from evidentia.online import state as states
 from evidentia.online.past import StreamPast
@@ -227,13 +228,13 @@ def test_signs_of_bad_health_are_warnings_and_named_in_the_result(data, finished
 
 
 def test_signs_of_the_last_redraw_stay_until_the_next_one(data, monkeypatch):
-    def with_signs(method, model, state, rows):
-        state, info = redraw(method, model, state, rows)
+    def with_signs(*arguments):
+        state, info = redraw_for(*arguments)
         return state, info._replace(pareto_shape=0.9, is_checked=False)
 
-    redraw = ev.SGAIS.redraw
+    redraw_for = leaps.redraw_for
     with monkeypatch.context() as patched:
-        patched.setattr(ev.SGAIS, "redraw", with_signs)
+        patched.setattr(leaps, "redraw_for", with_signs)
         online, _ = fed(new_online(), data, [0, 150])
     online.update(rows(data, 150, 160))
     with pytest.warns(ev.DiagnosticWarning):

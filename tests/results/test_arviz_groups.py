@@ -54,14 +54,17 @@ def test_arviz_weighs_models_and_hypotheses(evidences):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loo, table = arviz.loo(groups["line"]), arviz.compare(groups)
-        factors, _ = arviz.plot_bf(groups["line"], var_name="b", ref_val=0)
+        factors = arviz.bayes_factor(groups["line"], "b")
     terms = [np.delete(np.arange(60), row) for row in range(3)]
     exact = [_left_out(row, rest) for row, rest in enumerate(terms)]
-    pointwise = arviz.loo(groups["line"], pointwise=True).loo_i.values[:3]
+    each = arviz.loo(groups["line"], pointwise=True)
+    pointwise = (each.elpd_i if hasattr(each, "elpd_i") else each.loo_i).values[:3]
     np.testing.assert_allclose(pointwise, exact, atol=0.05)
-    assert loo.elpd_loo == pytest.approx(table.loc["line", "elpd_loo"]) and table.index[0] == "line"
+    elpd = "elpd" if hasattr(loo, "elpd") else "elpd_loo"  # of ArviZ 1, which rounds its table, and before
+    assert table.loc["line", elpd] == pytest.approx(getattr(loo, elpd), rel=0.05) and table.index[0] == "line"
     log_bf = evidences["line"].log_evidence - evidences["flat"].log_evidence
-    assert np.log(factors["BF10"]) == pytest.approx(log_bf, abs=0.5)  # by density estimates
+    factor = factors["BF10"] if "BF10" in factors else float(factors["b"].sel(bf_type="BF10"))
+    assert np.log(factor) == pytest.approx(log_bf, abs=0.5)  # by density estimates
 
 
 def _left_out(row, rest):
