@@ -128,6 +128,7 @@ def page_of(records: list[dict]) -> str:
         "*Changed*: runs whose result differs at all. *Worse*: errors that grow by more than 4 standard errors and 0.1 nats.",
         "*Silent*: runs that are trusted and off by more than that. Seconds are medians after compilation. Each run is compared",
         "with that of all mechanisms on the same code; mechanisms that came later were run on later code, by `--without`.",
+        "The code had up to eight rounds of learning with up to 8,192 draws each; today these are four and 4,096.",
         "",
         "*Verdict*: **needed** if runs are worse or silent failures more without it; *no loss* if results change, but nothing",
         "is lost; *not used* if no result changes. On so few problems only the first is a finding: a mechanism for rare",
