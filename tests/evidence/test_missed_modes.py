@@ -124,6 +124,7 @@ def peaks(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 @pytest.mark.parametrize("seed", range(6))
 def test_peaks_of_unequal_widths_are_found_or_doubted(seed):
     found = ev.estimate(peaks(seed), method=ev.AMIS(num_particles=4096), seed=seed)

@@ -47,8 +47,7 @@ class BrokerSource:
         dead_letters: the file of messages that hold no rows, or None.
 
     Args:
-        subscription: the stream; it is closed when the reading ends.
-        columns, form, missing, types, dead_letters, stop: as for `read`.
+        subscription: the stream; it is closed when the reading ends. The others are as for `read`.
 
     Raises:
         ConfigurationError: an invalid argument.

@@ -244,7 +244,7 @@ def _climb(heights: Heights, start: np.ndarray, arm: float, scale: np.ndarray) -
         arms = turned / np.sqrt(np.maximum(falls, 1 / 16))  # at most four times as long
         if gain < CLOSE and is_even:
             break
-        step = turned @ (step * min(1.0, FURTHEST / np.linalg.norm(step)))
+        step = turned @ (step * FURTHEST / max(FURTHEST, np.linalg.norm(step)))
         further = np.stack([top + step, top + step / 4])
         tried = np.concatenate([around, further])
         best = int(np.argmax(np.concatenate([values, heights(further)])))

@@ -11,7 +11,7 @@ import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.population import adapt
 from evidentia.evidence.population.adapt import MORE_COMPONENTS, Drawn, Rounds, learn
-from evidentia.evidence.population.importance import Sampling, is_enough, weighted_draws
+from evidentia.evidence.population.importance import MIN_ESS, Sampling, is_enough, weighted_draws
 from evidentia.evidence.population.mixture import Mixture, fitted
 from evidentia.evidence.population.particles import Population
 from evidentia.evidence.population.redrawing import CHEAP, PRIOR_SHARE, draw_anew
@@ -64,7 +64,7 @@ def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     found = learn(Sampling(model, rows, generator, COUNT), start)
     good = weighted_draws(Sampling(model, rows, generator, COUNT), found)
     assert ess(good.log_weights) > 1.5 * ess(poor.log_weights)
-    assert ess(good.log_weights) > 0.4 * len(good.log_weights)  # rounds go on up to half, while rows are few
+    assert ess(good.log_weights) > MIN_ESS * len(good.log_weights)
     assert abs(good.log_evidence - exact) < 4 / np.sqrt(ess(good.log_weights))
 
 
