@@ -40,6 +40,8 @@ def test_polynomials(function, power):
         (lambda x, y: jnp.where(x > 0, x, y), "gt"),
         (lambda x, y: y[x.astype(int)], "convert_element_type"),
         (lambda x, y: x**-1, "integer_pow"),
+        (lambda x, y: jax.lax.integer_pow(jnp.exp(x), 0) * jnp.exp(x), "exp"),
+        (lambda x, y: jnp.where(jnp.log(x) > -jnp.inf, x, y), "log"),  # x may be 0
         (lambda x, y: jax.lax.scan(lambda c, z: (c * z, c), y[0], x)[0], "scan"),
     ],
 )

@@ -53,3 +53,28 @@ def test_few_rows_stay_as_they_are():
     data = rows(0, 30)
     found = condensed(data, "group", ("x", "y"))
     np.testing.assert_array_equal(np.sort(found.arrays["y"]), np.sort(data.arrays["y"]))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
+def test_moments_of_neighbours_in_float32_stay(share):
+    """No third number lies between two neighbours, so that made nodes would coincide."""
+    rng, count = np.random.default_rng(2), 2_000
+    step = np.spacing(np.float32(1_000))
+    arrays = {
+        "group": np.zeros(count, np.int32),
+        "kind": np.zeros(count, np.int32),
+        "x": np.stack([np.float32(1_000) + step * (rng.random(count) < share), np.full(count, 3.7)], axis=1),
+        "y": rng.normal(size=count),
+    }
+    data = Condensed({name: array.astype(np.float32) for name, array in arrays.items()}, np.ones(count))
+    data.arrays["group"], data.arrays["kind"] = arrays["group"], arrays["kind"]
+    found = Condensed({name: array[:0] for name, array in data.arrays.items()}, np.zeros(0))
+    for part in np.array_split(np.arange(count), 10):
+        found = condensed(found.beside(data.at(part)), "group", ("x", "y"))
+
+    def in_steps(rows):
+        arrays = rows.arrays | {"x": (rows.arrays["x"].astype(float) - [1_000, 0]) / [step, 1]}
+        return moments(Condensed(arrays, rows.copies))
+
+    np.testing.assert_allclose(in_steps(found), in_steps(data), rtol=1e-6, atol=1e-6)
+    assert len(found.copies) <= 10

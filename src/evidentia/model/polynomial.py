@@ -57,7 +57,8 @@ def degrees(program: ClosedJaxpr, inputs: Sequence[Degree]) -> list[Degree]:
 
     for equation in jaxpr.eqns:
         operands = [of(atom) for atom in equation.invars]
-        if all(one == CONSTANT for one in operands) or _is_true_if_finite(equation):
+        is_finite = all(one.power < math.inf for one in operands)
+        if all(one == CONSTANT for one in operands) or (is_finite and _is_of_finite(equation)):
             continue
         inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
         if equation.primitive.name in CALLS and isinstance(inner, ClosedJaxpr):
@@ -68,8 +69,11 @@ def degrees(program: ClosedJaxpr, inputs: Sequence[Degree]) -> list[Degree]:
     return [of(atom) for atom in jaxpr.outvars]
 
 
-def _is_true_if_finite(equation: Any) -> bool:
-    """Whether an equation only asks if numbers are finite, as checks of a support do."""
+def _is_of_finite(equation: Any) -> bool:
+    """Whether an equation only asks if numbers are finite, as checks of a support do.
+
+    Polynomials of finite numbers are; log x or 1/x need not be.
+    """
     if equation.primitive.name not in COMPARISONS:
         return False
     first, second = equation.invars
@@ -86,7 +90,7 @@ def _of_operation(equation: Any, operands: Sequence[Degree]) -> Degree:
         return Degree(max(powers), names, operation)
     if name in PRODUCTS:
         return Degree(sum(powers), names, operation)
-    if name == "square" or (name == "integer_pow" and params["y"] >= 0):
+    if name == "square" or (name == "integer_pow" and params["y"] > 0):
         return Degree(powers[0] * params.get("y", 2), names, operation)
     linear = powers[PLACES.get(name, slice(0))]
     if linear and sum(linear) == sum(powers):  # the others are constants

@@ -11,18 +11,24 @@ corners of a simplex and the middles of its edges: rounded to float32, they need
 weights, which solve these equations in float64. Condensing again what is condensed changes nothing
 but rounding.
 
+If rows differ by few steps of float32, rounded nodes may coincide, so that no weights have these
+moments. Some of the rows themselves do, with weights above 0, and no more of them than moments.
+
 Source: DuMouchel, Volinsky, Johnson, Cortes, Pregibon (1999), Squashing flat files flatter, KDD
-(rows in place of others with the same moments).
+(rows in place of others with the same moments); Tchakaloff (1957), Bulletin des Sciences
+Mathématiques 81, 123 (some of the rows).
 """
 
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
+from scipy.optimize import nnls
 
 SMALLEST = 1e-6  # singular value of the nodes, relative to the largest, that is rounding
+CLOSE = 1e-8  # of moments of weighted nodes to those of rows, in squared deviations
 CONSTANT = 1e-13  # deviation of a column, relative to its mean, that is rounding of float64
 
 
@@ -70,23 +76,38 @@ def condensed(rows: Condensed, group: str, moments: tuple[str, ...]) -> Condense
     is_many = (sizes > most)[cells]
     if not is_many.any():
         return rows
-    few, many = rows.at(~is_many), rows.at(is_many)
+    few, many, z = rows.at(~is_many), rows.at(is_many), z[is_many]
     number = np.unique(cells[is_many], return_inverse=True)[1]
-    nodes, copies = _nodes(z[is_many], many.copies, number)
-    first = np.unique(number, return_index=True)[1]
+    steps, spread = _standardised(z, many.copies, number)
+    nodes, copies, is_close = _nodes(spread)
+    first = np.unique(number, return_index=True)[1][is_close]
     made = many.at(np.repeat(first, most)).arrays | _split(
-        nodes, {name: many.arrays[name] for name in moments}
+        nodes[is_close].reshape(-1, z.shape[1]), {name: many.arrays[name] for name in moments}
     )
-    found = few.beside(Condensed(made, copies))
+    found = few.beside(Condensed(made, copies[is_close].ravel()))
+    for cell in np.flatnonzero(~is_close):
+        index = np.flatnonzero(number == cell)
+        chosen, copies = _chosen(steps[index], many.copies[index])
+        found = found.beside(Condensed(many.at(index[chosen]).arrays, copies))
     return found.at(np.argsort(found.arrays[group], kind="stable"))
 
 
-def _nodes(
+class _Spread(NamedTuple):
+    """Moments of each cell: the number of rows, and those of z in units of `scale` about `mean`."""
+
+    total: Float[ndarray, " cells"]
+    mean: Float[ndarray, "cells size"]
+    scale: Float[ndarray, "cells size"]
+    second: Float[ndarray, "cells size size"]
+
+
+def _standardised(
     z: Float[ndarray, "rows size"], copies: Float[ndarray, " rows"], number: Int[ndarray, " rows"]
-) -> tuple[Float[ndarray, "nodes size"], Float[ndarray, " nodes"]]:
-    """Nodes, float32, and weights of each cell, with the moments of its rows."""
+) -> tuple[Float[ndarray, "rows size"], _Spread]:
+    """Rows in deviations of their cells, and the moments of these."""
     total = np.bincount(number, copies)
     mean = _sums(copies[:, None] * z, number) / total[:, None]
+    mean += _sums(copies[:, None] * (z - mean[number]), number) / total[:, None]  # what was rounded
     steps = z - mean[number]
     scale = np.sqrt(_sums(copies[:, None] * steps**2, number) / total[:, None])
     scale = np.where(scale > CONSTANT * np.abs(mean), scale, 0.0)
@@ -94,9 +115,17 @@ def _nodes(
     second = (
         _sums(copies[:, None, None] * steps[:, :, None] * steps[:, None, :], number) / total[:, None, None]
     )
+    return steps, _Spread(total, mean, scale, second)
+
+
+def _nodes(
+    spread: _Spread,
+) -> tuple[Float[ndarray, "cells nodes size"], Float[ndarray, "cells nodes"], Bool[ndarray, " cells"]]:
+    """Nodes, float32, and weights of each cell; and whether they have the moments of its rows."""
+    total, mean, scale, second = spread
     values, vectors = np.linalg.eigh(second)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    places = mean[:, None] + scale[:, None] * (_simplex(z.shape[1]) @ np.swapaxes(root, 1, 2))
+    places = mean[:, None] + scale[:, None] * (_simplex(mean.shape[1]) @ np.swapaxes(root, 1, 2))
     nodes = places.astype(np.float32)
     # The weights that have the moments, nearest to equal ones.
     own = _monomials(_divided(nodes - mean[:, None], scale[:, None]))
@@ -104,7 +133,21 @@ def _nodes(
     equal = np.full(own.shape[:2], 1 / own.shape[1])
     missing = target - np.einsum("ckm,ck->cm", own, equal)
     shares = equal + np.einsum("cmk,cm->ck", np.linalg.pinv(own, rcond=SMALLEST), missing)
-    return nodes.reshape(-1, z.shape[1]), (total[:, None] * shares).ravel()
+    left = target - np.einsum("ckm,ck->cm", own, shares)
+    return nodes, total[:, None] * shares, np.all(np.abs(left) < CLOSE, axis=1)
+
+
+def _chosen(
+    steps: Float[ndarray, "rows size"], copies: Float[ndarray, " rows"]
+) -> tuple[Int[ndarray, " chosen"], Float[ndarray, " chosen"]]:
+    """Some of the rows of a cell, and weights with which these have the moments of all."""
+    own, total = _monomials(steps[None])[0].T, copies.sum()
+    target = own @ copies / total
+    shares = nnls(own, target)[0]
+    chosen = np.flatnonzero(shares)
+    if np.any(np.abs(target - own @ shares) >= CLOSE):  # not found: all rows
+        return np.arange(len(copies)), copies
+    return chosen, total * shares[chosen]
 
 
 def _divided(steps: ndarray, scale: ndarray) -> ndarray:

@@ -88,3 +88,21 @@ def test_moments_are_conditional_means_and_variances():
             np.testing.assert_allclose(found["both"][1][group], 4 * np.diag(covariance), rtol=1e-8)
             np.testing.assert_allclose(found["sum"][0][group], mean.sum(), rtol=1e-8)
             np.testing.assert_allclose(found["sum"][1][group], covariance.sum(), rtol=1e-8)
+
+
+def test_effects_wider_than_the_standard_normal_are_integrated_exactly():
+    """As the terms of a prior that is written as a transformed one, of variance 25, have it."""
+
+    def log_density(u):
+        return -0.5 * ((1.5 - u[:, 0]) / 4) ** 2 - 0.5 * u[:, 0] ** 2 / 25 + 0.5 * u[:, 0] ** 2
+
+    found = log_integral(log_density, log_density, 1, 1)
+    exact = -0.5 * 1.5**2 / (16 + 25) - 0.5 * np.log(1 / 16 + 1 / 25)
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_an_infinite_integral_is_not_a_number():
+    def log_density(u):
+        return 0.6 * u[:, 0] ** 2
+
+    assert np.isnan(log_integral(log_density, log_density, 1, 1)).all()

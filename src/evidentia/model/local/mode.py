@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 NUM_STEPS = 6  # of Newton's method, from 0
 LEAST_PIVOT = 0.5  # half of the prior's curvature, where a likelihood curves upwards
+ROUNDING = 1e-6  # of a pivot, relative to the entry that it is taken from
 CLOSE = 1e-3  # that a group has still to climb, in half nats
 FALLS = 1e-3  # of the log density, in nats, that are rounding
 
@@ -108,11 +109,28 @@ def _is_finite(expansion: tuple[Values, Locals, Matrices]) -> Bool[Array, " grou
 
 def cholesky(matrices: Matrices) -> Matrices:
     """L with L Lᵀ = A, for small matrices; pivots below `LEAST_PIVOT` are raised to it."""
+    return _factor(matrices, lambda pivot, entry: jnp.maximum(pivot, LEAST_PIVOT))
+
+
+def exact_cholesky(matrices: Matrices) -> Matrices:
+    """L with L Lᵀ = A, NaN if A is not positive definite.
+
+    Pivots that are only rounding are `LEAST_PIVOT`, as those of normal rows and effects are 1 or more.
+    """
+
+    def kept(pivot, entry):
+        is_rounding = jnp.abs(pivot) < ROUNDING * jnp.abs(entry)
+        return jnp.where(is_rounding, LEAST_PIVOT, jnp.where(pivot > 0, pivot, jnp.nan))
+
+    return _factor(matrices, kept)
+
+
+def _factor(matrices: Matrices, kept: Callable[[Values, Values], Values]) -> Matrices:
     size = matrices.shape[-1]
     factor = [[jnp.zeros(matrices.shape[0])] * size for _ in range(size)]
     for j in range(size):
-        pivot = matrices[:, j, j] - sum(factor[j][m] ** 2 for m in range(j))
-        factor[j][j] = jnp.sqrt(jnp.maximum(pivot, LEAST_PIVOT))
+        entry = matrices[:, j, j]
+        factor[j][j] = jnp.sqrt(kept(entry - sum(factor[j][m] ** 2 for m in range(j)), entry))
         for i in range(j + 1, size):
             rest = matrices[:, i, j] - sum(factor[i][m] * factor[j][m] for m in range(j))
             factor[i][j] = rest / factor[j][j]

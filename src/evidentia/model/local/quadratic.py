@@ -6,7 +6,8 @@ L Lᵀ = 1 - H,
     log ∫ exp f(u) N(u; 0, 1) du = f(m) - |m|²/2 + |L⁻¹ r|²/2 - log |L|,
 
 which has the derivatives of the integral with regard to parameters while m stays in place. With m
-the mode, r is 0 but for rounding, and no large numbers cancel.
+the mode, r is 0 but for rounding, and no large numbers cancel. The integral is infinite, here NaN,
+unless 1 - H is positive definite.
 """
 
 import jax
@@ -18,7 +19,7 @@ from evidentia.model.local.mode import (
     LogDensity,
     Matrices,
     Values,
-    cholesky,
+    exact_cholesky,
     expansion,
     solve,
     solve_transposed,
@@ -30,7 +31,7 @@ def log_integral(frozen: LogDensity, log_density: LogDensity, groups: int, size:
     """log ∫ exp f(u) N(u; 0, 1) du of each group; f without derivatives by parameters first."""
     mode = jax.lax.stop_gradient(_mode(frozen, groups, size))
     value, slope, curvature = expansion(log_density, mode)
-    factor = cholesky(curvature)
+    factor = exact_cholesky(curvature)
     rest = solve(factor, slope[:, :, None])[:, :, 0]
     log_volume = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)), axis=1)
     return value + 0.5 * jnp.sum(rest**2, axis=1) - log_volume
@@ -56,7 +57,7 @@ def _normal(
 ) -> tuple[Locals, Float[Array, "size groups size"]]:
     """The mean of u, and columns of a root of its covariance, L⁻ᵀ."""
     mode = _mode(log_density, groups, size)
-    factor = cholesky(expansion(log_density, mode)[2])
+    factor = exact_cholesky(expansion(log_density, mode)[2])
     units = jnp.broadcast_to(jnp.eye(size)[:, None], (size, *mode.shape))
     return mode, jax.vmap(lambda unit: solve_transposed(factor, unit))(units)
 
@@ -65,5 +66,5 @@ def _mode(log_density: LogDensity, groups: int, size: int) -> Locals:
     """One of Newton's steps from 0."""
     start = jnp.zeros((groups, size))
     _, slope, curvature = expansion(log_density, start)
-    factor = cholesky(curvature)
+    factor = exact_cholesky(curvature)
     return solve_transposed(factor, solve(factor, slope[:, :, None])[:, :, 0])
