@@ -78,3 +78,10 @@ def test_moments_of_neighbours_in_float32_stay(share):
 
     np.testing.assert_allclose(in_steps(found), in_steps(data), rtol=1e-6, atol=1e-6)
     assert len(found.copies) <= 10
+
+
+def test_rows_stay_where_values_are_missing():
+    data = rows(0, 4_000)
+    data.arrays["y"][::2] = np.nan
+    found = condensed(data, "group", ("x", "y"))
+    assert found.copies.sum() == 4_000 and np.isnan(found.arrays["y"]).sum() == 2_000

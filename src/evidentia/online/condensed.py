@@ -73,7 +73,8 @@ def condensed(rows: Condensed, group: str, moments: tuple[str, ...]) -> Condense
     cells = cells[order]
     z = np.concatenate([_flat(rows.arrays[name]) for name in moments], axis=1).astype(np.float64)
     sizes, most = np.bincount(cells), len(_simplex(z.shape[1]))
-    is_many = (sizes > most)[cells]
+    # A cell with a missing value, NaN, has no moments.
+    is_many = ((sizes > most) & (np.bincount(cells, np.isnan(z).any(axis=1)) == 0))[cells]
     if not is_many.any():
         return rows
     few, many, z = rows.at(~is_many), rows.at(is_many), z[is_many]
@@ -93,7 +94,7 @@ def condensed(rows: Condensed, group: str, moments: tuple[str, ...]) -> Condense
 
 
 class _Spread(NamedTuple):
-    """Moments of each cell: the number of rows, and those of z in units of `scale` about `mean`."""
+    """Moments of each cell: its number of rows, and of z in units of `scale` about `mean`."""
 
     total: Float[ndarray, " cells"]
     mean: Float[ndarray, "cells size"]
