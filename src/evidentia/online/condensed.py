@@ -144,7 +144,7 @@ def _chosen(
     """Some of the rows of a cell, and weights with which these have the moments of all."""
     own, total = _monomials(steps[None])[0].T, copies.sum()
     target = own @ copies / total
-    shares = nnls(own, target)[0]
+    shares = np.asarray(nnls(own, target)[0])
     chosen = np.flatnonzero(shares)
     if np.any(np.abs(target - own @ shares) >= CLOSE):  # not found: all rows
         return np.arange(len(copies)), copies

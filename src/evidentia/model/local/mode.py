@@ -115,7 +115,7 @@ def cholesky(matrices: Matrices) -> Matrices:
 def exact_cholesky(matrices: Matrices) -> Matrices:
     """L with L Lᵀ = A, NaN if A is not positive definite.
 
-    Pivots that are only rounding are `LEAST_PIVOT`: those of normal rows and effects are 1 or more.
+    Pivots that are only rounding are `LEAST_PIVOT`: with normal rows and effects, all are ≥ 1.
     """
 
     def kept(pivot, entry):
