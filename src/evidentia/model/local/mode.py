@@ -120,7 +120,8 @@ def exact_cholesky(matrices: Matrices) -> Matrices:
 
     def kept(pivot, entry):
         is_rounding = jnp.abs(pivot) < ROUNDING * jnp.abs(entry)
-        return jnp.where(is_rounding, LEAST_PIVOT, jnp.where(pivot > 0, pivot, jnp.nan))
+        least = jnp.full_like(pivot, LEAST_PIVOT)
+        return jnp.select([is_rounding, pivot > 0], [least, pivot], jnp.nan)
 
     return _factor(matrices, kept)
 
