@@ -227,7 +227,7 @@ def _on_link_scale(frame: Frame, table: DataFrame, law: Family | None) -> Float[
 def _moments_of(frame: Frame, table: DataFrame | Streamed, law: Family) -> Moments | None:
     """Of the columns and, last, the response on the scale of the link less the offsets.
 
-    None of less than two shares between 0 and 1.
+    None if fewer than two shares are between 0 and 1.
     """
     if law.kind == "real":
         return frame.moments

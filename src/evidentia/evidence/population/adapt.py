@@ -37,7 +37,9 @@ from evidentia.posterior.copies import is_summed, rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import Positions, fold
 
-ROUNDS = 4, 8  # at most, of many draws or of few
+# At most, of many draws or of few. Eight of many took twice the time on mixtures of three with 200
+# rows (4.2 CPU s instead of 2.3), for standard errors of 0.020 nats instead of 0.026.
+ROUNDS = 4, 8
 DRAWS = 2  # in a round, as a multiple of the particles
 WORK = 30_000_000  # rows times draws of a round, up to which there are more
 MOST_DRAWS = 4096
