@@ -31,7 +31,7 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "shares of copies": ("exact weights over more than 1,024 copies", "evidentia.posterior.copies.log_shares", lambda *_: 0.0),
     "prior inside float32": ("draws at the edge are left out", CORE + "particles.draws_inside", None),
     "test of the density": ("E_q[r/q] = 1", CORE + "importance.check_density", lambda _: None),
-    "look inside": ("searches where the posterior exceeds a proposal", CORE + "beside.exceeding", lambda *_: []),
+    "look inside": ("searches where the posterior exceeds a proposal", CORE + "about_modes.exceeding", lambda *_: []),
     "free draws": ("16,384 draws while they cost nothing", CORE + "importance.FREE", 0),
     "accurate draws": ("draws for 0.01 nats while they are cheap", CORE + "importance.ACCURATE", 1e9),
     "many modes": ("proposals at the modes near particles", CORE + "redrawing.about_many_modes", lambda *_: None),
@@ -49,7 +49,7 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "jumps": ("of particles between modes", CORE + "moves.fitted_jumps", lambda *_: None),
     "repeated moves": ("until particles are decorrelated", CORE + "moves.MOST_MOVES", 1),
     "means": ("proposals about means in many dimensions", CORE + "about_modes.is_apart", lambda *_: False),
-    "rays": ("searches where the posterior rises beside modes", CORE + "beside.rises", lambda *_: []),
+    "rays": ("searches where the posterior rises beside modes", CORE + "about_modes.rises", lambda *_: []),
     "path as second opinion": ("a redraw must agree with its path", CORE + "warning_signs.compare_with_path", None),
     "sample of rows": ("weights from 4,096 of many rows", CORE + "mixture.log_likelihoods_near", lambda *_: None),
 }  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.method import Diagnosis
-from evidentia.evidence.population import beside, redrawing, warning_signs
+from evidentia.evidence.population import about_modes, redrawing, warning_signs
 from evidentia.kernels.kernel import Moved
 
 ROWS = np.zeros(100, np.float32)
@@ -72,8 +72,8 @@ def test_a_mode_that_is_removed_is_a_silent_failure_without_the_checks():
         mode_removed(0),
         patch.object(redrawing, "about_one_mode", lambda *_: None),
         patch.object(redrawing, "covers", lambda *_: True),
-        patch.object(beside, "exceeding", lambda *_: nothing),
-        patch.object(beside, "rises", lambda *_: nothing),
+        patch.object(about_modes, "exceeding", lambda *_: nothing),
+        patch.object(about_modes, "rises", lambda *_: nothing),
         patch.object(warning_signs, "compare_with_path", lambda *_, effective: Diagnosis()),
     ):
         evidence = ev.estimate(MODEL, ROWS)

@@ -17,9 +17,9 @@ from evidentia.evidence.population.about_modes import at_modes
 from evidentia.evidence.population.importance import MIN_ESS, Sampling, log_ratio
 from evidentia.evidence.population.particles import host_generator
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import OF_PART, log_shares
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import find_modes
-from evidentia.posterior.partition import OF_PART, log_shares
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import log_num_copies
 

@@ -5,41 +5,65 @@ A proposal q₁ about one mode must count all copies of it,
     q(θ) = 1/(K! 2ᶠ) Σ_g q₁(gθ) |∂gθ/∂θ|,        |∂gθ/∂θ| = p(θ)/p(gθ),
 
 with K interchangeable components, f flips of signs, and the prior density p on the unconstrained
-scale, on which a permutation is not linear and has a Jacobian. Where the copies are too many for
-this sum, the posterior is divided among them instead (`partition`), which is exact, too.
+scale, on which a permutation is not linear and has a Jacobian.
 
-Source: Frühwirth-Schnatter (2004), Econometrics Journal 7, 143 (permutation importance sampling).
+Where the copies are too many for this sum, the posterior is divided among them instead, which is
+exact, too. Any positive function f of positions divides a symmetric posterior π among the copies
+gθ of θ,
+
+    r(θ) = f(θ) / Σ_g f(gθ),        Σ_g r(gθ) = 1,        ∫ π = K! 2ᶠ ∫ r(θ) π(θ) dθ,
+
+so draws θ of a density q have the weights K! 2ᶠ r(θ) π(θ) / q(θ), whatever f is. They are even if
+f is like q. Here f has a factor for each component, a Gaussian φ_k of its coordinates x_k with the
+mean and variance that it has in draws from q, and sums over orders are permanents,
+
+    Σ_σ Π_k φ_k(x_σ(k)),
+
+by a recursion over the components placed so far. It takes 2ᴷ K terms, and fewer if components
+have one Gaussian in common: those that the draws do not tell apart. With all in common, r = 1/K!.
+
+Source: Frühwirth-Schnatter (2004), Econometrics Journal 7, 143 (permutation importance sampling);
+Bellman (1962), Journal of the ACM 9, 61 (the recursion over subsets); Ryser (1963), Combinatorial
+Mathematics, chapter 2 (permanents); Stephens (2000), Journal of the Royal Statistical Society B
+62, 795 (Gaussians of the components).
 """
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.errors import EstimationError
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.partition import Draws, log_shares
 from evidentia.posterior.symmetry import (
     Centre,
     Positions,
+    components_of,
     in_blocks,
     is_folded,
     log_num_copies,
     num_components,
     reorder,
+    unit_masks,
 )
 from evidentia.system.compilation import jitted
 
 FULL_SUM = 1024  # copies up to which all are summed
 ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
+MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
+MOST_TERMS = 4_000_000  # states times positions at a time
+ALIKE = 0.1  # squared distance of two components, in their variances: below, one Gaussian is within 0.05 nats of each
+APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
+OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
 
-Density = Callable[[Float[np.ndarray, "draws parameters"]], Float[np.ndarray, " draws"]]
+Draws = Float[np.ndarray, "draws parameters"]
+Components = Float[np.ndarray, "draws components coordinates"]
+Density = Callable[[Draws], Float[np.ndarray, " draws"]]
 
 
 @runtime_checkable
@@ -82,7 +106,11 @@ def mean_over_copies(
     model: BoundModel, log_density: Density, positions: Positions
 ) -> Float[np.ndarray, " draws"]:
     """Log of the average of a density over all copies of each position."""
-    return in_blocks(partial(_log_sum, model, log_density), positions) - log_num_copies(model)
+
+    def of_block(block):
+        return np.logaddexp.reduce(at_copies(model, log_density, block)[1], axis=0)
+
+    return in_blocks(of_block, positions) - log_num_copies(model)
 
 
 def is_summed(model: BoundModel, most: int = FULL_SUM) -> bool:
@@ -99,48 +127,18 @@ def rows_of_density(model: BoundModel, most: int = FULL_SUM) -> int:
     return int(ROWS_OF_COPY * copies * model.num_parameters**2)
 
 
-def copy_in_proportion(
-    model: BoundModel,
-    log_density: Density,
-    positions: Float[np.ndarray, "draws parameters"],
-    generator: np.random.Generator,
-) -> Float[np.ndarray, "draws parameters"]:
-    """One copy of each position, drawn with a probability in proportion to a density there.
-
-    Raises EstimationError if the copies are too many to be listed.
-    """
-    if not model.symmetry:
-        return positions
-    if not is_summed(model):
-        raise EstimationError(
-            f"bridge sampling lists all copies of a draw, at most {FULL_SUM:,}; the model's symmetries give each posterior "
-            f"mode {math.exp(log_num_copies(model)):,.0f}. Use SGAIS(), which needs no list."
-        )
-    copies, terms = _at_copies(model, log_density, jnp.asarray(positions, jnp.float32))
-    chosen = np.argmax(terms + generator.gumbel(size=terms.shape), axis=0)
-    return copies[chosen, np.arange(len(positions))]
-
-
-def _log_sum(model: BoundModel, log_density: Density, positions) -> np.ndarray:
-    return np.logaddexp.reduce(_at_copies(model, log_density, positions)[1], axis=0)
-
-
-def _at_copies(model: BoundModel, log_density: Density, positions) -> tuple[np.ndarray, np.ndarray]:
+def at_copies(model: BoundModel, log_density: Density, positions) -> tuple[np.ndarray, np.ndarray]:
     """Every copy of each position, and there the log of a density times that of the Jacobian."""
     orders, signs = _elements(model)
-    copies, log_jacobians = _copies(model, positions, orders)
+    if len(orders) == 1:
+        copies, log_jacobians = jnp.asarray(positions)[None], np.zeros((1, len(positions)))
+    else:
+        copies, log_jacobians = _reordered(model, positions, jnp.asarray(orders))
     every = np.asarray(copies, np.float64)[:, None] * signs[:, None]
     every = every.reshape(-1, *every.shape[2:])
     terms = log_density(every.reshape(-1, every.shape[-1])).reshape(len(orders), len(signs), -1)
     terms = terms + np.asarray(log_jacobians, np.float64)[:, None]
     return every, terms.reshape(-1, terms.shape[-1])
-
-
-def _copies(model: BoundModel, positions, orders):
-    """Every position in every order, and the log Jacobian of each reordering."""
-    if len(orders) == 1:
-        return jnp.asarray(positions)[None], np.zeros((1, len(positions)))
-    return _reordered(model, positions, jnp.asarray(orders))
 
 
 @jitted(static_argnames="model")
@@ -162,3 +160,125 @@ def _elements(model: BoundModel) -> tuple[np.ndarray, np.ndarray]:
     for row, flipped in zip(signs, chosen, strict=True):
         row[list(itertools.chain(*flipped))] = -1.0
     return np.array(list(itertools.permutations(range(num_components(model))))), signs
+
+
+class Gaussians(NamedTuple):
+    """Independent Gaussians of the coordinates of each component, and of all parameters.
+
+    `groups` has the number of the Gaussian of each component, `sizes` that of its components.
+    """
+
+    mean: Float[np.ndarray, "groups coordinates"]
+    variance: Float[np.ndarray, "groups coordinates"]
+    groups: tuple[int, ...]
+    sizes: tuple[int, ...]
+    of_parameters: tuple[Float[np.ndarray, " parameters"], Float[np.ndarray, " parameters"]]
+
+
+def log_shares(
+    model: BoundModel, parts: Sequence[tuple[float, Draws]], positions: Positions
+) -> Float[np.ndarray, " particles"]:
+    """log r at positions, for a density whose parts have these log shares and draws.
+
+    NaN if there are more components apart from each other than the recursion can list: then
+    Gaussians in common would share the posterior with copies that the density does not cover.
+    """
+    fits = [(log_share, _fitted(model, draws)) for log_share, draws in parts]
+    components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+    flat = np.asarray(positions, np.float64)
+    if any(fit is None for _, fit in fits):
+        return np.full(len(flat), np.nan)
+    here, everywhere = [], []
+    for log_share, fit in fits:
+        assert fit is not None
+        own, total = _of_copies(model, fit, components, flat)
+        here.append(log_share + own)
+        everywhere.append(log_share + total)
+    own, total = (np.logaddexp.reduce(each, axis=0) for each in (here, everywhere))
+    return own - np.maximum(total, own)  # rounding
+
+
+def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
+    """The Gaussians of draws, in common for similar components; None if too many are apart."""
+    components = in_blocks(partial(components_of, model), draws.astype(np.float32)).astype(np.float64)
+    mean, variance = components.mean(0), _positive(components.var(0), np.mean(components**2, axis=0))
+    between = np.sum((mean[:, None] - mean) ** 2 / (variance[:, None] + variance), axis=-1)
+    groups = [[index] for index in range(len(mean))]
+    while len(groups) > 1:
+        distances = np.array([[between[np.ix_(one, other)].max() for other in groups] for one in groups])
+        np.fill_diagonal(distances, np.inf)
+        first, second = sorted(np.unravel_index(np.argmin(distances), distances.shape))
+        is_listed = math.prod(len(group) + 1 for group in groups) <= MOST_STATES
+        if is_listed and distances[first, second] > ALIKE:
+            break
+        if distances[first, second] > APART:
+            return None
+        groups[first] += groups.pop(second)
+    numbers = np.zeros(len(mean), int)
+    for number, group in enumerate(groups):
+        numbers[group] = number
+    of_parameters = draws.mean(0), _positive(draws.var(0), np.mean(draws**2, axis=0))
+    sizes = tuple(len(group) for group in groups)
+    return Gaussians(_means(groups, mean), _means(groups, variance), tuple(numbers), sizes, of_parameters)
+
+
+def _positive(variance: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Variances that are not below the rounding of their mean squares."""
+    return np.maximum(variance, 1e-12 * squares + np.finfo(float).tiny)
+
+
+def _means(groups: list[list[int]], values: np.ndarray) -> np.ndarray:
+    return np.array([values[group].mean(0) for group in groups])
+
+
+def _of_copies(
+    model: BoundModel, fit: Gaussians, components: Components, positions: Draws
+) -> tuple[np.ndarray, np.ndarray]:
+    """log f at each position, and log Σ_g f(gθ) over its copies."""
+    masks = unit_masks(model)
+    as_is = _log_normal(components[:, None], fit.mean[:, None], fit.variance[:, None])
+    flipped = _log_normal(components[:, None], -fit.mean[:, None], fit.variance[:, None])
+    fixed = as_is @ ~masks.any(0) if len(masks) else as_is.sum(-1)
+    kept = as_is.sum(-1)
+    either = fixed + np.sum(np.logaddexp(as_is @ masks.T, flipped @ masks.T), axis=-1) if len(masks) else kept
+    places = np.arange(kept.shape[2])
+    own = kept[:, list(fit.groups), places].sum(-1)
+    total = _log_permanent(either, fit.sizes)
+    for flip in map(list, model.symmetry.flips):
+        mean, variance = (each[flip] for each in fit.of_parameters)
+        here, there = (_log_normal(positions[:, flip], sign * mean, variance).sum(-1) for sign in (1.0, -1.0))
+        own, total = own + here, total + np.logaddexp(here, there)
+    return own, total
+
+
+def _log_normal(values: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return -0.5 * ((values - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+
+
+def _log_permanent(
+    log_terms: Float[np.ndarray, "draws groups components"], sizes: tuple[int, ...]
+) -> Float[np.ndarray, " draws"]:
+    """log Σ_σ Π_k exp(log_terms[group of k, σ(k)]), over all orders σ of the components."""
+    states = tuple(size + 1 for size in sizes)
+    block = max(1, MOST_TERMS // math.prod(states))
+    found = [_placed(log_terms[start : start + block], states) for start in range(0, len(log_terms), block)]
+    return np.concatenate(found) + sum(math.lgamma(states_of_group) for states_of_group in states)
+
+
+def _placed(log_terms: np.ndarray, states: tuple[int, ...]) -> np.ndarray:
+    """log of the sum over the ways to place the components in groups of these sizes."""
+    largest = log_terms.max(axis=1)
+    terms, log_scale = np.exp(log_terms - largest[:, None]), largest.sum(axis=1)
+    totals = np.zeros((len(log_terms), *states))
+    totals[(slice(None), *(0 for _ in states))] = 1.0
+    for component in range(log_terms.shape[2]):
+        grown = np.zeros_like(totals)
+        for group in range(len(states)):
+            fuller, emptier = ([slice(None)] * totals.ndim for _ in range(2))
+            fuller[group + 1], emptier[group + 1] = slice(1, None), slice(None, -1)
+            term = terms[:, group, component].reshape(-1, *(1 for _ in states))
+            grown[tuple(fuller)] += totals[tuple(emptier)] * term
+        scale = np.maximum(grown.reshape(len(grown), -1).max(axis=1), np.finfo(float).tiny)
+        totals, log_scale = grown / scale.reshape(-1, *(1 for _ in states)), log_scale + np.log(scale)
+    with np.errstate(divide="ignore"):
+        return log_scale + np.log(totals[(slice(None), *(-1 for _ in states))])

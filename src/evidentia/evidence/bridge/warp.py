@@ -20,17 +20,19 @@ Source: Meng and Schilling (2002), Journal of Computational and Graphical Statis
 (Warp-III); Gronau, Wagenmakers, Heck, Matzke (2019), Psychometrika 84, 261.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from evidentia.errors import EstimationError
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.copies import copy_in_proportion, mean_over_copies
+from evidentia.posterior.copies import FULL_SUM, at_copies, is_summed, mean_over_copies
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
-from evidentia.posterior.symmetry import fold
+from evidentia.posterior.symmetry import fold, log_num_copies
 
 Positions = Float[np.ndarray, "draws parameters"]
 Chains = Float[np.ndarray, "chains draws parameters"]
@@ -73,10 +75,21 @@ class Fit(NamedTuple):
         return log_student_t(self.gaussian, positions)
 
     def near(self, target: Target, positions: Positions, generator: np.random.Generator) -> Positions:
-        """A copy of each draw of the posterior, which makes it a draw of f₀."""
-        if target.symmetric is None:
+        """A copy of each draw of the posterior, in proportion to q there: a draw of f₀.
+
+        Raises EstimationError if the copies are too many to be listed.
+        """
+        model = target.symmetric
+        if model is None or not model.symmetry:
             return positions
-        return copy_in_proportion(target.symmetric, self.log_density, positions, generator)
+        if not is_summed(model):
+            raise EstimationError(
+                f"bridge sampling lists all copies of a draw, at most {FULL_SUM:,}; the model's symmetries give each posterior "
+                f"mode {math.exp(log_num_copies(model)):,.0f}. Use SGAIS(), which needs no list."
+            )
+        copies, terms = at_copies(model, self.log_density, jnp.asarray(positions, jnp.float32))
+        chosen = np.argmax(terms + generator.gumbel(size=terms.shape), axis=0)
+        return copies[chosen, np.arange(len(positions))]
 
     def log_ratios(self, target: Target, positions: Positions) -> Float[np.ndarray, " draws"]:
         """log f / q at positions; q is the same at both mirror images."""

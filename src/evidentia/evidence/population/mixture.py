@@ -21,8 +21,8 @@ from evidentia import weights
 from evidentia.errors import EstimationError
 from evidentia.evidence.population.particles import Particles
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import OF_PART
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
-from evidentia.posterior.partition import OF_PART
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.subsample import Estimated, log_likelihoods_near
 from evidentia.posterior.symmetry import Centre

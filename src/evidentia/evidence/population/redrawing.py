@@ -12,15 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from evidentia.evidence.population.about_modes import (
+    MOST_SEARCHES,
     about,
     about_many_modes,
     about_one_mode,
     modes_near,
     modes_of_more_rows,
     with_modes,
+    with_modes_beside,
 )
 from evidentia.evidence.population.adapt import is_learnable, learn
-from evidentia.evidence.population.beside import MOST_SEARCHES, with_modes_beside
 from evidentia.evidence.population.check import MISSED, completed, covers, unreached, unseen
 from evidentia.evidence.population.importance import (
     CHEAP,

@@ -29,8 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.evidence.population.about_modes import at_modes, falls_from
-from evidentia.evidence.population.beside import with_modes_beside
+from evidentia.evidence.population.about_modes import at_modes, falls_from, with_modes_beside
 from evidentia.evidence.population.check import MISSED, covers, unseen
 from evidentia.evidence.population.importance import Sampling, is_enough, is_regular, weighted_draws
 from evidentia.evidence.population.mixture import Mixture

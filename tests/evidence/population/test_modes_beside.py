@@ -7,7 +7,7 @@ import pytest
 from jax.scipy.special import logsumexp
 
 import evidentia as ev
-from evidentia.evidence.population.beside import rises
+from evidentia.evidence.population.about_modes import rises
 from evidentia.evidence.population.importance import Sampling
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.model.bound import BoundModel

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 import evidentia as ev
 from evidentia.posterior import partition
-from evidentia.posterior.partition import log_shares
+from evidentia.posterior.copies import log_shares
 from evidentia.posterior.symmetry import Centre, fold, fold_to, is_folded
 
 
