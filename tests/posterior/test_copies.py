@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import evidentia as ev
-from evidentia.posterior import partition
 from evidentia.posterior.copies import log_shares
 from evidentia.posterior.symmetry import Centre, fold, fold_to, is_folded
 
@@ -40,7 +39,7 @@ def test_shares_of_all_copies_of_a_position_add_up_to_one(four, spread):
 
 
 def test_shares_add_up_to_one_where_components_have_a_gaussian_in_common(four, monkeypatch):
-    monkeypatch.setattr(partition, "MOST_STATES", 9)  # two groups of two
+    monkeypatch.setattr("evidentia.posterior.copies.MOST_STATES", 9)  # two groups of two
     draws = np.array([0.0, 0.1, 3.0, 3.1]) + np.random.default_rng(1).standard_normal((500, 4))
     copies = np.array(list(itertools.permutations([0.3, 1.1, 5.0, 2.0])))
     assert np.exp(log_shares(four, ((0.0, draws),), copies)).sum() == pytest.approx(1.0, abs=1e-6)
@@ -53,7 +52,7 @@ def test_a_copy_of_components_that_coincide_has_an_equal_share(four):
 
 
 def test_components_too_many_and_apart_have_no_shares(four, monkeypatch):
-    monkeypatch.setattr(partition, "MOST_STATES", 9)
+    monkeypatch.setattr("evidentia.posterior.copies.MOST_STATES", 9)
     draws = 100.0 * np.arange(4) + np.random.default_rng(3).standard_normal((500, 4))
     assert np.isnan(log_shares(four, ((0.0, draws),), draws[:3])).all()
 

@@ -3,7 +3,7 @@
 A look at all rows calls one function of every partition, at the worker that has it. What comes
 back does not depend on the number of rows: a number for each particle, or the derivatives at one
 position. A random sample of the rows is kept here. The path from the prior, the search for modes
-and the difference estimator (`posterior.subsample`) use the sample; some 10 to 30 looks at all
+and the difference estimator (`population.importance`) use the sample; some 10 to 30 looks at all
 rows do the rest.
 """
 

@@ -20,11 +20,8 @@ from scipy.linalg import eigvalsh
 from evidentia import weights
 from evidentia.errors import EstimationError
 from evidentia.evidence.population.particles import Particles
-from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import OF_PART
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
-from evidentia.posterior.rows import Rows
-from evidentia.posterior.subsample import Estimated, log_likelihoods_near
 from evidentia.posterior.symmetry import Centre
 
 MOST_COMPONENTS = 8
@@ -107,15 +104,6 @@ class Mixture(NamedTuple):
             (float(np.log(share)), draw_student_t(generator, mode, OF_PART))
             for share, mode in zip(self.shares, self.components, strict=True)
         )
-
-    def log_likelihoods(
-        self, model: BoundModel, rows: Rows, positions: Float[Array, "draws parameters"]
-    ) -> Estimated:
-        """Log-likelihoods at draws, from a sample of many rows where that is enough."""
-        expansions = [mode.expansion for mode in self.components]
-        nearest = np.argmax(self.log_terms(np.asarray(positions, np.float64)), axis=0)
-        found = log_likelihoods_near(model, rows, expansions, nearest, positions)
-        return found or Estimated(*rows.log_likelihoods(model, positions), 0.0)
 
     def log_terms(
         self, positions: Float[np.ndarray, "draws parameters"]

@@ -7,10 +7,11 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
+from evidentia.evidence.population.importance import log_likelihoods_near
+from evidentia.evidence.population.mixture import Mixture
 from evidentia.posterior.gaussian import draw_student_t
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
-from evidentia.posterior.subsample import log_likelihoods_near
 
 COUNT = 60_000
 
@@ -43,11 +44,11 @@ def draws_at_the_mode(bound, rows):
 def test_they_agree_with_those_of_all_rows(order):
     bound, rows = logistic(order)
     mode, positions = draws_at_the_mode(bound, rows)
-    found = log_likelihoods_near(bound, rows, [mode.expansion], np.zeros(64, int), positions)
+    deviations, offset, variance = log_likelihoods_near(bound, rows, Mixture((mode,)), positions)
     exact = rows.exact_log_likelihoods(bound, np.asarray(positions))
     assert np.std(exact) > 1  # otherwise the test would prove nothing
-    np.testing.assert_allclose(found.deviations + found.offset, exact, rtol=0, atol=0.1)
-    assert abs(np.mean(found.deviations + found.offset - exact)) < 0.02 and found.variance < 0.01**2
+    np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=0.1)
+    assert abs(np.mean(deviations + offset - exact)) < 0.02 and variance < 0.01**2
 
 
 @pytest.mark.slow
@@ -55,22 +56,23 @@ def test_draws_belong_to_the_nearest_of_several_expansions():
     bound, rows = logistic()
     mode, positions = draws_at_the_mode(bound, rows)
     elsewhere = rows.expand(bound, mode.centre + 0.005)
-    nearest = np.arange(64) % 2
-    found = log_likelihoods_near(bound, rows, [mode.expansion, elsewhere], nearest, positions)
+    two = Mixture((mode, mode._replace(centre=elsewhere.centre, expansion=elsewhere)))
+    assert len(np.unique(np.argmax(two.log_terms(np.asarray(positions, np.float64)), axis=0))) == 2
+    deviations, offset, _ = log_likelihoods_near(bound, rows, two, positions)
     exact = rows.exact_log_likelihoods(bound, np.asarray(positions))
-    np.testing.assert_allclose(found.deviations + found.offset, exact, rtol=0, atol=0.1)
+    np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=0.1)
 
 
 def test_a_row_unlike_all_others_is_noticed():
     """Its remainder is large, and the sample does not contain it."""
     bound, rows = logistic(far_row=1234)
     mode, positions = draws_at_the_mode(bound, rows)
-    assert log_likelihoods_near(bound, rows, [mode.expansion], np.zeros(64, int), positions) is None
+    assert log_likelihoods_near(bound, rows, Mixture((mode,)), positions) is None
 
 
 def test_it_needs_many_rows_and_an_expansion():
     bound, rows = logistic()
     mode, positions = draws_at_the_mode(bound, rows)
-    nearest, few = np.zeros(64, int), rows.part(0, 10_000)
-    assert log_likelihoods_near(bound, few, [mode.expansion], nearest, positions) is None
-    assert log_likelihoods_near(bound, rows, [None], nearest, positions) is None
+    few, unexpanded = rows.part(0, 10_000), mode._replace(expansion=None)
+    assert log_likelihoods_near(bound, few, Mixture((mode,)), positions) is None
+    assert log_likelihoods_near(bound, rows, Mixture((unexpanded,)), positions) is None
