@@ -16,7 +16,7 @@ from evidentia.errors import ConfigurationError, check_count, check_positive, ch
 from evidentia.evidence.method import Snapshot, with_kernel_instead
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
-from evidentia.evidence.population.path import Tempered, temper
+from evidentia.evidence.population.path import Annealed, anneal
 from evidentia.evidence.population.warning_signs import diagnose_path
 from evidentia.kernels import HMC, SGHMC, RandomWalk
 from evidentia.kernels.kernel import check_kernel
@@ -138,7 +138,8 @@ class AIS:
     ) -> Iterator[Snapshot]:
         """Yield a snapshot after each temperature; in reverse, each with an estimate of 1/Z."""
         settings, stops = PathSettings(self.target_ess, self.kernel), self._stops(is_reverse)
-        for found in temper(settings, model, population, rows, stops=stops, is_reverse=is_reverse):
+        nothing = rows.part(0, 0)
+        for found in anneal(settings, model, population, nothing, rows, stops=stops, is_reverse=is_reverse):
             yield self._snapshot(rows, found)
 
     def _stops(self, is_reverse: bool) -> Sequence[float] | None:
@@ -148,7 +149,7 @@ class AIS:
         temperatures = np.asarray(self.schedule)
         return (1.0 - temperatures[-2::-1] if is_reverse else temperatures[1:]).tolist()
 
-    def _snapshot(self, rows: Window, found: Tempered) -> Snapshot:
+    def _snapshot(self, rows: Window, found: Annealed) -> Snapshot:
         if self.schedule is None:
             share = found.share_done
         else:

@@ -20,7 +20,7 @@ from evidentia.evidence.ais import AIS
 from evidentia.evidence.method import Estimate
 from evidentia.evidence.population.moves import PathSettings, move
 from evidentia.evidence.population.particles import Population, estimate_of
-from evidentia.evidence.population.path import anneal
+from evidentia.evidence.population.path import anneal, end_of
 from evidentia.kernels import HMC, posterior_scale
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
@@ -71,7 +71,7 @@ def remove_rows(
         # The gradient's memory of the rows seen is invalid once some are removed.
         population = population._replace(memory=None)
         past, chunk = rows.part(0, first), rows.part(first, last)
-        population = anneal(method, model, population, past, chunk, is_reverse=True).population
+        population = end_of(anneal(method, model, population, past, chunk, is_reverse=True)).population
         yield 1.0 - first / rows.size, _inverse(estimate_of(population))
 
 

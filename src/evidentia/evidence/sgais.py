@@ -21,7 +21,7 @@ from evidentia.evidence.population.chunks import (
 from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps, redrawn
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
-from evidentia.evidence.population.path import anneal, needs_second_opinion, with_second_opinion
+from evidentia.evidence.population.path import anneal, end_of, needs_second_opinion, with_second_opinion
 from evidentia.evidence.population.redrawing import CHECKED
 from evidentia.evidence.population.shortcuts import at_modes_above
 from evidentia.evidence.population.warning_signs import diagnose_moves
@@ -178,7 +178,7 @@ class SGAIS(RedrawingMethod):
         # From the prior, where it may be long or stuck: later ones begin at modes that are known.
         is_first = past.size == 0
         shortcut = partial(at_modes_above, model, chunk) if is_first and self.refresh else None
-        found = anneal(settings, model, state.population, past, chunk, shortcut=shortcut)
+        found = end_of(anneal(settings, model, state.population, past, chunk, shortcut=shortcut))
         population, steps = found.population, found.steps
         if found.shortcut is not None:
             return redrawn(self, population, found.shortcut, num_observations, steps)
@@ -186,7 +186,7 @@ class SGAIS(RedrawingMethod):
 
             def run(key: Array) -> Population:
                 start = from_prior(model, key, self.num_particles)
-                return anneal(settings, model, start, past, chunk).population
+                return end_of(anneal(settings, model, start, past, chunk)).population
 
             population = with_second_opinion(population, run)
         state = state._replace(population=population, num_observations=num_observations, proposal=None)

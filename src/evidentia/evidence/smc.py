@@ -14,7 +14,7 @@ from evidentia.evidence.population import warning_signs
 from evidentia.evidence.population.chunks import ChunkedMethod, ChunkInfo, PathState, next_stop, over_chunks
 from evidentia.evidence.population.moves import PathSettings, StepInfo
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
-from evidentia.evidence.population.path import anneal, anneal_step, temper
+from evidentia.evidence.population.path import anneal, end_of
 from evidentia.evidence.population.warning_signs import diagnose_moves
 from evidentia.kernels import HMC, RandomWalk, Unscaled
 from evidentia.kernels.kernel import check_kernel
@@ -135,8 +135,8 @@ class SMC(ChunkedMethod):
         if self.chunk_size is not None:
             yield from over_chunks(self, model, rows, key)
             return
-        stops = None if self.tempering else (1.0,)
-        for found in temper(self.path, model, self.init(model, key).population, rows, stops=stops):
+        start, nothing = self.init(model, key).population, rows.part(0, 0)
+        for found in anneal(self.path, model, start, nothing, rows, stops=self._stops):
             is_done = found.temperatures[-1] == 1.0
             yield Snapshot(
                 self._estimate(found.population),
@@ -160,14 +160,14 @@ class SMC(ChunkedMethod):
         Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
         particle, or -inf at all particles.
         """
-        if self.tempering:
-            population, steps, _ = anneal(self.path, model, state.population, past, chunk)
-        else:
-            population, _, step = anneal_step(self.path, model, state.population, past, chunk, 0.0, stop=1.0)
-            steps = [step]
-        state = PathState(population, state.num_observations + chunk.size)
+        found = end_of(anneal(self.path, model, state.population, past, chunk, stops=self._stops))
+        state = PathState(found.population, state.num_observations + chunk.size)
         estimate = self.estimate(state)
-        return state, ChunkInfo(steps, estimate, estimate)
+        return state, ChunkInfo(found.steps, estimate, estimate)
+
+    @property
+    def _stops(self) -> tuple[float, ...] | None:
+        return None if self.tempering else (1.0,)
 
     def estimate(self, state: PathState) -> Estimate:
         """The estimate for all rows processed."""

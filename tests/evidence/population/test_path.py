@@ -10,7 +10,7 @@ from scipy import special
 import evidentia as ev
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population
-from evidentia.evidence.population.path import anneal
+from evidentia.evidence.population.path import anneal, end_of
 from evidentia.kernels import HMC
 from evidentia.posterior.rows import Window
 from evidentia.system.compilation import in_float64
@@ -25,13 +25,15 @@ def test_the_reverse_path_refuses_a_particle_that_was_moved_out_of_the_support()
     positions = jnp.asarray([[0.0], [0.5], [3.0]])
     population = Population(jax.random.key(0), positions, np.zeros(3))
     with pytest.raises(ev.EstimationError, match=r"rows 0 to 1: a move of the reverse path .* kernels\.HMC"):
-        anneal(
-            PathSettings(0.5, HMC(), resampling="systematic"),
-            bound,
-            population,
-            Window(arrays, 0, 0),
-            Window(arrays, 0, 2),
-            is_reverse=True,
+        end_of(
+            anneal(
+                PathSettings(0.5, HMC(), resampling="systematic"),
+                bound,
+                population,
+                Window(arrays, 0, 0),
+                Window(arrays, 0, 2),
+                is_reverse=True,
+            )
         )
 
 

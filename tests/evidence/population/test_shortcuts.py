@@ -11,7 +11,7 @@ from evidentia.data.arrays import on_device
 from evidentia.evidence.population import leaps, shortcuts
 from evidentia.evidence.population.importance import Sampling
 from evidentia.evidence.population.particles import Population, from_prior
-from evidentia.evidence.population.path import anneal
+from evidentia.evidence.population.path import anneal, end_of
 from evidentia.evidence.population.redrawing import draw_anew
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -36,7 +36,7 @@ def few_rows(monkeypatch):
 def particles_of(model, rows):
     """Particles at the end of a path through some rows."""
     start = from_prior(model, jax.random.key(0), COUNT)
-    return anneal(METHOD.path, model, start, rows.part(0, 0), rows).population
+    return end_of(anneal(METHOD.path, model, start, rows.part(0, 0), rows)).population
 
 
 @pytest.mark.slow

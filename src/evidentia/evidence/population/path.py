@@ -10,6 +10,7 @@ Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, Eq. 2 to 4; Chopin 
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -43,11 +44,22 @@ MOST_RUNS = 3
 
 
 class Annealed(NamedTuple):
-    """The particles at the end of a path, or where a shortcut was found, with the steps so far."""
+    """The particles after some steps of a path.
+
+    Attributes:
+        temperatures: at the ends of the steps; in reverse, fractions of the way back.
+        shortcut: what led to the end of the path from here, if anything.
+    """
 
     population: Population
-    steps: list[StepInfo]
+    temperatures: tuple[float, ...] = ()
+    steps: tuple[StepInfo, ...] = ()
     shortcut: Any = None
+
+    @property
+    def share_done(self) -> float:
+        """Estimated share of the work."""
+        return weights.share_of_path(self.temperatures[0], self.temperatures[-1])
 
 
 def anneal(
@@ -57,76 +69,44 @@ def anneal(
     past: Window,
     chunk: Window,
     *,
+    stops: Sequence[float] | None = None,
     is_reverse: bool = False,
     shortcut: Callable[[Population], Any] | None = None,
-) -> Annealed:
-    """Process a chunk; `past` holds the rows of earlier chunks, on which the moves depend.
+) -> Iterator[Annealed]:
+    """Process a chunk, and yield the particles after each temperature.
 
-    A path that turns out to be long, or whose particles do not leave their modes, asks for a
-    `shortcut` to its end, and stops there unless that is None. In reverse, the chunk is removed:
-    particles of the posterior of past and chunk become those of the past alone, and the log
-    evidence gains -log p(chunk | past).
+    `past` holds the rows of earlier chunks, on which the moves depend. `stops` are the ends of the
+    steps, as fractions of the path; without them, steps go as far as the effective sample size
+    allows. A path that then turns out to be long, or whose particles do not leave their modes,
+    asks for a `shortcut` to its end, and stops there unless that is None. In reverse, the chunk is
+    removed: particles of the posterior of past and chunk become those of the past alone, and the
+    log evidence gains -log p(chunk | past).
 
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
     particle, or -inf at all particles.
     """
-    done, infos = 0.0, []
-    while done < 1.0:
-        population, done, info = anneal_step(
-            settings, model, population, past, chunk, done, is_reverse=is_reverse
-        )
-        infos.append(info)
-        is_long = _is_long(settings, len(infos), done * chunk.size) and not is_reverse
-        found = None
-        if shortcut is not None and (is_long or _is_stuck(info)) and done < 1.0:
-            key, key_shortcut = split_key(population.key)
-            found, shortcut = shortcut(population._replace(key=key_shortcut)), None
-            population = population._replace(key=key)
-        if is_long:
-            _warn_of_long(infos, done, chunk, is_cut=found is not None)
-        if found is not None:
-            return Annealed(population, infos, found)
-    return Annealed(population, infos)
-
-
-class Tempered(NamedTuple):
-    """The particles after the last of some steps of a path, with the temperatures of the steps."""
-
-    population: Population
-    temperatures: tuple[float, ...]
-    steps: tuple[StepInfo, ...]
-
-    @property
-    def share_done(self) -> float:
-        """Estimated share of the work."""
-        return weights.share_of_path(self.temperatures[0], self.temperatures[-1])
-
-
-def temper(
-    settings: PathSettings,
-    model: BoundModel,
-    population: Population,
-    rows: Window,
-    *,
-    stops: Sequence[float] | None = None,
-    is_reverse: bool = False,
-) -> Iterator[Tempered]:
-    """Yield the particles after each temperature of the path from the prior to the posterior.
-
-    `stops` are the ends of the steps, as fractions of the path; without them, steps go as far as
-    the effective sample size allows. In reverse, temperatures are fractions of the way back.
-    """
-    nothing, found = rows.part(0, 0), Tempered(population, (), ())
-    while not found.temperatures or found.temperatures[-1] < 1.0:
-        done = found.temperatures[-1] if found.temperatures else 0.0
+    done, found = 0.0, Annealed(population)
+    while done < 1.0 and found.shortcut is None:
         stop = None if stops is None else stops[len(found.steps)]
         population, done, info = anneal_step(
-            settings, model, found.population, nothing, rows, done, stop=stop, is_reverse=is_reverse
+            settings, model, found.population, past, chunk, done, stop=stop, is_reverse=is_reverse
         )
-        found = Tempered(population, (*found.temperatures, done), (*found.steps, info))
-        if stops is None and not is_reverse and _is_long(settings, len(found.steps), done * rows.size):
-            _warn_of_long(found.steps, done, rows, is_cut=False)
+        temperatures, steps, end = (*found.temperatures, done), (*found.steps, info), None
+        is_free = stops is None and not is_reverse
+        is_long = is_free and _is_long(settings, len(steps), done * chunk.size)
+        if shortcut is not None and (is_long or _is_stuck(info)) and done < 1.0:
+            key, key_shortcut = split_key(population.key)
+            end, shortcut = shortcut(population._replace(key=key_shortcut)), None
+            population = population._replace(key=key)
+        if is_long:
+            _warn_of_long(steps, done, chunk, is_cut=end is not None)
+        found = Annealed(population, temperatures, steps, end)
         yield found
+
+
+def end_of(path: Iterator[Annealed]) -> Annealed:
+    """The particles after the last step of a path."""
+    return deque(path, maxlen=1).pop()
 
 
 def _is_stuck(info: StepInfo) -> bool:
