@@ -51,7 +51,7 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "means": ("proposals about means in many dimensions", CORE + "about_modes.is_apart", lambda *_: False),
     "rays": ("searches where the posterior rises beside modes", CORE + "about_modes.rises", lambda *_: []),
     "path as second opinion": ("a redraw must agree with its path", CORE + "warning_signs.compare_with_path", None),
-    "sample of rows": ("weights from 4,096 of many rows", CORE + "mixture.log_likelihoods_near", lambda *_: None),
+    "sample of rows": ("weights from 4,096 of many rows", CORE + "importance.log_likelihoods_near", lambda *_: None),
 }  # fmt: skip
 
 # What needs a mechanism that these problems do not show to be needed.

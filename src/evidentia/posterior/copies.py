@@ -56,7 +56,6 @@ from evidentia.system.compilation import jitted
 FULL_SUM = 1024  # copies up to which all are summed
 ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
 MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
-MOST_TERMS = 4_000_000  # states times positions at a time
 ALIKE = 0.1  # squared distance of two components, in their variances: below, one Gaussian is within 0.05 nats of each
 APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
 OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
@@ -260,7 +259,7 @@ def _log_permanent(
 ) -> Float[np.ndarray, " draws"]:
     """log Σ_σ Π_k exp(log_terms[group of k, σ(k)]), over all orders σ of the components."""
     states = tuple(size + 1 for size in sizes)
-    block = max(1, MOST_TERMS // math.prod(states))
+    block = max(1, 4_000_000 // math.prod(states))  # positions at a time, to save memory
     found = [_placed(log_terms[start : start + block], states) for start in range(0, len(log_terms), block)]
     return np.concatenate(found) + sum(math.lgamma(states_of_group) for states_of_group in states)
 

@@ -29,16 +29,12 @@ from evidentia.posterior.symmetry import fold_onto
 from evidentia.posterior.target import expand_prior
 from evidentia.system.interruption import check
 
-MAX_STEPS = 50  # of Newton's method
-MAX_HALVINGS = 10  # per step
 TOLERANCE = 0.01  # squared distance to the mode where it stops, in posterior standard deviations
 FINE_TOLERANCE = 1e-6  # for the modes that `find_modes` returns
-MAX_CLIMB = 300  # steps of L-BFGS
 NUM_DRAWS = 1024  # prior draws
 PATIENCE = 20  # climbs
 NUM_STARTS = 10  # starting points of the search, chosen from these draws
 FEW_ROWS = 2000  # rows used in the search
-FEW_PACKS = 100  # if they are packs of rows, at least
 MIN_LOG_MASS = -12.0  # relative to the largest mode, in nats; smaller modes are left out
 
 Vector = Float[np.ndarray, " parameters"]
@@ -72,7 +68,7 @@ def few_of(model: BoundModel, rows: Rows) -> Window:
     if count is None:
         return few
     held = jax.tree.map(lambda leaf: np.asarray(leaf[few.start : few.stop]), few.arrays)  # without padding
-    return few.sample(max(FEW_PACKS, FEW_ROWS * few.size // count(held)))
+    return few.sample(max(100, FEW_ROWS * few.size // count(held)))  # packs of rows
 
 
 def modes_above(
@@ -147,7 +143,7 @@ def climb(model: BoundModel, rows: Rows, start: Vector) -> Vector:
         is_finite = np.isfinite(point.log_posterior) and np.isfinite(point.gradient).all()
         return (-point.log_posterior, -point.gradient) if is_finite else (1e300, np.zeros_like(position))
 
-    options = {"maxiter": MAX_CLIMB, "ftol": 1e-6}  # of the log-posterior; Newton's method does the rest
+    options = {"maxiter": 300, "ftol": 1e-6}  # of the log-posterior; Newton's method does the rest
     return minimize(depth, np.asarray(start, np.float64), jac=True, method="L-BFGS-B", options=options).x
 
 
@@ -170,7 +166,7 @@ def newton(
     here = _look(model, rows, np.asarray(start, np.float64))
     if not np.isfinite(here.log_posterior):
         return None
-    for _ in range(MAX_STEPS):
+    for _ in range(50):
         check()
         if metric is None:
             precise = _expand(model, rows, here.position)
@@ -216,7 +212,7 @@ def _look(model: BoundModel, rows: Rows, position: Vector) -> _Point:
 def _uphill(model: BoundModel, rows: Rows, here: _Point, step: Vector, distance: float) -> _Point | None:
     """The first point uphill enough, after the step or its halvings; None if there is none."""
     rounding = 1e-10 * abs(here.log_posterior)
-    for share in 0.5 ** np.arange(MAX_HALVINGS):
+    for share in 0.5 ** np.arange(10):
         there = _look(model, rows, here.position + share * step)
         if there.log_posterior > here.log_posterior + 1e-4 * share * distance - rounding:
             return there

@@ -19,7 +19,6 @@ from evidentia.model.local.packs import PRESENT, are_packs
 from evidentia.system.compilation import compiled
 
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
-IN_PACKS = 512  # rows per block of packs: as four blocks of rows, since each group has many nodes
 LARGE = 1 << 28  # numbers of a block, times particles, above which these take turns: 1 GiB in float32
 
 Carry = TypeVar("Carry")
@@ -67,7 +66,8 @@ def block_size(arrays: Observations) -> int:
     """Units per block of `sum_rows`."""
     size = BLOCK_SIZE
     if are_packs(arrays):
-        size = max(1, min(size, IN_PACKS // math.prod(arrays[PRESENT].shape[1:])))
+        # Rows of packs as in four blocks of rows, since each group has many nodes.
+        size = max(1, min(size, 4 * BLOCK_SIZE // math.prod(arrays[PRESENT].shape[1:])))
     return min(size, _capacity(arrays))
 
 

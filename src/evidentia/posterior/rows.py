@@ -25,7 +25,6 @@ from evidentia.posterior.shards import Shards
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
 MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
 NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
-NUM_BLOCKS, NUM_IN_BLOCK = 32, 512  # rows that show rounding errors
 MANY = 100_000  # rows from which correcting by some of them is faster than float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 
@@ -224,12 +223,13 @@ class Window:
         That of a coefficient of the parameters, such as the logarithm of a weight, is the same in
         many rows, so some of them show it.
         """
+        num_blocks, num_in_block = 32, 512
         found = np.zeros(len(positions))
         with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood
-            for block in self.blocks(NUM_BLOCKS, NUM_IN_BLOCK):
+            for block in self.blocks(num_blocks, num_in_block):
                 found += block.exact_log_likelihoods(model, np.asarray(positions))
                 found -= np.asarray(row_sums.deviations(model, positions, block), np.float64)
-        found *= self.weight * self.size / (NUM_BLOCKS * NUM_IN_BLOCK)
+        found *= self.weight * self.size / (num_blocks * num_in_block)
         is_finite = np.isfinite(found)
         return np.where(is_finite, found - np.mean(found, where=is_finite), 0.0)
 

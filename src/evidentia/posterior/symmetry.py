@@ -24,7 +24,6 @@ from evidentia.model.symmetry import by_component, permuted
 from evidentia.system.compilation import jitted
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
-SMALLEST = 1e-30  # positive values are compared by their logarithms
 BLOCK = 512  # largest number of positions at a time, whose distances to all components are in the cache
 MOST_LISTED = 5  # components up to which every order is tried, which is many times as fast as an assignment
 
@@ -258,7 +257,7 @@ def components_of(model: BoundModel, positions) -> Float[Array, "particles compo
     is_positive = {name: each for (name, _), each in zip(axes, model.symmetry.is_positive, strict=True)}
     for name, value in by_component(axes, model.constrain(positions), num_leading=1).items():
         value = value.reshape(*value.shape[:2], -1)
-        columns.append(jnp.log(jnp.maximum(value, SMALLEST)) if is_positive[name] else value)
+        columns.append(jnp.log(jnp.maximum(value, 1e-30)) if is_positive[name] else value)
     return jnp.concatenate(columns, axis=-1)
 
 

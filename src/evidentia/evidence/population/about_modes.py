@@ -58,22 +58,14 @@ NUM_STARTS = 64  # maximum number of particles from which to search for modes
 PATIENCE = 8  # starts in vain
 UNSEARCHED = 0.001  # share of the particles, far from the modes found, that needs no search
 MAX_SEARCHED = 2_000_000  # maximum of rows times parameters times these particles
-ON_LINE = 8  # positions on the way from a mode
-NUM_PAIRS = 32  # of draws at which gradients are averaged
 MANY = 20  # parameters; with fewer, importance sampling from the mode is good enough
 APART = 0.1  # d²/n from which mean and mode differ
 MOST_CHANGE = 2.0  # of the scale; if more, the posterior is unlike a Gaussian
 MOST_SEARCHES = 4  # for further modes, where a proposal misses some of the posterior
 HEAVIEST = 8  # positions from which to search for modes, each for some ten Newton steps
-LOOKS = 2**17  # positions further inside, where they are free: one in 10⁴ of them is met ten times
 RADII = 16  # positions on a ray
 MOST_RAYS = 16_384  # of some peaks in ten dimensions, eight were missed with 8,192, seven with 65,536
-LEAST_RAYS = 512  # fewer find next to nothing
-SCALE = 1024  # prior draws that say how far a ray goes
-FAR = 0.9  # of these are closer than its end
 RISE = 1.0  # nats, above rounding
-CHECKED = 512  # of the highest rises
-NEAREST = 4  # modes to which a rise may lead
 
 
 def at_modes(sampling: Sampling, modes: tuple[LocalGaussian, ...]) -> Mixture:
@@ -135,7 +127,7 @@ def falls_from(
     tolerance: float,
 ) -> Bool[ndarray, " particles"]:
     """Whether the log posterior falls, but for a tolerance in nats, all the way from a mode."""
-    shares = np.linspace(0.0, 1.0, ON_LINE)
+    shares = np.linspace(0.0, 1.0, 8)
     line = [log_posteriors(model, rows, mode.centre + share * (positions - mode.centre)) for share in shares]
     with np.errstate(invalid="ignore"):  # where it is zero, it does not rise to the mode
         return np.all(np.diff(line, axis=0) < tolerance, axis=0)
@@ -165,7 +157,7 @@ def is_apart(model: BoundModel, rows: Rows) -> bool:
 def about_mean(sampling: Sampling, gaussian: LocalGaussian) -> LocalGaussian:
     """The Gaussian moved to the mean and scaled; itself if it is unlike the posterior."""
     model, rows, generator, _ = sampling
-    steps = gaussian.draw(generator, NUM_PAIRS) - gaussian.centre
+    steps = gaussian.draw(generator, 32) - gaussian.centre
     steps = np.concatenate([steps, -steps])
     gradients = np.stack([_gradient(model, rows, gaussian.centre + step) for step in steps])
     scale = -np.mean(np.sum(steps * gradients, axis=1)) / model.num_parameters
@@ -214,7 +206,8 @@ def exceeding(
         found.append(np.asarray(draws.positions, np.float64)[np.argsort(-draws.log_weights)[:HEAVIEST]])
     least = MANY_BATCHES * count
     if model.evaluations is None and rows.size * least <= FREE:
-        num_looks = max(least, min(LOOKS, num_free_looks(model, rows)))
+        # One position in 10⁴ is met ten times.
+        num_looks = max(least, min(2**17, num_free_looks(model, rows)))
         within = proposal.draw_within(generator, num_looks)
         # The density at one copy is enough here, and cheaper than at all copies.
         usual, ratios = (
@@ -234,7 +227,7 @@ def rises(sampling: Sampling, proposal: Mixture) -> Float[ndarray, "rises parame
     """
     model, rows, generator, _ = sampling
     num_rays = min(MOST_RAYS, num_free_looks(model, rows) // RADII)
-    if proposal.is_learnt or num_rays < LEAST_RAYS:
+    if proposal.is_learnt or num_rays < 512:  # fewer find next to nothing
         return np.empty((0, model.num_parameters))
     positions = _on_rays(model, proposal, generator, num_rays)
     heights = log_posteriors(model, rows, positions)
@@ -244,7 +237,7 @@ def rises(sampling: Sampling, proposal: Mixture) -> Float[ndarray, "rises parame
     top = np.argmax(above, axis=1)[:, None]
     at_top, rise = (np.take_along_axis(values, top, 1)[:, 0] for values in (heights, above))
     chosen = np.flatnonzero(rise > RISE)
-    chosen = chosen[np.argsort(-at_top[chosen])][:CHECKED]
+    chosen = chosen[np.argsort(-at_top[chosen])][:512]
     found = positions[chosen, top[chosen, 0]]
     return found[~_is_known(sampling, proposal, found)][:HEAVIEST] if chosen.size else found
 
@@ -252,8 +245,11 @@ def rises(sampling: Sampling, proposal: Mixture) -> Float[ndarray, "rises parame
 def _on_rays(
     model: BoundModel, proposal: Mixture, generator: np.random.Generator, num_rays: int
 ) -> Float[ndarray, "rays radii parameters"]:
-    """Positions on rays from the modes, from a standard deviation to where the prior ends."""
-    prior = np.asarray(model.sample_prior(jax.random.key(0), SCALE), np.float64)
+    """Positions on rays from the modes, from a standard deviation to where the prior ends.
+
+    Nine tenths of its draws are closer to the mode than that.
+    """
+    prior = np.asarray(model.sample_prior(jax.random.key(0), 1024), np.float64)
     prior = prior[np.isfinite(prior).all(axis=1)]  # float32 does not have all of a vague prior
     counts = generator.multinomial(num_rays, proposal.shares)
     return np.concatenate(
@@ -268,7 +264,7 @@ def _from_mode(
     mode: LocalGaussian, prior: Float[ndarray, "draws parameters"], generator: np.random.Generator, count: int
 ) -> Float[ndarray, "rays radii parameters"]:
     nearest = np.sqrt(len(mode.centre))
-    radii = np.geomspace(nearest, max(2 * nearest, np.quantile(mode.distances(prior), FAR)), RADII)
+    radii = np.geomspace(nearest, max(2 * nearest, np.quantile(mode.distances(prior), 0.9)), RADII)
     ends = mode.draw(generator, count)
     steps = (ends - mode.centre) / mode.distances(ends)[:, None]
     return mode.centre + radii[:, None] * steps[:, None, :]
@@ -277,9 +273,9 @@ def _from_mode(
 def _is_known(
     sampling: Sampling, proposal: Mixture, positions: Float[ndarray, "rises parameters"]
 ) -> Bool[ndarray, " rises"]:
-    """Whether the posterior rises all the way from each position to one of the modes near it."""
+    """Whether the posterior rises all the way from each position to one of four modes near it."""
     is_known = np.zeros(len(positions), bool)
-    order = np.argsort(-proposal.log_terms(positions), axis=0)[:NEAREST]
+    order = np.argsort(-proposal.log_terms(positions), axis=0)[:4]
     for index in np.unique(order):
         its = np.flatnonzero((order == index).any(axis=0) & ~is_known)
         if its.size:

@@ -48,8 +48,6 @@ KEPT = 0.1  # share of the draws that stays with the first mixture
 TEMPERED = 0.1  # effective draws that a fit needs, as a fraction; weights are tempered if fewer
 NEAR_COPIES = 24  # copies of a draw up to which all count
 MOST_PARAMETERS = 100  # since the covariance of more is not known from so few draws
-DRAWS_OF_DOMAIN = 2048  # whose centre says which copy of the posterior a mixture is about
-NEGLIGIBLE = 1e-9  # weight of a draw that does not matter for a fit, relative to the mean
 
 
 class Drawn(NamedTuple):
@@ -91,7 +89,7 @@ class Rounds(NamedTuple):
     def particles(self, temperature: float = 1.0) -> Particles:
         """The draws that matter at a temperature, weighted."""
         share = np.exp(weights.normalise(self.log_weights(temperature)))
-        matters = share > NEGLIGIBLE / len(share)
+        matters = share > 1e-9 / len(share)
         positions = self.drawn.positions[matters].astype(np.float64)
         return Particles(positions, share[matters] / share[matters].sum())
 
@@ -183,11 +181,15 @@ def _for_fit(model: BoundModel, rounds: Rounds) -> Particles:
 
 
 def _about_one_copy(model: BoundModel, proposal: Mixture, generator: np.random.Generator) -> Mixture:
-    """The proposal with the domain of its draws, if there are too many copies for a sum."""
+    """The proposal with the domain of its draws, if there are too many copies for a sum.
+
+    The centre of the draws says which copy of the posterior the proposal is about.
+    """
     if not model.symmetry or is_summed(model):
         return proposal
-    draws = proposal.draw(generator, DRAWS_OF_DOMAIN)
-    _, centre = fold(model, draws, np.full(DRAWS_OF_DOMAIN, 1 / DRAWS_OF_DOMAIN))
+    count = 2048
+    draws = proposal.draw(generator, count)
+    _, centre = fold(model, draws, np.full(count, 1 / count))
     return proposal._replace(domain=centre)
 
 

@@ -22,8 +22,6 @@ from evidentia.posterior.copies import symmetrised
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
 MOST_MISSED = 0.3  # the same if particles make up for it
-SHARED = 0.01  # of the particles of one component that are of another's, too: no gap is between them
-FEW_FAR = 32  # draws of the earlier proposal, far from the new modes, that are weighted
 
 
 def covers(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, particles: Particles) -> bool:
@@ -132,11 +130,12 @@ def _regions(
 ) -> Int[ndarray, " particles"]:
     """The number of the region of each position: components that share positions are one region.
 
-    Several components of a learnt proposal describe one mode, or a posterior without any.
+    Several components of a learnt proposal describe one mode, or a posterior without any. If one
+    in a hundred of the particles of one component is of another's, too, no gap is between them.
     """
     shares = softmax(proposal.log_terms(positions), axis=0)
     shared, totals = shares @ shares.T, shares.sum(1)
-    is_shared = shared > SHARED * np.minimum(totals[:, None], totals)
+    is_shared = shared > 0.01 * np.minimum(totals[:, None], totals)
     _, region = connected_components(is_shared, directed=False)
     return region[np.argmax(shares, axis=0)]
 
@@ -160,7 +159,7 @@ def unreached(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, earli
     if not is_far.any():
         return Unreached(positions[:0], 0.0)
     # Always as many, some of them twice, since another number would be compiled anew.
-    chosen = positions[np.resize(generator.permutation(np.flatnonzero(is_far)), FEW_FAR)]
+    chosen = positions[np.resize(generator.permutation(np.flatnonzero(is_far)), 32)]
     ratios, offset = log_ratio(sampling, proposal, chosen)
     ratios = ratios + offset - draws.offset
     densities = (symmetrised(model, each, chosen) for each in (proposal, earlier))

@@ -56,11 +56,10 @@ GOOD = (
 )
 MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MANY_BATCHES = 32  # of one draw per particle
-CHEAP = 40_000_000  # likelihoods of a row that draws may take in any case
-FREE = 4_000_000  # the same, up to which there are always many draws
+FREE = 4_000_000  # likelihoods of a row that cost next to nothing, so that there are always many draws
+CHEAP = 10 * FREE  # the same that draws may take in any case
 LOOKED_AT = 4096  # positions at a time: integrals over latents of 50 rows at 16,384 would take 18 GiB
 ACCURATE = 0.01  # nats of standard error, for which there are more draws while they are cheap
-NUM_BLOCKS, NUM_IN_BLOCK = 8, 512  # rows of the sample
 MIN_ROWS = 50_000  # below it, all rows take less time than the rest
 MAX_VARIANCE = 0.05**2  # of the log-likelihood of a draw, in nats²
 
@@ -212,8 +211,8 @@ def log_likelihoods_near(
     known = {mode: proposal.components[mode].expansion for mode in np.unique(nearest)}
     if any(expansion is None for expansion in known.values()):
         return None
-    blocks = rows.blocks(NUM_BLOCKS, NUM_IN_BLOCK)
-    weight = rows.size / (NUM_BLOCKS * NUM_IN_BLOCK)
+    blocks = rows.blocks(8, 512)
+    weight = rows.size / (8 * 512)
     found = np.zeros(len(on_host))
     for block in blocks:
         # In float64: what float32 loses of a coefficient of the parameters adds up over all rows.

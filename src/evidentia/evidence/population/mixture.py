@@ -27,10 +27,6 @@ from evidentia.posterior.symmetry import Centre
 MOST_COMPONENTS = 8
 MIN_PARTICLES = 4  # for each component and parameter
 WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
-STARTS = 5  # of k-means, of which the best counts
-NUM_STEPS = 10  # of expectation maximisation on particles
-FEWEST, MOST = 256, 4096  # draws: an error of 1/16 at most, of 1/64 where they cost nothing
-WORK = 16_000_000  # of draws times components times squared parameters
 TOLERATED = 5.0  # standard errors in both of two tests, as ratios are skewed
 
 
@@ -129,13 +125,13 @@ def fitted(
     chosen = positions[generator.choice(count, count, p=particles.share)]
     root = np.linalg.cholesky(covariance)
     white = np.linalg.solve(root, (chosen - particles.mean).T).T
-    centres = particles.mean + kmeans(white, most, iter=STARTS, rng=generator)[0] @ root.T
+    centres = particles.mean + kmeans(white, most, iter=5, rng=generator)[0] @ root.T
     # Where there are more components, each is narrower.
     narrow = np.linalg.inv(covariance * len(centres) ** (-2 / positions.shape[1]))
     if not is_definite(narrow):
         return None
     proposal = mixture_of([LocalGaussian(centre, narrow, 0.0) for centre in centres], np.zeros(len(centres)))
-    for _ in range(NUM_STEPS):
+    for _ in range(10):
         proposal = improved(proposal, particles, most_components)
     return proposal
 
@@ -236,7 +232,8 @@ def check_density(proposal: Mixture) -> None:
 def mean_ratio(proposal: Mixture, seed: int) -> tuple[float, float]:
     """The mean of r / q over draws of the proposal, with its standard error."""
     size = len(proposal.components[0].centre)
-    count = int(np.clip(WORK // (len(proposal.components) * size**2), FEWEST, MOST))
+    # An error of 1/16 at most, of 1/64 where draws cost nothing.
+    count = int(np.clip(16_000_000 // (len(proposal.components) * size**2), 256, 4096))
     draws = np.asarray(proposal.draw(np.random.default_rng(seed), count), np.float64)
     # Variances smaller by 1 + 1/√d give ratios with a variance below one in any dimension.
     narrower = 1 + 1 / math.sqrt(size)

@@ -15,9 +15,6 @@ from evidentia.posterior.symmetry import Centre, fold, fold_to
 from evidentia.system.interruption import check
 
 LAG = 4  # resamplings after which the descendants of one particle count as independent
-AT_ONCE = 2**17  # draws
-MOST_BLOCKS = 16  # of so many draws
-MOST_NUMBERS = 2**24  # draws times parameters
 
 
 class Population(NamedTuple):
@@ -238,9 +235,9 @@ def draws_inside(model: BoundModel, key: Array, count: int) -> PriorDraws:
     positions = model.sample_prior(key, count)
     if not model.is_at_edge(positions).any():
         return PriorDraws(positions)
-    size = max(count, min(AT_ONCE, MOST_NUMBERS // model.num_parameters))
+    size = max(count, min(2**17, 2**24 // model.num_parameters))  # draws at a time
     found, total = [np.asarray(positions)[:0]], 0
-    while sum(map(len, found)) < count and total < MOST_BLOCKS * size:
+    while sum(map(len, found)) < count and total < 16 * size:
         check()
         key, key_block = jax.random.split(key)
         many = np.asarray(model.sample_prior(key_block, size))

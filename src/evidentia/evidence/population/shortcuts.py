@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.evidence.population.about_modes import at_modes, falls_from, with_modes_beside
+from evidentia.evidence.population.about_modes import NUM_STARTS, at_modes, falls_from, with_modes_beside
 from evidentia.evidence.population.check import MISSED, covers, unseen
 from evidentia.evidence.population.importance import Sampling, is_enough, is_regular, weighted_draws
 from evidentia.evidence.population.mixture import Mixture
@@ -50,9 +50,7 @@ from evidentia.posterior.modes import distinct, few_of, modes_above, newton, ref
 from evidentia.posterior.rows import Positions, Rows, Window
 from evidentia.posterior.target import posterior
 
-NUM_STARTS = 64  # particles from which to climb, at most
 ROUNDING = 0.01  # nats by which a log posterior that falls may rise
-NUM_MOVES = 4
 FEW = 1_200_000  # rows times parameters with which particles are moved
 
 
@@ -129,7 +127,7 @@ def _moved(sampling: Sampling, settings: PathSettings, sketch: Window, populatio
     model, rows, generator, count = sampling
     settings = settings._replace(gradient=FullBatch(), is_repeating=False, resampling=None)
     lacks = _lacks(model, rows, sketch, population.positions)
-    for _ in range(NUM_MOVES):
+    for _ in range(4):
         there, _ = move_particles(
             settings, model, population, np.zeros(count), posterior(sketch), StepInfo(1.0)
         )

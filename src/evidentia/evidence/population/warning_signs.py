@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.evidence.population import importance
 from evidentia.evidence.population.moves import PathSettings, StepInfo, moved_once, prepared_move
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.model.bound import BoundModel
@@ -25,20 +26,17 @@ MAX_NOISE_SHARE = 0.25  # inflates the variance of the particles by about this f
 MAX_HEIGHT_SPREAD = 3.0  # in units of a Gaussian's; 1 to 1.5 on skewed posteriors with one mode
 MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
 MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
-FEW = 32  # particles used to measure the spread of the log density
 SMALLER_CHUNKS = "a smaller chunk_size"
 MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
 MAX_DIFFERENCE = 4.0  # joint standard errors between path and redraw; on 84 drawn problems at most 3.0
-MIN_EFFECTIVE = 0.2  # of the draws; less than 0.1 where arms were missed, as for importance sampling
 MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
-RECENT = 10  # moves that show the current state of the path
 MAX_CHANGE = 5.0  # standard errors, by chance in one run of two million; at most 2 on 45 families
-NOTHING = 0.01  # standard deviations of the log density: a smaller error of its change counts as this
 
 
 def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
     """Diagnostics of a path by name; NaN for what did not occur."""
-    moves = [step for step in steps if not math.isnan(step.correlation)][-RECENT:]
+    moves = [step for step in steps if not math.isnan(step.correlation)]
+    moves = moves[-10:]  # which show the current state of the path
     return {
         "smallest_ess": min((step.ess for step in steps if not math.isnan(step.ess)), default=math.nan),
         "move_correlation": float(np.median([move.correlation for move in moves])) if moves else math.nan,
@@ -61,14 +59,15 @@ def compare_with_path(path: Estimate, redraw: Estimate, *, effective: float) -> 
 
     If the redraw has less evidence than the path, it misses some of the posterior. If it has more,
     the path does, and particles that miss a part cannot tell whether a redraw has all of it. Even
-    weights can: of the draws, `effective` is the fraction that is effective.
+    weights can: of the draws, `effective` is the fraction that is effective, less than 0.1 where
+    arms were missed.
     """
     path_error = math.sqrt(path.variance)
     error = math.sqrt(path.variance + redraw.variance)
     difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
     measured = {"path_difference": difference, "path_error": path_error}
     is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR
-    if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < MIN_EFFECTIVE):
+    if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < importance.MIN_ESS):
         return Diagnosis(measured)
     sentence = (
         f"the path from the prior has a log evidence of {path.raw:.1f} ± {path_error:.1f}, and the draws from the proposal that its particles "
@@ -161,11 +160,11 @@ def signs_of_reservoir(measured: Mapping[str, float]) -> dict[str, str]:
 def height_spread(model: BoundModel, rows: Rows, population: Population) -> float:
     """Standard deviation of the log posterior over particles, relative to a Gaussian's √(d/2).
 
-    It uses a few particles, chosen systematically. For a Gaussian, -2 log density is χ² with d
+    It uses 32 particles, chosen systematically. For a Gaussian, -2 log density is χ² with d
     degrees of freedom.
     """
     share = np.exp(population.log_weights - np.max(population.log_weights))
-    places = (np.arange(FEW) + 0.5) / FEW
+    places = (np.arange(32) + 0.5) / 32
     few = np.searchsorted(np.cumsum(share) / np.sum(share), places)
     positions = population.positions[np.minimum(few, len(share) - 1)]
     deviations, _ = rows.log_likelihoods(model, positions)
@@ -197,7 +196,8 @@ def diagnose_moves(settings: PathSettings, model: BoundModel, rows: Window, num_
 def change_by_moves(settings: PathSettings, model: BoundModel, rows: Window, num_particles: int) -> float:
     """The change of the mean log prior density when prior draws are moved, in standard errors.
 
-    NaN if float32 does not have all of the prior, or the density is the same at all draws.
+    NaN if float32 does not have all of the prior, or the density is the same at all draws. An
+    error below a hundredth of the density's standard deviation counts as that.
     """
     length = settings.chain_length
     start = from_prior(model, jax.random.key(0), num_particles)
@@ -212,4 +212,4 @@ def change_by_moves(settings: PathSettings, model: BoundModel, rows: Window, num
     if start.log_evidence != 0.0 or not np.isfinite(spread) or spread == 0.0:
         return math.nan
     error = np.std(change) / math.sqrt(num_particles)
-    return float(np.mean(change) / max(error, NOTHING * spread))
+    return float(np.mean(change) / max(error, 0.01 * spread))
