@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evidentia.cli.table import read_table
+from evidentia.data.form import Form
 from evidentia.data.sources import open_source
 from evidentia.errors import ConfigurationError, DataError
 
@@ -118,11 +119,11 @@ def test_columns_with_the_same_name_are_named(tmp_path):
 def test_a_table_in_another_encoding(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes("größe,y\n1,2\n".encode("latin-1"))
-    assert read_table(str(path), "y", None, "error", encoding="latin-1").features == ["größe"]
+    assert read_table(str(path), "y", None, "error", form=Form(encoding="latin-1")).features == ["größe"]
     path.rename(tmp_path / "table.parquet")
     for file in ("-", str(tmp_path / "table.parquet")):
         with pytest.raises(ConfigurationError, match=r"encoding='latin-1' \(--encoding\) is for CSV files"):
-            open_source(file, encoding="latin-1")
+            open_source(file, form=Form(encoding="latin-1"))
 
 
 def test_digits_that_float32_cannot_hold_are_refused_unless_standardised(tmp_path):

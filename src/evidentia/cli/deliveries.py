@@ -24,12 +24,12 @@ def width_of(given: str | None, default: str) -> str | float:
         return str(given)
 
 
-def columns_of(table: str, names: Sequence[str | None], encoding: str, form: Form) -> DataFrame:
+def columns_of(table: str, names: Sequence[str | None], form: Form) -> DataFrame:
     """The columns of a table that are named."""
     from evidentia.data.tables import read_columns
 
     wanted = list(dict.fromkeys(name for name in names if name is not None))
-    return read_columns(table, wanted, encoding, form).to_pandas()
+    return read_columns(table, wanted, form).to_pandas()
 
 
 def samples_of(table: DataFrame, x: str, y: str | None, by: str | None) -> tuple[Any, Any]:

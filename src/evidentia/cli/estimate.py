@@ -78,7 +78,6 @@ def command(
     target: options.Target = None,
     features: options.Features = None,
     missing: options.Missing = "error",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     standardise: Annotated[
         bool, typer.Option("--standardise", help="Shift and scale each feature to mean 0, deviation 1.")
@@ -137,11 +136,9 @@ def command(
     chosen = split_features(features)
     if is_read_once(file):
         check_streamable(standardise, [model], num_classes)
-        table, in_order = open_table(file, model, target, chosen, missing, encoding, form), True
+        table, in_order = open_table(file, model, target, chosen, missing, form), True
     else:
-        table = read_table(
-            file, target, chosen, missing, standardise=standardise, encoding=encoding, form=form
-        )
+        table = read_table(file, target, chosen, missing, standardise=standardise, form=form)
         table = replace(table, shuffle_seed=None if in_order else seed)
     the_model, data = model_for(model, table, settings)
     the_method = CONFIGURATIONS[method]()

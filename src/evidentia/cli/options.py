@@ -23,9 +23,6 @@ NoiseScale = Annotated[
 Missing = Annotated[
     Literal["error", "drop"], typer.Option(help="What to do with rows that have missing values.")
 ]
-Encoding = Annotated[
-    str, typer.Option(metavar="NAME", help="CSV: encoding of the text, such as latin-1 or cp1252.")
-]
 Seed = Annotated[int, typer.Option(metavar="SEED", help="The same seed gives the same numbers.")]
 MaxSeconds = Annotated[
     float | None,

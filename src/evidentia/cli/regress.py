@@ -40,7 +40,6 @@ def command(
     g: options.G = "shared",
     weights: options.Weights = None,
     missing: options.Missing = "drop",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     levels: options.Levels = None,
     seed: options.Seed = 0,
@@ -94,9 +93,9 @@ def command(
     keep_compiled_programs(compilation_cache)
     used = with_weights(variables, weights)
     with output.warnings_as_notes():
-        source = None if levels else in_pieces(table, encoding, form)
+        source = None if levels else in_pieces(table, form)
         if source is None:
-            rows = with_levels(read_columns(table, used, encoding, form), levels)
+            rows = with_levels(read_columns(table, used, form), levels)
             data = as_table(rows, variables, missing, weights, where=table)
         else:
             data = look_through(source, variables, missing, weights)

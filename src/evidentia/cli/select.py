@@ -38,7 +38,6 @@ def command(
     g: options.G = "shared",
     weights: options.Weights = None,
     missing: options.Missing = "drop",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     levels: options.Levels = None,
     seed: options.Seed = 0,
@@ -61,9 +60,9 @@ def command(
     asked = Regression(formula, family, link, chosen, prior_scale, weights=weights, g=g)
     keep_compiled_programs(compilation_cache)
     with output.warnings_as_notes():
-        data = None if levels else in_pieces(table, encoding, form)
+        data = None if levels else in_pieces(table, form)
         if data is None:
-            data = with_levels(read_columns(table, asked.variables, encoding, form), levels)
+            data = with_levels(read_columns(table, asked.variables, form), levels)
             data = as_table(data, asked.variables, missing, where=table)
         run = partial(
             select_terms,

@@ -73,7 +73,6 @@ def t(
     n_other: Annotated[int | None, typer.Option(metavar="ROWS", help="Rows of a second sample.")] = None,
     scale: Scale = None,
     alternative: Alternative = "two-sided",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     out: Out = None,
     as_json: options.AsJson = False,
@@ -87,7 +86,7 @@ def t(
     else:
         if x is None or (y is not None and by is not None):
             raise ConfigurationError("a t test of a table needs --x, and at most one of --y and --by.")
-        first, second = samples_of(columns_of(table, [x, y or by], encoding, form), x, y, by)
+        first, second = samples_of(columns_of(table, [x, y or by], form), x, y, by)
         run = partial(bf.t_test, first, second, paired, null, t=t, n=n, n_other=n_other, **given)
     deliver(run, out, as_json)
 
@@ -105,7 +104,6 @@ def correlation(
     n: Annotated[int | None, typer.Option("--n", metavar="PAIRS", help="Pairs that r is of.")] = None,
     scale: Scale = None,
     alternative: Alternative = "two-sided",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     out: Out = None,
     as_json: options.AsJson = False,
@@ -117,7 +115,7 @@ def correlation(
     if table is not None:
         if x is None or y is None:
             raise ConfigurationError("a correlation of a table needs --x and --y.")
-        found = columns_of(table, [x, y], encoding, form)
+        found = columns_of(table, [x, y], form)
         columns = [found[x], found[y]]
     width = width_of(scale, "ultrawide")
     deliver(partial(bf.correlation, *columns, method, width, alternative, r=r, n=n), out, as_json)
@@ -133,7 +131,6 @@ def anova(
     ] = None,
     scale: Scale = None,
     models: Annotated[str, typer.Option(metavar="WORD", help="all, or top-down.")] = "all",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     out: Out = None,
     as_json: options.AsJson = False,
@@ -142,7 +139,7 @@ def anova(
     from evidentia import bf
     from evidentia.regression.formula import parse
 
-    rows = columns_of(table, parse(formula).variables, encoding, form)
+    rows = columns_of(table, parse(formula).variables, form)
     with output.warnings_as_notes():
         run = partial(bf.anova, formula, rows, random or (), width_of(scale, "medium"), models=models)
         deliver(run, out, as_json)
@@ -164,7 +161,6 @@ def contingency(
         str | None, typer.Option(metavar="MARGIN", help="independent multinomial: rows or columns.")
     ] = None,
     concentration: Annotated[float, typer.Option(metavar="A", help="Shape of the cells' priors.")] = 1.0,
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     out: Out = None,
     as_json: options.AsJson = False,
@@ -174,7 +170,7 @@ def contingency(
 
     from evidentia import bf
 
-    found = columns_of(table, [rows, columns], encoding, form)
+    found = columns_of(table, [rows, columns], form)
     counts = crosstab(found[rows], found[columns])
     deliver(partial(bf.contingency, counts, sampling, fixed, concentration), out, as_json)
 
@@ -207,7 +203,6 @@ def meta(
     errors: Column = None,
     scale: Scale = None,
     alternative: Alternative = "two-sided",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     out: Out = None,
     as_json: options.AsJson = False,
@@ -217,7 +212,7 @@ def meta(
 
     width = width_of(scale, "medium")
     used = [name for name in (t, n, n_other, effects, errors) if name is not None]
-    found = columns_of(table, used, encoding, form)
+    found = columns_of(table, used, form)
     if t is not None and n is not None and effects is None and errors is None:
         others = None if n_other is None else found[n_other].tolist()
         run = partial(bf.meta_t_test, found[t].tolist(), found[n].tolist(), others, width, alternative)

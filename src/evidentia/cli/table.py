@@ -117,7 +117,6 @@ def open_table(
     target: str | None,
     features: Sequence[str] | None,
     missing: Missing,
-    encoding: str = "utf-8",
     form: Form = PLAIN,
 ) -> Table:
     """Open the data of a model as a source.
@@ -129,7 +128,6 @@ def open_table(
         file,
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
-        encoding=encoding,
         form=form,
         types=lambda names: types_of(names, target, [model]),
     )
@@ -143,7 +141,6 @@ def read_table(
     missing: Missing,
     *,
     standardise: bool = False,
-    encoding: str = "utf-8",
     form: Form = PLAIN,
 ) -> Table:
     """Read the data of a model into memory.
@@ -157,7 +154,6 @@ def read_table(
         file,
         lambda names: arrays_of(file, names, target, features),
         missing=missing,
-        encoding=encoding,
         form=form,
         types=lambda names: dict.fromkeys(names, float),
     )

@@ -7,10 +7,16 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from evidentia.data.form import Form
+from evidentia.data.form import UTF_8, Form
 from evidentia.errors import ConfigurationError, DataError
 
 OPTIONS: dict[str, tuple[Any, Any]] = {
+    "encoding": (
+        Annotated[
+            str, typer.Option(metavar="NAME", help="CSV: encoding of the text, such as latin-1 or cp1252.")
+        ],
+        UTF_8,
+    ),
     "sep": (
         Annotated[
             str | None,
@@ -85,8 +91,8 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
-        sep, decimal, na, comment, table = (given.pop(name) for name in OPTIONS)
-        command(**given, form=Form(sep, decimal, tuple(na or ()), comment, table))
+        encoding, sep, decimal, na, comment, table = (given.pop(name) for name in OPTIONS)
+        command(**given, form=Form(sep, decimal, tuple(na or ()), comment, table, encoding))
 
     wrapped.__signature__ = signature.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
     wrapped.__annotations__ = {one.name: one.annotation for one in (*parameters, *more)} | {"return": None}

@@ -1,10 +1,31 @@
 """How the text of a table is written, and which table of a file is meant."""
 
+import codecs
 from dataclasses import dataclass
 
 from evidentia.errors import ConfigurationError
 
 COMMA = ","
+UTF_8 = "utf-8"
+
+
+def checked_encoding(encoding: str) -> str:
+    """The encoding's usual name. Raises ConfigurationError unless lines can be cut in it."""
+    try:
+        name = codecs.lookup(encoding).name
+        name = UTF_8 if name == "utf-8-sig" else name  # PyArrow skips the byte order mark
+        b"0".decode(name, errors="replace")
+        cuts_lines = "0,\n".encode(name) == b"0,\n"
+    except (LookupError, TypeError, ValueError):
+        raise ConfigurationError(
+            f"encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252; got {encoding!r}."
+        ) from None
+    if not cuts_lines:
+        raise ConfigurationError(
+            "encoding must be one in which ASCII characters are single bytes, such as utf-8, latin-1 or cp1252; got "
+            f"{encoding!r}. Save the file as UTF-8 instead."
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -17,9 +38,11 @@ class Form:
         na: words that stand for a missing value, besides NA, NaN, null and nothing.
         comment: the beginning of lines that are no rows.
         table: of an SQLite file, or the sheet of an Excel file; the only or the first one if None.
+        encoding: of the text. ASCII characters must be single bytes in it, unlike in UTF-16.
 
     Raises:
-        ConfigurationError: separators or comments that are no single character.
+        ConfigurationError: separators or comments that are no single character, or an encoding
+            that is not known.
     """
 
     sep: str | None = None
@@ -27,8 +50,10 @@ class Form:
     na: tuple[str, ...] = ()
     comment: str | None = None
     table: str | None = None
+    encoding: str = UTF_8
 
     def __post_init__(self) -> None:
+        checked_encoding(self.encoding)
         sep = {"\\t": "\t", "tab": "\t"}.get(self.sep or "", self.sep)
         object.__setattr__(self, "sep", sep)
         if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
@@ -41,6 +66,11 @@ class Form:
             )
         if self.comment is not None and not self.comment:
             raise ConfigurationError("comment must be the beginning of a line, such as '#'; got ''.")
+
+    @property
+    def codec(self) -> str:
+        """The usual name of the encoding."""
+        return checked_encoding(self.encoding)
 
     @property
     def is_plain(self) -> bool:

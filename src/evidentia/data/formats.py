@@ -41,7 +41,7 @@ def is_whole(path: Path, form: Form) -> bool:
     return compressed or kind != ".csv" or not form.is_plain
 
 
-def whole_table(path: Path, form: Form = PLAIN, encoding: str = "utf-8") -> pa.Table:
+def whole_table(path: Path, form: Form = PLAIN) -> pa.Table:
     """All columns of a file.
 
     Raises:
@@ -59,7 +59,7 @@ def whole_table(path: Path, form: Form = PLAIN, encoding: str = "utf-8") -> pa.T
             f"also be compressed ({', '.join(COMPRESSED)})."
         )
     try:
-        table = READERS[kind](path, form, encoding)
+        table = READERS[kind](path, form)
     except EvidentiaError:
         raise
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _bytes_of(path: Path) -> bytes:
     return COMPRESSED.get(path.suffix.lower(), bytes)(content(path))
 
 
-def _text(path: Path, form: Form, encoding: str) -> pa.Table:
+def _text(path: Path, form: Form) -> pa.Table:
     text = _bytes_of(path)
     if form.comment is not None:
         mark = form.comment.encode()
@@ -108,23 +108,23 @@ def _text(path: Path, form: Form, encoding: str) -> pa.Table:
     convert.null_values = [*convert.null_values, *form.na]
     return arrow_csv.read_csv(
         pa.BufferReader(text),
-        arrow_csv.ReadOptions(encoding=encoding, block_size=len(text) + 1),
+        arrow_csv.ReadOptions(encoding=form.codec, block_size=len(text) + 1),
         arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=True),
         convert,
     )
 
 
-def _json_lines(path: Path, form: Form, encoding: str) -> pa.Table:
+def _json_lines(path: Path, form: Form) -> pa.Table:
     return arrow_json.read_json(pa.BufferReader(_bytes_of(path)))
 
 
-def _json(path: Path, form: Form, encoding: str) -> pa.Table:
+def _json(path: Path, form: Form) -> pa.Table:
     import pandas as pd
 
     return _from_pandas(pd.DataFrame(json.loads(_bytes_of(path))))
 
 
-def _feather(path: Path, form: Form, encoding: str) -> pa.Table:
+def _feather(path: Path, form: Form) -> pa.Table:
     data = pa.BufferReader(_bytes_of(path))
     try:
         return arrow_feather.read_table(data)
@@ -132,7 +132,7 @@ def _feather(path: Path, form: Form, encoding: str) -> pa.Table:
         return arrow_ipc.open_stream(data).read_all()
 
 
-def _excel(path: Path, form: Form, encoding: str) -> pa.Table:
+def _excel(path: Path, form: Form) -> pa.Table:
     import pandas as pd
 
     with opened(path) as file:
@@ -142,14 +142,14 @@ def _excel(path: Path, form: Form, encoding: str) -> pa.Table:
         )
 
 
-def _stata(path: Path, form: Form, encoding: str) -> pa.Table:
+def _stata(path: Path, form: Form) -> pa.Table:
     import pandas as pd
 
     with opened(path) as file:
         return _from_pandas(pd.read_stata(file, convert_dates=False))
 
 
-def _sqlite(path: Path, form: Form, encoding: str) -> pa.Table:
+def _sqlite(path: Path, form: Form) -> pa.Table:
     import pandas as pd
 
     if is_remote(path):
@@ -172,7 +172,7 @@ def _sqlite(path: Path, form: Form, encoding: str) -> pa.Table:
         connection.close()
 
 
-def _arrays(path: Path, form: Form, encoding: str) -> pa.Table:
+def _arrays(path: Path, form: Form) -> pa.Table:
     with opened(path) as file:
         found = np.load(file, allow_pickle=False)
         named = {"": found} if isinstance(found, np.ndarray) else dict(found)
@@ -207,7 +207,7 @@ def _from_pandas(table: Any) -> pa.Table:
     return pa.Table.from_pandas(table, preserve_index=False)
 
 
-Reader = Callable[[Path, Form, str], pa.Table]
+Reader = Callable[[Path, Form], pa.Table]
 READERS: dict[str, Reader] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".dat"), _text),
     **dict.fromkeys((".jsonl", ".ndjson"), _json_lines),

@@ -15,7 +15,6 @@ from evidentia.data.form import PLAIN, Form
 from evidentia.data.formats import is_whole, whole_table
 from evidentia.data.sources.columns import NOT_UTF_8, check_unique
 from evidentia.data.sources.csv import CsvSource, read_csv
-from evidentia.data.sources.lines import UTF_8, checked_encoding
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.data.sources.records import BLOCK_SIZE, Records, checked_text
@@ -25,13 +24,12 @@ from evidentia.system.storage import for_arrow, opened
 MOST_BYTES = 2**30  # of a file that is read as a whole
 
 
-def read_columns(paths: Paths, names: Sequence[str], encoding: str = UTF_8, form: Form = PLAIN) -> pa.Table:
+def read_columns(paths: Paths, names: Sequence[str], form: Form = PLAIN) -> pa.Table:
     """Read columns of files into memory, with the types that the files suggest.
 
     Args:
         paths: a file, a pattern, a folder, or a list of these; "-" is CSV on standard input.
         names: the columns.
-        encoding: of text.
         form: of text, and the table that is meant.
 
     Raises:
@@ -42,15 +40,15 @@ def read_columns(paths: Paths, names: Sequence[str], encoding: str = UTF_8, form
         53940
     """
     if isinstance(paths, str) and paths == "-":
-        return _standard_input(names, encoding, form)
-    read = [_read(path, names, encoding, form) for path in expanded(paths)]
+        return _standard_input(names, form)
+    read = [_read(path, names, form) for path in expanded(paths)]
     try:
         return pa.concat_tables(read, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(f"the files have columns of different types: {error}") from error
 
 
-def in_pieces(paths: Paths, encoding: str = UTF_8, form: Form = PLAIN) -> ParquetSource | CsvSource | None:
+def in_pieces(paths: Paths, form: Form = PLAIN) -> ParquetSource | CsvSource | None:
     """Several files, a folder or a large file as a source; None for what is read as a whole.
 
     Raises:
@@ -66,31 +64,31 @@ def in_pieces(paths: Paths, encoding: str = UTF_8, form: Form = PLAIN) -> Parque
         return None
     if kinds == {True}:
         return read_parquet(found)
-    source = read_csv(found, encoding=encoding)
+    source = read_csv(found, encoding=form.encoding)
     return source if isinstance(source, CsvSource) else None
 
 
-def _standard_input(names: Sequence[str], encoding: str, form: Form) -> pa.Table:
+def _standard_input(names: Sequence[str], form: Form) -> pa.Table:
     """The columns of CSV on standard input, by a copy in a file that is gone afterwards."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "input.csv"
         with path.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
         try:
-            return _read(path, names, encoding, form)
+            return _read(path, names, form)
         except DataError as error:
             raise DataError(str(error).replace(str(path), "standard input")) from None
 
 
-def _read(path: Path, names: Sequence[str], encoding: str, form: Form) -> pa.Table:
+def _read(path: Path, names: Sequence[str], form: Form) -> pa.Table:
     if is_whole(path, form):
-        table = whole_table(path, form, checked_encoding(encoding))
+        table = whole_table(path, form)
         check_unique(path, names, table.column_names)
         check_names(path, names, table.column_names)
         return table.select(list(names))
     if is_folder(path):
         return pa.Table.from_batches([piece.table for piece in read_parquet(path).pieces_of(names)])
-    return _parquet(path, names) if _is_parquet(path) else _csv(path, names, encoding)
+    return _parquet(path, names) if _is_parquet(path) else _csv(path, names, form)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -106,10 +104,10 @@ def _parquet(path: Path, names: Sequence[str]) -> pa.Table:
         return pq.read_table(for_arrow(path), columns=list(names))
 
 
-def _csv(path: Path, names: Sequence[str], encoding: str) -> pa.Table:
+def _csv(path: Path, names: Sequence[str], form: Form) -> pa.Table:
     check_content(path, ".csv")
     # In blocks that hold the longest record, which may have line ends inside quotes.
-    options = arrow_csv.ReadOptions(encoding=checked_encoding(encoding), block_size=2 * BLOCK_SIZE)
+    options = arrow_csv.ReadOptions(encoding=form.codec, block_size=2 * BLOCK_SIZE)
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
     convert = arrow_csv.ConvertOptions(strings_can_be_null=True, timestamp_parsers=[])
     with reading(path, ".csv"), opened(path) as file:

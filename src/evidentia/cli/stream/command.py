@@ -44,7 +44,6 @@ def command(
     target: options.Target = None,
     features: options.Features = None,
     missing: options.Missing = "error",
-    encoding: options.Encoding = "utf-8",
     form: Form = PLAIN,
     num_classes: Annotated[
         int | None, typer.Option(metavar="COUNT", help="softmax: classes. Required.")
@@ -120,7 +119,6 @@ def command(
         reservoir_size=reservoir_size,
         method=ev.SGAIS() if num_particles is None else ev.SGAIS(num_particles=num_particles),
         missing=missing,
-        encoding=encoding,
         form=form,
         follow=follow,
         payload=payload,

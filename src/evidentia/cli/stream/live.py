@@ -1,12 +1,13 @@
 """The stream of a broker as the source of `evidentia stream`."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from evidentia.brokers.addresses import address_of, is_broker
 from evidentia.brokers.source import BrokerSource, read
 from evidentia.cli.columns import arrays_of, types_of
 from evidentia.cli.stream.plan import Plan
-from evidentia.data.form import PLAIN
+from evidentia.data.form import PLAIN, UTF_8
 from evidentia.errors import ConfigurationError
 
 
@@ -27,8 +28,8 @@ def open_stream(plan: Plan, stop: Callable[[], bool]) -> BrokerSource:
     name = address_of(url).name
     for option, is_given in (
         ("--follow", plan.follow),
-        ("--encoding", plan.encoding != "utf-8"),
-        ("--sep, --decimal, --na, --comment or --table", plan.form != PLAIN),
+        ("--encoding", plan.form.codec != UTF_8),
+        ("--sep, --decimal, --na, --comment or --table", replace(plan.form, encoding=UTF_8) != PLAIN),
     ):
         if is_given:
             raise ConfigurationError(

@@ -26,7 +26,6 @@ class Plan:
     reservoir_size: int
     method: SGAIS
     missing: Missing
-    encoding: str
     form: Form
     follow: bool
     payload: str

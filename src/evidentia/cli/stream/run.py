@@ -118,7 +118,6 @@ def _opened(plan: Plan, stop: Stop) -> AnySource | None:
             plan.sources,
             lambda names: arrays_of(", ".join(plan.sources), names, plan.target, plan.features),
             missing=plan.missing,
-            encoding=plan.encoding,
             form=plan.form,
             types=lambda names: types_of(names, plan.target, list(plan.models.values())),
             follow=plan.follow,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from evidentia.data.batches import Batch
 from evidentia.data.files import check_content, check_names, is_number, reading
-from evidentia.data.form import Form
+from evidentia.data.form import UTF_8, Form
 from evidentia.data.formats import is_whole
 from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing
@@ -25,7 +25,7 @@ from evidentia.data.sources.columns import (
     select,
 )
 from evidentia.data.sources.followed import Followed
-from evidentia.data.sources.lines import UTF_8, Lines, checked_encoding
+from evidentia.data.sources.lines import Lines
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.data.sources.records import BLOCK_SIZE, Readable, Records, half_line
 from evidentia.data.sources.table import TableSource, read_tables
@@ -185,7 +185,6 @@ def read_csv(
         dtype('int32')
     """
     check_missing(missing)
-    encoding = checked_encoding(encoding)
     if not isinstance(follow, bool):
         raise ConfigurationError(f"follow must be True or False; got {follow!r}.")
     found = expanded(paths)
@@ -197,21 +196,21 @@ def read_csv(
         raise ConfigurationError(
             f"stop needs follow=True, and must be a function without arguments; got {stop!r}."
         )
-    form = Form(sep, decimal, (na,) if isinstance(na, str) else tuple(na), comment)
+    form = Form(sep, decimal, (na,) if isinstance(na, str) else tuple(na), comment, encoding=encoding)
     if any(is_whole(path, form) for path in found):
         if follow:
             raise ConfigurationError(
                 "only a plain CSV file can be followed: with commas, and not compressed."
             )
-        return read_tables(found, columns, form=form, missing=missing, types=types, encoding=encoding)
+        return read_tables(found, columns, form=form, missing=missing, types=types)
     for path in found:
         check_content(path, ".csv")
-    table = _first_rows(found[0], encoding, follow)
+    table = _first_rows(found[0], form.codec, follow)
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
-        check_names(path, selection.names, _names(path, encoding))
-    return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, encoding)
+        check_names(path, selection.names, _names(path, form.codec))
+    return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, form.codec)
 
 
 def _first_rows(path: Path, encoding: str, follow: bool = False) -> pa.Table:

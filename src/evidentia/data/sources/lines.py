@@ -1,6 +1,5 @@
 """Parsing of the lines of CSV files, in any encoding, with errors that name the row."""
 
-import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,30 +9,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from evidentia.data.digits import LOOKED_AT, WHOLE, check_texts
+from evidentia.data.form import UTF_8
 from evidentia.data.sources.columns import NOT_UTF_8
 from evidentia.data.sources.records import BYTE_ORDER_MARK
-from evidentia.errors import ConfigurationError, DataError
-
-UTF_8 = "utf-8"
-
-
-def checked_encoding(encoding: str) -> str:
-    """The encoding's usual name. Raises ConfigurationError unless lines can be cut in it."""
-    try:
-        name = codecs.lookup(encoding).name
-        name = UTF_8 if name == "utf-8-sig" else name  # PyArrow skips the byte order mark
-        b"0".decode(name, errors="replace")
-        cuts_lines = "0,\n".encode(name) == b"0,\n"
-    except (LookupError, TypeError, ValueError):
-        raise ConfigurationError(
-            f"encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252; got {encoding!r}."
-        ) from None
-    if not cuts_lines:
-        raise ConfigurationError(
-            "encoding must be one in which ASCII characters are single bytes, such as utf-8, latin-1 or cp1252; got "
-            f"{encoding!r}. Save the file as UTF-8 instead."
-        )
-    return name
+from evidentia.errors import DataError
 
 
 @dataclass(frozen=True)

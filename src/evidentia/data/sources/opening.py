@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from evidentia.data.files import is_folder
-from evidentia.data.form import PLAIN, Form
+from evidentia.data.form import PLAIN, UTF_8, Form
 from evidentia.data.formats import is_whole
 from evidentia.data.source import Missing
 from evidentia.data.sources.csv import CsvSource, read_csv
 from evidentia.data.sources.ipc import IpcSource, read_ipc
-from evidentia.data.sources.lines import UTF_8, checked_encoding
 from evidentia.data.sources.named import Columns, Types
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
 from evidentia.data.sources.paths import Paths, expanded
@@ -27,7 +26,6 @@ def open_source(
     follow: bool = False,
     stop: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
-    encoding: str = UTF_8,
     form: Form = PLAIN,
 ) -> ParquetSource | CsvSource | IpcSource | TableSource:
     """Open files of tables, Parquet folders, or standard input (`-`) as a source.
@@ -42,19 +40,18 @@ def open_source(
         follow: as for `read_csv`, for one CSV file.
         stop: as for `read_csv`.
         stdin: the stream that `-` reads; standard input if not given.
-        encoding: as for `read_csv`.
         form: of text, and the table that is meant.
 
     Raises:
         DataError, ConfigurationError: as the readers do; also for mixed kinds of files, `-` with
-            other paths, or `follow` or another `encoding` for anything but a CSV file.
+            other paths, or `follow` or another encoding for anything but a CSV file.
 
     Example:
         >>> open_source("parts/*.parquet", lambda names: {"y": names}).num_rows  # doctest: +SKIP
         100000000
     """
     given = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else list(paths)
-    recodes = checked_encoding(encoding) != UTF_8
+    recodes = form.codec != UTF_8
     if "-" in map(str, given):
         if len(given) > 1:
             raise ConfigurationError("- (standard input) must be the only file.")
@@ -62,7 +59,7 @@ def open_source(
             raise ConfigurationError("standard input cannot be followed: it is always read as it arrives.")
         if recodes:
             raise ConfigurationError(
-                f"encoding={encoding!r} (--encoding) is for CSV files; standard input is an Arrow IPC stream, whose text is UTF-8."
+                f"encoding={form.encoding!r} (--encoding) is for CSV files; standard input is an Arrow IPC stream, whose text is UTF-8."
             )
         stream = sys.stdin.buffer if stdin is None else stdin
         if stream.isatty():
@@ -72,7 +69,7 @@ def open_source(
     if any(is_whole(path, form) for path in found):
         if follow:
             raise ConfigurationError("only a CSV file with commas can be followed.")
-        whole = read_tables(found, columns, form=form, missing=missing, types=types, encoding=encoding)
+        whole = read_tables(found, columns, form=form, missing=missing, types=types)
         whole.selection.check()
         return whole
     kinds = {".parquet" if is_folder(path) else path.suffix for path in found}
@@ -81,7 +78,7 @@ def open_source(
         raise DataError(f"the names of data files must all end in .csv, or all in .parquet; got {names}.")
     if kinds == {".csv"}:
         source = read_csv(
-            found, columns, missing=missing, types=types, follow=follow, stop=stop, encoding=encoding
+            found, columns, missing=missing, types=types, follow=follow, stop=stop, encoding=form.encoding
         )
         source.selection.check()
         return source
@@ -89,7 +86,7 @@ def open_source(
         raise ConfigurationError("only a CSV file can be followed; Parquet files do not grow.")
     if recodes:
         raise ConfigurationError(
-            f"encoding={encoding!r} (--encoding) is for CSV files; the text in Parquet files is UTF-8."
+            f"encoding={form.encoding!r} (--encoding) is for CSV files; the text in Parquet files is UTF-8."
         )
     source = read_parquet(found, columns, missing=missing, types=types)
     source.selection.check()

@@ -75,7 +75,6 @@ def read_tables(
     form: Form,
     missing: Missing = "error",
     types: Types = None,
-    encoding: str = "utf-8",
 ) -> TableSource:
     """Read files of any known form into memory, as a source of observations.
 
@@ -84,6 +83,6 @@ def read_tables(
     """
     check_missing(missing)
     found = tuple(expanded(paths))
-    tables = tuple(whole_table(path, form, encoding) for path in found)
+    tables = tuple(whole_table(path, form) for path in found)
     schemas = [(str(path), table.schema) for path, table in zip(found, tables, strict=True)]
     return TableSource(found, tables, select(columns, schemas, types, first_rows=tables[0]), missing)
