@@ -22,8 +22,7 @@ from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps, red
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
 from evidentia.evidence.population.path import anneal, end_of, needs_second_opinion, with_second_opinion
-from evidentia.evidence.population.redrawing import CHECKED
-from evidentia.evidence.population.shortcuts import at_modes_above
+from evidentia.evidence.population.redrawing import CHECKED, at_modes_above
 from evidentia.evidence.population.warning_signs import diagnose_moves
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel

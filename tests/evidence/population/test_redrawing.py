@@ -20,8 +20,7 @@ from evidentia.evidence.population.importance import (
 from evidentia.evidence.population.leaps import redrawn
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles, Population, weighted_particles
-from evidentia.evidence.population.redrawing import Redrawn, _with_prior, draw_anew, redraw_about
-from evidentia.evidence.population.shortcuts import only_mode
+from evidentia.evidence.population.redrawing import Redrawn, _with_prior, draw_anew, only_mode, redraw_about
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window

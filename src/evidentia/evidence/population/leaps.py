@@ -28,8 +28,7 @@ from evidentia.evidence.population.chunks import (
 )
 from evidentia.evidence.population.moves import PathSettings, StepInfo
 from evidentia.evidence.population.particles import Population, log_evidence_variance, split_key
-from evidentia.evidence.population.redrawing import Redrawn, draw_anew
-from evidentia.evidence.population.shortcuts import only_mode, redraw_ahead
+from evidentia.evidence.population.redrawing import Redrawn, draw_anew, only_mode, redraw_ahead
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 

@@ -4,18 +4,25 @@ Proposals are Student t's at the modes of the posterior, or learnt from particle
 sampling cannot detect a mode that a proposal misses, so it must first cover the particles annealed
 from the prior (`check`). Particles always seem covered by a proposal learnt from them, so it is
 learnt from one half of them, and the other half completes its draws.
+
+`only_mode` and `at_modes_above` serve paths that are long, or whose particles do not leave their
+modes. `redraw_ahead` redraws for many more rows than a path has processed, if its redraws fail.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from evidentia.evidence.population.about_modes import (
     MOST_SEARCHES,
+    NUM_STARTS,
     about,
     about_many_modes,
     about_one_mode,
+    at_modes,
+    falls_from,
     modes_near,
     modes_of_more_rows,
     with_modes,
@@ -35,14 +42,25 @@ from evidentia.evidence.population.importance import (
     weighted_draws,
 )
 from evidentia.evidence.population.mixture import Mixture, fitted, with_components
-from evidentia.evidence.population.particles import Particles, Population, weighted_particles
+from evidentia.evidence.population.moves import PathSettings, moved_by_sketch, sketch_of
+from evidentia.evidence.population.particles import (
+    Particles,
+    Population,
+    resample_particles,
+    some_of,
+    split_key,
+    weighted_particles,
+)
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import is_summed
-from evidentia.posterior.rows import Rows
+from evidentia.posterior.modes import distinct, few_of, modes_above, newton, refined_modes_above
+from evidentia.posterior.rows import Rows, Window
 
 FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
 PRIOR_SHARE = 0.25  # of the draws of a learnt proposal, if they are as many as can be
 CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
+MOVED = 3 * CHECKED  # the same with which particles are moved for many more rows
+ROUNDING = 0.01  # nats by which a log posterior that falls may rise
 
 
 class Redrawn(NamedTuple):
@@ -193,3 +211,78 @@ def _at_modes_of_more_rows(sampling: Sampling, previous: Mixture, growth: float)
         return None
     learnt = _learnt(sampling, proposal)
     return learnt if is_enough(learnt.draws, count) else None
+
+
+def only_mode(model: BoundModel, rows: Rows, population: Population) -> Mixture | None:
+    """A proposal about the only mode that the particles show, if a redraw fails; None if several.
+
+    In many dimensions importance sampling works only with more rows: log weights vary by about
+    d³/n². Until then the particles need not follow if the log posterior falls from the mode to
+    each of them: then it has no other mode there, and Newton's method follows this one.
+    """
+    particles = weighted_particles(model, population)
+    mode = newton(model, rows, particles.mean)
+    if mode is None:
+        return None
+    rises = ~falls_from(model, rows, mode, particles.positions, ROUNDING)
+    return Mixture((mode,)) if particles.share @ rises < MISSED else None
+
+
+def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Redrawn | None:
+    """Draws from the posterior at the modes above some of the particles of a tempered path.
+
+    The number of a path's steps grows with the distance of the posterior from the prior, in
+    standard deviations; that of climbs grows with about its logarithm. And climbs lead to modes
+    that moves do not reach. None if the draws' weights are uneven, or the particles show more of
+    the posterior: many are in its tails, so this is said rather too often.
+    """
+    sampling, particles = Sampling.of(model, rows, population), weighted_particles(model, population)
+    modes = modes_above(model, rows, some_of(particles, sampling.generator, NUM_STARTS))
+    if not modes:
+        return None
+    proposal = at_modes(sampling, modes)
+    draws = weighted_draws(sampling, proposal)
+    if not is_regular(draws, sampling.count) or not covers(sampling, proposal, draws, particles):
+        return None
+    proposal, draws = with_modes_beside(sampling, proposal, draws)
+    proposal = proposal._replace(unseen=unseen(proposal, particles))
+    return Redrawn(draws, proposal) if is_enough(draws, sampling.count) else None
+
+
+def redraw_ahead(
+    settings: PathSettings, model: BoundModel, rows: Window, population: Population
+) -> Redrawn | None:
+    """Weighted draws from the posterior of `rows`, given particles of many fewer of them.
+
+    Until a redraw succeeds, each step of the path moves the particles with all rows so far; to
+    reach 100,000 rows takes minutes. But particles of few rows are spread over the posterior, and
+    climbs from them lead to the modes of many rows. Draws about these can miss what is not
+    Gaussian, without a sign of it: up to half of the posterior, for mixtures of five components
+    and 20,000 rows. So the draws are moved by an exact kernel, which carries some of them there,
+    and the proposal of the redraw must cover them.
+
+    None if they show no mode, no proposal gives enough draws that cover the posterior, or there is
+    no exact kernel.
+    """
+    if settings.exact_kernel is None:
+        return None
+    sampling = Sampling.of(model, rows, population)
+    few = rows.sample(max(1, MOVED // model.num_parameters))
+    starts = some_of(weighted_particles(model, population), sampling.generator, NUM_STARTS)
+    found = refined_modes_above(model, few, few_of(model, few), starts)
+    growth = rows.num_observations / few.size
+    modes = distinct(model, [newton(model, rows, mode.centre, growth * mode.precision) for mode in found])
+    if not modes:
+        return None
+    proposal = at_modes(sampling, modes)
+    draws = weighted_draws(sampling, proposal)
+    if not np.isfinite(draws.log_evidence):
+        return None
+    _, key = split_key(population.key)  # the first is of the particles drawn anew, or of the path
+    population = resample_particles(draws.population(key, sampling.count), "systematic")
+    # A sketch is not the same in all copies, so all particles must be of that of its mode.
+    folded = weighted_particles(model, population).positions
+    population = population._replace(positions=jnp.asarray(folded, jnp.float32))
+    sketch = few if few.size == rows.size else sketch_of(model, rows, few, modes[0])
+    population = moved_by_sketch(settings, model, rows, sketch, population, sampling.generator)
+    return redraw_about(sampling, [(proposal, FEW_BATCHES)], weighted_particles(model, population))
