@@ -1,4 +1,11 @@
-"""Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk."""
+"""Stochastic gradient annealed importance sampling: the log evidence, online, chunk by chunk.
+
+Particles from the prior follow the posterior as chunks of rows arrive: each chunk reweights them,
+over temperatures if need be, and a kernel moves them (`population.path`). Errors of this path add
+up, so at round numbers of rows importance sampling with all rows replaces the particles
+(`population.redrawing`, `population.importance`). Where that works, the next one leaps over the
+rows in between; where it fails, the path goes on (`population.leaps` has the loop).
+"""
 
 import math
 from collections.abc import Iterator, Sequence
