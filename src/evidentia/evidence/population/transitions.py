@@ -150,21 +150,14 @@ def fitted_jumps(
     generator: np.random.Generator,
 ) -> Jumps | None:
     """Jumps fitted to weighted particles; None if a half of them is degenerate."""
-    first, second = (
-        _fitted_to(positions[half], log_weights[half], generator)
-        for half in (slice(len(positions) // 2), slice(len(positions) // 2, None))
-    )
+    found = []
+    for half in slice(len(positions) // 2), slice(len(positions) // 2, None):
+        if np.max(log_weights[half]) == -np.inf:
+            return None
+        share = np.exp(weights.normalise(log_weights[half]))
+        found.append(fitted(Particles(positions[half], share), generator))
+    first, second = found
     return None if first is None or second is None else Jumps((second, first), generator)
-
-
-def _fitted_to(
-    positions: Float[np.ndarray, "particles parameters"],
-    log_weights: Float[np.ndarray, " particles"],
-    generator: np.random.Generator,
-) -> Mixture | None:
-    if np.max(log_weights) == -np.inf:
-        return None
-    return fitted(Particles(positions, np.exp(weights.normalise(log_weights))), generator)
 
 
 def jumped(
