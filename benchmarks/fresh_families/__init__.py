@@ -4,7 +4,20 @@ import zlib
 
 import numpy as np
 
-from . import conjugate, densities, edges, exchangeable, formulas, grouped, sequences, symmetric, vague
+from . import (
+    conjugate,
+    densities,
+    edges,
+    exchangeable,
+    formulas,
+    grouped,
+    labelled,
+    laws,
+    nonlinear,
+    sequences,
+    symmetric,
+    vague,
+)
 from .problem import Candidate, Drawn, Family
 
 FAMILIES: dict[str, Family] = {
@@ -14,6 +27,9 @@ FAMILIES: dict[str, Family] = {
     **exchangeable.FAMILIES,
     **formulas.FAMILIES,
     **grouped.FAMILIES,
+    **labelled.FAMILIES,
+    **laws.FAMILIES,
+    **nonlinear.FAMILIES,
     **sequences.FAMILIES,
     **symmetric.FAMILIES,
     **vague.FAMILIES,
