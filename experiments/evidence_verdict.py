@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from evidentia.display.plots import COLORS, LINE_STYLES
 from experiments.experiment import Record, Verdict
 
-MARKERS = "os^Dv*"
+ADAPTED = "nested sampling, adapted"  # with steps of our length
+MARKERS = "os^DPv*"
 TIMES_AS_FAR = 3.0  # allowed error, relative to the published one
 
 
@@ -125,6 +126,9 @@ def judge(record: Record) -> Verdict:
         if (later := extrapolated(record, slow)) and extrapolated(record, fast) is None:
             times = later / seconds(record["runs"][fast][-1])
             found += f", extrapolated to N = {record['sizes'][-1]:,} about {times:.0f} times"
+        if slow == "nested sampling" and ADAPTED in record["runs"]:
+            measured_too, rows = time_ratio(record, ADAPTED, fast)
+            found += f", with adapted steps {measured_too:.2g} times at N = {rows:,}"
         checks.append((f"{found} (paper: {ratio:g})", measured >= 1))
     parts = [found if is_right else f"{found}, which differs" for found, is_right in checks]
     for ours in accuracy(record, "our default")[-1:]:  # none if only sizes without a reference fit the cap
