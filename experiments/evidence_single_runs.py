@@ -1,11 +1,11 @@
 """Single runs of `evidence_against_rows`: long ones, and nested samplers beside each other.
 
     python -m experiments.evidence_single_runs softmax "nested sampling, adapted" 1000000
-    python -m experiments.evidence_single_runs mixture "nested sampling" 1000 3000 10000 --repeats 4
+    python -m experiments.evidence_single_runs mixture "nested sampling" 1000 3000 --repeats 4
 
-Methods, rows and seeds are those of `evidence_against_rows`. Each run adds its log evidence, standard
-error and seconds to results/evidence_single_runs.json; one that is there is not repeated. A run
-that is interrupted leaves the processor seconds that it had taken, as "unfinished".
+Methods, rows and seeds are those of `evidence_against_rows`. Each run adds its log evidence,
+standard error and seconds to results/evidence_single_runs.json; one that is there is not repeated.
+An interrupted run leaves the processor seconds that it had taken, as "unfinished".
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""The six sensitivity studies at the papers' largest size: 10⁶ rows, one run or more of each setting.
+"""The six sensitivity studies at the papers' largest size: 10⁶ rows, few runs of each setting.
 
-    python -m experiments.sensitivity_million                     # an hour and a half of one core
-    python -m experiments.sensitivity_million --seeds 3 --longest 30    # three of the quick settings
+    python -m experiments.sensitivity_million     # one run of each: 90 minutes of one core
+    python -m experiments.sensitivity_million --seeds 3 --longest 30    # more of the quick ones
 
 `sensitivity` has five seeds of each setting at 10⁵ rows. Runs at 10⁶ show whether its conclusions
-hold there, and along the way: errors against `ev.SGAIS()` on the same rows, annealing steps so far,
-and the processor time, with that of compilation. `--longest` leaves out further seeds of settings
-whose first took longer, in seconds. Results are written after each run; a second call goes on from
-there.
+hold there, and along the way: errors against `ev.SGAIS()` on the same rows, annealing steps so
+far, and the processor time, with that of compilation. `--longest` leaves out further seeds of
+settings whose first took longer, in seconds. Results are written after each run; a second call
+goes on from there.
 """
 
 import argparse
