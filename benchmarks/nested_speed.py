@@ -7,13 +7,16 @@ The papers print how many times as long nested sampling takes: 3 (linear), 17 (s
 (mixture), at a million rows. Both estimators spend their time on gradients of single rows, whose
 numbers are known: nested sampling takes 20 steps with all rows for each point that it removes, and
 the sequential estimator moves ten particles by 20 steps with mini-batches after each chunk. So the
-ratio of times is that of the numbers, times that of the costs of a gradient.
+ratio of times is that of the numbers, times that of the costs of a gradient. The nested sampler
+is the one whose steps adapt.
 
 The second table has moves of more steps on the mixture. Where points lag behind, a run ends at a
-smaller prior mass than that of the posterior, and removes more points.
+smaller prior mass than that of the posterior, and removes more points. Both tables are kept in
+results/nested_speed.json, by number of rows.
 """
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import replace
@@ -23,17 +26,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import evidentia as ev
 from evidentia.posterior.rows import Window
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from experiments.evidence_against_rows import METHODS, MODELS, NESTED, WARM_UP
+from experiments.evidence_against_rows import ADAPTED, METHODS, MODELS, WARM_UP, reference
+from experiments.execute import describe_machine
 
 STEPS = 20  # of a move, in both
 NUM_PARTICLES = 10  # of the sequential estimator; nested sampling moves one point at a time
 BATCH = 500  # rows of its mini-batches, and of its chunks
 WIDTHS = [14] * 4 + [12] * 3  # of the table
-METHOD_NAMES = "nested sampling", "sequential"
+METHOD_NAMES = ADAPTED, "sequential"
+OUT = Path(__file__).parent / "results" / "nested_speed.json"
 
 
 def timed(method, bound, arrays, size: int, seed: int):
@@ -45,13 +49,14 @@ def timed(method, bound, arrays, size: int, seed: int):
 
 def gradients_of_a_row(name: str, end, size: int) -> float:
     """How often a run took the gradient of each row, on average over the rows."""
-    if name == "nested sampling":
+    if name == ADAPTED:
         return STEPS * end.diagnose().measured["num_iterations"]
     return NUM_PARTICLES * STEPS * BATCH * (size // BATCH) / size
 
 
-def compare(size: int) -> None:
-    """Print both numbers, both costs, and the ratios, for each model."""
+def compare(size: int) -> dict[str, dict[str, float]]:
+    """Both numbers, both costs, and the ratio of times, for each model; they are printed too."""
+    found: dict[str, dict[str, float]] = {}
     print(f"{'':10}{'gradients of a row':>28}{'ns of a gradient':>28}{'ratios':>34}")
     columns = "nested", "sequential", "nested", "sequential", "number", "cost", "time"
     print(" " * 10 + "".join(f"{column:>{width}}" for column, width in zip(columns, WIDTHS, strict=True)))
@@ -65,6 +70,8 @@ def compare(size: int) -> None:
             numbers.append(gradients_of_a_row(name, end, size))
             costs.append(1e9 * seconds / size / numbers[-1])
         ratios = numbers[0] / numbers[1], costs[0] / costs[1]
+        names = "gradients, nested", "gradients, sequential", "ns, nested", "ns, sequential"
+        found[problem] = dict(zip(names, (*numbers, *costs), strict=True)) | {"times": ratios[0] * ratios[1]}
         print(
             f"{problem:10}"
             + "".join(f"{value:14,.0f}" for value in numbers)
@@ -72,32 +79,39 @@ def compare(size: int) -> None:
             + "".join(f"{value:12.2g}" for value in (*ratios, ratios[0] * ratios[1])),
             flush=True,
         )
+    return found
 
 
-def lengthen(size: int = 10_000, repeats: int = 3) -> None:
-    """Print the points removed, and the error, with longer moves, on average over seeds."""
+def lengthen(size: int = 10_000, repeats: int = 3) -> dict[str, dict[str, float]]:
+    """Points removed, information and error with longer moves, on average over seeds."""
     model = MODELS["mixture"]
-    data, _ = model.simulate(size, 0)
+    data, params = model.simulate(size, 0)
     bound, arrays = model.bind(data), jax.tree.map(jnp.asarray, data)
-    evidence = ev.estimate(model, data)
-    print(f"\n{size:,} rows, log evidence {evidence.log_evidence:,.1f} ± {evidence.standard_error:.1f}")
+    truth = reference(model, bound, Window(arrays, 0, size), params)
+    assert truth is not None
+    nested, found = METHODS[ADAPTED], {}
+    print(f"\n{size:,} rows, log evidence {truth['log_evidence']:,.1f}")
     print(f"{'steps of a move':>16}{'points removed':>16}{'information':>14}{'error':>10}")
     for num_steps in (STEPS, 5 * STEPS, 20 * STEPS):
-        method = replace(NESTED, kernel=replace(NESTED.kernel, num_steps=num_steps))
+        method = replace(nested, kernel=replace(nested.kernel, num_steps=num_steps))
         ends = [timed(method, bound, arrays, size, seed)[0] for seed in range(repeats)]
         measured = [end.diagnose().measured for end in ends]
         removed, information = (
-            np.mean([each[name] for each in measured]) for name in ("num_iterations", "information")
+            float(np.mean([each[name] for each in measured])) for name in ("num_iterations", "information")
         )
-        error = np.mean([end.estimate.log_evidence for end in ends]) - evidence.log_evidence
-        print(f"{num_steps:16}{removed:16,.0f}{information:14,.0f}{error:10,.0f}", flush=True)
+        errors = [end.estimate.log_evidence - truth["log_evidence"] for end in ends]
+        found[str(num_steps)] = {"removed": removed, "information": information, "errors": errors}
+        print(f"{num_steps:16}{removed:16,.0f}{information:14,.0f}{np.mean(errors):10,.0f}", flush=True)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000)
-    compare(parser.parse_args().rows)
-    lengthen()
+    rows = parser.parse_args().rows
+    kept = json.loads(OUT.read_text()) if OUT.exists() else {"machine": describe_machine()}
+    kept |= {f"{rows} rows": compare(rows), "longer moves, 10000 rows": lengthen()}
+    OUT.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import numpy as np
 
 import evidentia as ev
 from experiments.execute import describe_machine
+from experiments.experiment import Record
 from experiments.sensitivity import METHOD, MODEL, STUDIES
 
 MARKS = 10_000, 100_000, 1_000_000  # rows
@@ -49,7 +50,9 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=float("inf"))
     given = parser.parse_args()
     today = datetime.date.today().isoformat()
-    found = json.loads(OUT.read_text()) if OUT.exists() else {"begun": today, "machine": describe_machine()}
+    found: Record = (
+        json.loads(OUT.read_text()) if OUT.exists() else {"begun": today, "machine": describe_machine()}
+    )
     data, _ = MODEL.simulate(MARKS[-1], 0)
     if "reference" not in found:
         found["reference"] = measured(ev.SGAIS(), data, 0)
