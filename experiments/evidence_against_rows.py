@@ -93,7 +93,7 @@ FULL = Plan((100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
 QUICK = {
     "linear": Plan((100, 300, 1000, 3000, 10_000, 30_000), 1, 4.0, (ADAPTED,)),
     "softmax": Plan((1000, 10_000, 30_000), 1, 8.0, (ADAPTED, "hybrid", "AIS")),
-    "mixture": Plan((3000, 10_000), 1, 8.0, (ADAPTED, "hybrid", "AIS")),
+    "mixture": Plan((3000, 10_000), 1, 8.0, (ADAPTED, "hybrid", "AIS", "our default")),
 }
 
 

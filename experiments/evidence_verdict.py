@@ -77,9 +77,9 @@ class Accuracy(NamedTuple):
 
 def accuracy(record: Record, name: str) -> list[Accuracy]:
     """Accuracy at each number of rows that has a reference."""
-    found = []
-    for entry, truth in zip(record["runs"][name], record["references"], strict=False):
-        if truth is not None:
+    truths, found = dict(zip(record["sizes"], record["references"], strict=True)), []
+    for entry in record["runs"][name]:
+        if (truth := truths[entry["num_observations"]]) is not None:
             mean, count = fmean(entry["log_evidence"]), len(entry["log_evidence"])
             spread = stdev(entry["log_evidence"]) if count > 1 else 0.0
             own = max(spread, fmean(entry["standard_error"])) / math.sqrt(count)
@@ -95,8 +95,11 @@ def seconds(entry: Record) -> float:
 
 def time_ratio(record: Record, slow: str, fast: str) -> tuple[float, int]:
     """Time of the first over the second, at the largest size both ran on, and that size."""
-    *_, (longer, shorter) = zip(record["runs"][slow], record["runs"][fast], strict=False)
-    return seconds(longer) / seconds(shorter), longer["num_observations"]
+    longer, shorter = (
+        {entry["num_observations"]: seconds(entry) for entry in record["runs"][name]} for name in (slow, fast)
+    )
+    rows = max(longer.keys() & shorter.keys())
+    return longer[rows] / shorter[rows], rows
 
 
 def extrapolated(record: Record, name: str) -> float | None:
@@ -131,7 +134,8 @@ def judge(record: Record) -> Verdict:
             found += f", with adapted steps {measured_too:.2g} times at N = {rows:,}"
         checks.append((f"{found} (paper: {ratio:g})", measured >= 1))
     parts = [found if is_right else f"{found}, which differs" for found, is_right in checks]
-    for ours in accuracy(record, "our default")[-1:]:  # none if only sizes without a reference fit the cap
+    # None if it was left out, or if only sizes without a reference fit the cap.
+    for ours in accuracy(record, "our default")[-1:] if "our default" in record["runs"] else []:
         parts.append(
             f"our default is {ours.error:+.3f} ± {ours.standard_error:.3f} nats off at N = {ours.rows:,}"
         )

@@ -9,19 +9,20 @@
                 (MaxEnt and Entropy papers): mean error, its scatter, and time, with 2 and 8.
   local modes   Particles leave poor modes early under Bayesian updating (Entropy paper, 7.1.3;
                 MaxEnt paper, 5.3): the share of SGAIS's particles in a poor mode of the mixture of
-                five after some numbers of rows, and that of AIS, which starts with all of them. A
-                mode is poor if a particle's log-likelihood is more than 50 nats, and more than
-                0.02 nats per row, below that of the true parameters.
+                five after some numbers of rows, and that of AIS, which starts with all of them. It
+                has to fall by half-way, and to end below that of AIS. A mode is poor if a
+                particle's log-likelihood is more than 50 nats, and more than 0.02 nats per row,
+                below that of the true parameters.
   reverse SMC   A reverse run from an exact draw bounds the evidence from above (thesis, 3.1.4).
   Algorithms    The thesis' Algorithms 6 (AIS with plain HMC) and 7 (row by row) are unbiased: log
                 of the mean of Ẑ/Z.
   N²            With moves by Metropolis-Hastings, an estimator over chunks takes a time of order
                 N² (MaxEnt paper, section 2; thesis, 4.1): the power of N between the two largest
-                sizes, where the published SGAIS has at most 1. On the softmax regression: a linear
-                one has sums that stand for its rows, with which no move takes longer.
+                sizes, where the published SGAIS has at most 1. On the softmax regression, as sums
+                stand for the rows of a linear one, and no move takes longer with more of them.
 
-All but the local modes and N² are on the papers' linear regression, whose evidence is exact; the
-data are drawn anew for each seed.
+All others are on the papers' linear regression, whose evidence is exact, with new data for each
+seed.
 
 Source: Cameron, Eggers, Kroon (2019), Proceedings 33(1), 18 and Entropy 21(11), 1109; Cameron
 (2020), MSc thesis, Stellenbosch.
@@ -52,7 +53,8 @@ MIXTURE = ev.models.gaussian_mixture(num_components=5, num_features=2)
 NUM_TEMPERATURES = 24
 PLAIN = HMC(num_trajectories=1, num_steps=20, smallest_step=0.02, largest_step=0.02)
 ROW_BY_ROW = replace(ev.SMC.published(), num_particles=64)
-BY_METROPOLIS = replace(ROW_BY_ROW, num_particles=10, chunk_size=500)
+STABLE = HMC(num_trajectories=1, num_steps=20, smallest_step=0.005, largest_step=0.005)  # to 80,000 rows
+BY_METROPOLIS = replace(ROW_BY_ROW, num_particles=10, chunk_size=500, kernel=Unscaled(STABLE))
 ALGORITHM_6 = ev.AIS(num_particles=64, target_ess=0.8, kernel=Unscaled(PLAIN), bias_correction=False)
 NESTED = ev.NestedSampling.published()
 
@@ -224,7 +226,7 @@ def check(record: Record) -> dict[str, tuple[str, bool]]:
         "particles leave poor modes early": (
             f"shares in poor modes {', '.join(f'{value:.2f}' for value in modes)} after "
             f"{', '.join(f'{size:,}' for size in record['local_modes']['sizes'])} rows; of AIS's particles {ais:.2f}",
-            bool(modes[-1] <= modes[0] and modes[-1] < 0.5),
+            bool(modes[len(modes) // 2] < modes[0] and modes[-1] < ais),
         ),
         "reverse SMC is an upper bound": (
             "forward {:+.3f} ± {:.3f}, reverse {:+.3f} ± {:.3f} nats".format(*forward, *backward),

@@ -179,6 +179,16 @@ def test_what_the_cap_cut_off_is_extrapolated_and_says_so(as_published):
     assert rows["AIS"]["all rows, extrapolated (s)"] is None
 
 
+def test_a_run_at_the_largest_size_alone_counts_though_sizes_before_it_are_missing(as_published):
+    record = copy.deepcopy(as_published)
+    record["sizes"], record["references"] = [1000, 1_000_000], [None, *record["references"]]
+    for name in record["runs"].keys() - {"AIS"}:
+        few = {**record["runs"][name][0], "num_observations": 1000}
+        record["runs"][name] = [few, *record["runs"][name]]
+    assert time_ratio(record, "AIS", "SGAIS") == (24.9, 1_000_000)
+    assert [point.rows for point in accuracy(record, "AIS")] == [1_000_000]
+
+
 def test_a_method_that_ran_only_where_there_is_no_reference(as_published):
     record = copy.deepcopy(as_published)
     record["sizes"], record["references"] = [100, 1_000_000], [None, *record["references"]]
