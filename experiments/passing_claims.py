@@ -52,10 +52,10 @@ SOFTMAX = ev.models.softmax_regression(num_features=10, num_classes=4)
 MIXTURE = ev.models.gaussian_mixture(num_components=5, num_features=2)
 NUM_TEMPERATURES = 24
 PLAIN = HMC(num_trajectories=1, num_steps=20, smallest_step=0.02, largest_step=0.02)
-ROW_BY_ROW = replace(ev.SMC.published(), num_particles=64)
+ROW_BY_ROW = replace(ev.SMC.published(), num_particles=1024)
 STABLE = HMC(num_trajectories=1, num_steps=20, smallest_step=0.005, largest_step=0.005)  # to 80,000 rows
 BY_METROPOLIS = replace(ROW_BY_ROW, num_particles=10, chunk_size=500, kernel=Unscaled(STABLE))
-ALGORITHM_6 = ev.AIS(num_particles=64, target_ess=0.8, kernel=Unscaled(PLAIN), bias_correction=False)
+ALGORITHM_6 = ev.AIS(num_particles=1024, target_ess=0.8, kernel=Unscaled(PLAIN), bias_correction=False)
 NESTED = ev.NestedSampling.published()
 
 
