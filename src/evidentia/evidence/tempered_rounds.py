@@ -8,17 +8,27 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
 from evidentia.evidence.method import check_defined, check_possible
-from evidentia.evidence.population.adapt import Drawn, Rounds, evaluated, log_mixture
+from evidentia.evidence.population.adapt import (
+    NEAR_COPIES,
+    Drawn,
+    Rounds,
+    evaluated,
+    log_mixture,
+    near_density,
+)
 from evidentia.evidence.population.mixture import Mixture, fitted, together
-from evidentia.evidence.population.particles import draws_inside
+from evidentia.evidence.population.particles import Particles, draws_inside
 from evidentia.model.bound import BoundModel
+from evidentia.posterior.copies import is_summed
 from evidentia.posterior.gaussian import LocalGaussian, is_definite
 from evidentia.posterior.rows import Rows
+from evidentia.posterior.symmetry import fold
 from evidentia.system.interruption import check
 
 MIN_DRAWS, DRAWS_PER_PARAMETER = 500, 50  # in a round
@@ -78,7 +88,7 @@ def rounds_from_prior(
     rounds, log_share = _of_prior(model, rows, key, 2 * count)
     positions = rounds.drawn.positions.astype(np.float64)
     wide = _about_all(positions)
-    rounds = rounds.with_part(wide.log_density(positions))
+    rounds = rounds.with_part(near_density(model, wide, positions))
     parts, shares, best, efficiencies = [wide], np.zeros(2), wide, list[float]()
     log_weights, last = np.zeros(2 * count), rounds.drawn
     temperature, first, kept, in_vain = 0.0, 0.0, KEPT_ESS, 0
@@ -88,16 +98,15 @@ def rounds_from_prior(
         first = first or temperature
         in_vain = in_vain + 1 if before == temperature < 1.0 else 0
         kept *= RELAXED if in_vain >= PATIENCE else 1.0
-        fit = fitted(rounds.particles(temperature), generator, most_components)
+        fit = fitted(_folded(model, rounds.particles(temperature)), generator, most_components)
         if fit is not None:
             parts.append(fit)
-            rounds = rounds.with_part(fit.log_density(rounds.drawn.positions.astype(np.float64)))
+            rounds = rounds.with_part(near_density(model, fit, rounds.drawn.positions))
         shares = next_shares(shares, has_fit=fit is not None)
         proposal = together(parts, shares[1:])
         last = evaluated(model, rows, proposal.draw(generator, count))
         check_defined(last.log_likelihoods, rows.span, "draws")
-        positions = last.positions.astype(np.float64)
-        of_parts = [part.log_density(positions) for part in parts]
+        of_parts = [near_density(model, part, last.positions) for part in parts]
         log_terms = np.stack([last.log_priors - log_share, *of_parts])
         rounds = rounds.with_draws(last, log_terms, shares)
         log_weights = last.log_heights(temperature) - log_mixture(log_terms, shares)
@@ -121,6 +130,14 @@ def _of_prior(model: BoundModel, rows: Rows, key: Array, count: int) -> tuple[Ro
     check_possible(drawn.log_likelihoods, rows.span, "draws")
     log_densities = drawn.log_priors - of_prior.log_share
     return Rounds(drawn, log_densities[None], np.array([float(count)])), of_prior.log_share
+
+
+def _folded(model: BoundModel, particles: Particles) -> Particles:
+    """The particles at one copy each, where a density at all copies is that of the proposal."""
+    if not model.symmetry or not is_summed(model, NEAR_COPIES):
+        return particles
+    positions, _ = fold(model, jnp.asarray(particles.positions, jnp.float32), particles.share)
+    return Particles(np.asarray(positions, np.float64), particles.share)
 
 
 def _next_temperature(

@@ -143,13 +143,13 @@ def learn(sampling: Sampling, start: Mixture) -> Mixture:
     rounds = Rounds.before(model.num_parameters).with_part(np.zeros(0))
     for _ in range(num_rounds):
         drawn = evaluated(model, rows, proposal.draw(generator, size))
-        log_terms = np.stack([_log_density(model, part, drawn.positions) for part in parts])
+        log_terms = np.stack([near_density(model, part, drawn.positions) for part in parts])
         if weights.ess(drawn.log_heights() - log_mixture(log_terms, shares)) >= good * size:
             break
         rounds = rounds.with_draws(drawn, log_terms, shares)
         fit = improved(proposal, _for_fit(model, rounds), most_components)
         parts.append(fit)
-        rounds = rounds.with_part(_log_density(model, fit, rounds.drawn.positions))
+        rounds = rounds.with_part(near_density(model, fit, rounds.drawn.positions))
         shares = np.zeros(len(parts))
         shares[0], shares[-1] = KEPT, 1 - KEPT
         proposal = together([fit, start], [1 - KEPT, KEPT])
@@ -193,7 +193,7 @@ def _about_one_copy(model: BoundModel, proposal: Mixture, generator: np.random.G
     return proposal._replace(domain=centre)
 
 
-def _log_density(model: BoundModel, proposal: Mixture, positions: Positions) -> Float[np.ndarray, " draws"]:
+def near_density(model: BoundModel, proposal: Mixture, positions: Positions) -> Float[np.ndarray, " draws"]:
     """The density for the weights of draws that a mixture is fitted to: at all copies if few.
 
     With many copies it is that at one, which gives exact weights of the whole posterior, too.
