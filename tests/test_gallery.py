@@ -44,9 +44,9 @@ def page_of(script: Path) -> str:
     return (PAGES / f"{script.stem}.md").read_text(encoding="utf-8")
 
 
-def test_there_are_ten_examples_with_a_page_each():
+def test_there_are_eleven_examples_with_a_page_each():
     pages = {page.stem for page in PAGES.glob("*.md")} - {"index"}
-    assert len(SCRIPTS) == 10
+    assert len(SCRIPTS) == 11
     assert pages == {script.stem for script in SCRIPTS}
 
 

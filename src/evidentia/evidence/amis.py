@@ -41,12 +41,14 @@ class AMIS:
 
         wᵢ = p(θᵢ) p(D | θᵢ)^λ / Σ_k n_k q_k(θᵢ),
 
-    so that none is lost. Three in ten of a round's draws come from the proposal before, and so
-    a few from those before that: modes that a fit loses show later as large weights. At λ = 1,
-    when proposals no longer improve, new draws from the best give log Ẑ, and its standard error.
-    Weights above √N times their mean, for N draws, are cut there. Before, a search from draws from
-    the prior adds modes that low temperatures hid (`missed_modes`); a close look at the top
-    afterwards shows parts that are narrower than the proposal (`narrow`).
+    so that none is lost. Where components of the model are interchangeable, with up to 24 copies
+    of each mode, mixtures are fitted to draws folded to one copy, and all densities are means over
+    the copies. Three in ten of a round's draws come from the proposal before, and so a few from
+    those before that: modes that a fit loses show later as large weights. At λ = 1, when proposals
+    no longer improve, new draws from the best give log Ẑ, and its standard error. Weights above √N
+    times their mean, for N draws, are cut there. Before, a search from draws from the prior adds
+    modes that low temperatures hid (`missed_modes`); a close look at the top afterwards shows parts
+    that are narrower than the proposal (`narrow`).
 
     A smooth posterior takes some 5,000 evaluations with 2 parameters, 10,000 with 5, 25,000 with
     10 and 40,000 with 20.
