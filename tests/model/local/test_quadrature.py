@@ -79,3 +79,35 @@ def test_a_climb_goes_around_derivatives_that_overflow():
 
     found = climb(clipped, jnp.zeros((1, 1)), 20)
     assert np.isfinite(found.factor).all() and 0.0 < float(found.place[0, 0]) < 0.1
+
+
+FAR_ROWS = np.array([[-2.244, 0.022], [3.081, 4.905], [0.1, 3.2], [-1.9, 1.9]])  # one mode at each
+
+
+def student(y, location):
+    """The log density of Student's law with 2 degrees of freedom and scale 0.1, but a constant."""
+    return -1.5 * jnp.log1p(0.5 * ((y - location) / 0.1) ** 2)
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_modes_at_rows_that_are_far_apart_are_all_found(level):
+    @jax.jit
+    def found(scale):
+        def f(u):
+            return student(jnp.asarray(FAR_ROWS, jnp.float32), scale * u).sum(1)
+
+        return log_integral(f, f, len(FAR_ROWS), rule_of(1, level))
+
+    u = np.linspace(-12, 12, 200_001)
+    for scale in (1.0, 2.0):
+        heights = [np.asarray(student(rows[:, None], scale * u).sum(0)) - 0.5 * u**2 for rows in FAR_ROWS]
+        truth = logsumexp(heights, axis=1) + np.log((u[1] - u[0]) / np.sqrt(2 * np.pi))
+        # Nodes about heavy tails are within 0.03; a mode that is missed costs 0.1 and more.
+        np.testing.assert_allclose(found(scale), truth, atol=0.04)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_check_starts_where_what_it_checks_does_not(size):
+    checked, check = (rule_of(size, level).starts for level in (2, 3))
+    new = [start for start in check if not (np.abs(checked - start).max(1) < 1e-6).any()]
+    assert len(new) >= 8

@@ -52,7 +52,8 @@ SAMPLES = 256, 1024, 1024, 4096  # nodes in more dimensions
 SEVERAL_MODES = 2  # the first level that looks for them
 CHECKS = {0: (1, 2), 1: (3,), 2: (3,)}  # by level: better ones, the last of which measures its error
 MOST_DIMENSIONS = 8
-NUM_STARTS = 8  # of Newton's method beside 0, where there may be several modes
+NUM_STARTS = {2: 8, 3: 16}  # by level, beside 0: a check sees modes that what it checks has missed
+FARTHEST = 4.0  # of even starts in one dimension, in deviations of the prior
 NEGLIGIBLE = 30.0  # nats by which a mode may be lower than another
 NUM_STEPS_FAR = 20  # from these
 
@@ -115,12 +116,22 @@ def rule_of(size: int, level: int) -> Rule:
         logs = np.full(len(places), -math.log(len(places)))
     starts, num_steps = np.zeros((1, size)), NUM_STEPS
     if level >= SEVERAL_MODES:
-        starts = np.concatenate(
-            [starts, ndtri(qmc.Sobol(size, rng=np.random.default_rng(1)).random(NUM_STARTS))]
-        )
-        num_steps = NUM_STEPS_FAR
+        starts, num_steps = _starts(size, level), NUM_STEPS_FAR
     parts = places.astype(np.float32), logs.astype(np.float32), starts.astype(np.float32)
     return Rule(*parts, num_steps)
+
+
+def _starts(size: int, level: int) -> Float[np.ndarray, "starts size"]:
+    """Where Newton's method starts if there may be several modes.
+
+    In one dimension starts are even: those of a quasi-random sample leave modes out that are two
+    deviations from 0, or beside another one.
+    """
+    count = NUM_STARTS[level]
+    if size == 1:
+        return np.linspace(-FARTHEST, FARTHEST, count + 1)[:, None]
+    sample = ndtri(qmc.Sobol(size, rng=np.random.default_rng(level)).random(count))
+    return np.concatenate([np.zeros((1, size)), sample])
 
 
 def log_integral(frozen: LogDensity, log_density: LogDensity, groups: int, rule: Rule) -> Values:
