@@ -220,6 +220,7 @@ def test_a_log_likelihood_that_is_not_a_function():
             {"s": dist.HalfNormal(), "w": lambda params: dist.Normal(0, -params["s"])},
             "the prior of 'w' gives NaN or infinite values",
         ),
+        ({"charge": dist.Normal(1.6e-19, 1e-20)}, "a scale below 1e-19, .* needs other units"),
     ],
 )
 def test_a_prior_that_cannot_be_used(prior, message):

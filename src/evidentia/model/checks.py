@@ -218,7 +218,7 @@ def _check_prior(prior: Any, of_other_rows: Any) -> None:
         if not all(np.isfinite(values[:, :NUM_NEAR]).all() for values in (log_density, params[name])):
             raise ModelError(
                 f"the prior of {name!r} gives NaN or infinite values inside its support. Check the parameters of its "
-                "distribution, such as the sign of a scale."
+                "distribution, such as the sign of a scale; a scale below 1e-19, whose density overflows, needs other units."
             )
         for mine, other in ((log_density, of_other_rows[1][name]), (params[name], of_other_rows[0][name])):
             if not np.allclose(mine, other, rtol=1e-4, atol=1e-4, equal_nan=True):
