@@ -12,7 +12,7 @@ from scipy.special import betaln, gammaln, logsumexp
 
 import evidentia as ev
 
-from .problem import Drawn, log_integral, log_trapezoid, log_uniform, pick, single, wide
+from .problem import LOG_TWO_PI, Drawn, log_integral, log_trapezoid, log_uniform, pick, single, wide
 
 WIDTH = 3.0  # prior deviation of a slope
 RATERS = 3
@@ -35,20 +35,18 @@ def _slopes_model() -> ev.Model:
 def two_slopes(generator: np.random.Generator) -> Drawn:
     """A mixture of two regressions through the origin: each row has one of two slopes."""
     count = pick(generator, (8, 100))
-    x, noise = (
-        single(generator.standard_normal(count)),
-        single(np.full(count, log_uniform(generator, -0.7, 0.3))),
-    )
-    slopes = WIDTH * generator.standard_normal(2)
+    x = single(generator.standard_normal(count))
+    noise = single(np.full(count, log_uniform(generator, -0.7, 0.3)))
+    slopes, deviation = WIDTH * generator.standard_normal(2), float(noise[0])
     y = single(slopes[generator.integers(2, size=count)] * x + noise * generator.standard_normal(count))
 
     def log_density(points):
-        means = points[:, None, :] * wide(x)[:, None]
-        rows = logsumexp(NORMAL(wide(y)[:, None], means, wide(noise)[:, None]), axis=2) - np.log(2)
-        return rows.sum(1) + NORMAL(points, 0, WIDTH).sum(1)
+        squares = [-0.5 * ((wide(y) - slope[:, None] * wide(x)) / deviation) ** 2 for slope in points.T]
+        constant = count * (np.log(2 * deviation) + 0.5 * LOG_TWO_PI)
+        return np.logaddexp(*squares).sum(1) - constant + NORMAL(points, 0, WIDTH).sum(1)
 
     truth = log_integral(log_density, (-20.0, 20.0), (-20.0, 20.0))
-    drawn = {"rows": count, "noise": float(noise[0]), "slopes": slopes.tolist(), "edge": 20.0}
+    drawn = {"rows": count, "noise": deviation, "slopes": slopes.tolist(), "edge": 20.0}
     return Drawn(_slopes_model(), {"x": x, "y": y, "noise": noise}, truth, drawn)
 
 
@@ -115,8 +113,8 @@ def roots(generator: np.random.Generator) -> Drawn:
     scale = log_uniform(generator, -0.5, 0.5)
     latent = scale * generator.standard_normal(count)
     y = single(latent**2 + noise * generator.standard_normal(count))
-    step = 0.0025
-    root = step * (np.arange(12_000) + 0.5)
+    step = 0.005
+    root = step * (np.arange(6_000) + 0.5)
     of_root = NORMAL(wide(y)[:, None], root**2, float(noise[0])) + np.log(2 * step)
     log_squares, log_step = np.linspace(-40, 7, 12_001, retstep=True)
     squares = np.exp(log_squares)
