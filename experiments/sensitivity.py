@@ -22,8 +22,6 @@ errors here are some fifty to a thousand.
   time        of the processor, which other programs do not slow down, for all seeds but the first,
               which compiles.
 
-A study agrees if each quantity changes from one end of the range to the other as the paper says,
-and if errors that it calls acceptable are below 0.1 nats per row, what the MaxEnt paper calls so.
 The paper's values are in its figures alone, which we do not have; ours reach the ends that its
 text names (a target ESS of 1, rates from 0.01 to 1). The full form has 10⁵ rows, the papers up to
 10⁶, as `sensitivity_million` has with one seed.
@@ -36,24 +34,17 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
-import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
 import evidentia as ev
-from evidentia.display.plots import COLORS
-from experiments.execute import cell, main
-from experiments.experiment import Experiment, Verdict
+from experiments.execute import main
+from experiments.experiment import Experiment
+from experiments.sensitivity_verdict import WORDS, draw, judge, mean, table
 
 MODEL = ev.models.gaussian_mixture(num_components=5, num_features=2)
 METHOD = ev.SGAIS.published()
-ACCEPTABLE = 0.1  # nats per row: Cameron, Eggers, Kroon (2019), MaxEnt, section 5
 DOCUMENTS = "Entropy paper, 7.3 and one of Figures 6–8 and A2–A4; thesis, 5.4 and 5.5"
-WORDS = {"error": "error", "seconds": "time", "annealing_steps": "number of annealing steps"}
-WORDS["steps_per_chunk"] = "number of annealing steps per chunk"
 
 
 class Study(NamedTuple):
@@ -170,13 +161,11 @@ def run(study, settings):
 
 
 def compare(study, values, plan, settings):
-    data, _ = MODEL.simulate(plan.rows, settings.seed)
-    seeds = range(100 * settings.seed, 100 * settings.seed + plan.seeds)
-    reference = settings.remember("reference", lambda: measure(ev.Laplace(), data, seeds[:2]))
+    seeds = tuple(range(100 * settings.seed, 100 * settings.seed + plan.seeds))
+    measured_on = partial(measure, rows=plan.rows, data_seed=settings.seed)
+    reference = settings.remember("reference", partial(measured_on, ev.Laplace(), seeds[:2]))
     measured = [
-        settings.remember(
-            f"{study.name} {value}", lambda value=value: measure(study.method(value), data, seeds)
-        )
+        settings.remember(f"{study.name} {value}", partial(measured_on, study.method(value), seeds))
         for value in values
     ]
     exact = mean(reference["log_evidence"])
@@ -191,8 +180,13 @@ def compare(study, values, plan, settings):
     }
 
 
-def measure(method, data, seeds):
-    """Measure a run with each seed; no seconds for the first one, which compiles."""
+@cache
+def measure(method, seeds, rows, data_seed):
+    """Measure a run with each seed; no seconds for the first one, which compiles.
+
+    Kept in memory: the reference and the published settings are those of all studies.
+    """
+    data, _ = MODEL.simulate(rows, data_seed)
     found = {"log_evidence": [], "seconds": [], "annealing_steps": [], "steps_per_chunk": []}
     for seed in seeds:
         started = time.process_time()
@@ -205,91 +199,6 @@ def measure(method, data, seeds):
         found["annealing_steps"].append(int(steps.sum()))
         found["steps_per_chunk"].append(float(steps.mean()))
     return found | {"seconds": found["seconds"][1:]}
-
-
-def mean(values):
-    return float(np.mean(values))
-
-
-def quantity_of(run, name):
-    """The root mean square of the errors, the mean of another quantity."""
-    return mean(np.square(run[name])) ** 0.5 if name == "error" else mean(run[name])
-
-
-def judge(study, record):
-    """Agree if all quantities change as the paper says, and errors are as small as it says."""
-    values, runs, rows = record["values"], record["runs"], record["rows"]
-    changes, wrong = [], []
-    for name, sign in study.trends.items():
-        first, last = (quantity_of(run, name) for run in (runs[0], runs[-1]))
-        changes.append(f"the {WORDS[name]} from {cell(first)} to {cell(last)}")
-        if not (last - first) * sign > 0:
-            wrong.append(f"the {WORDS[name]} should {'grow' if sign > 0 else 'fall'}")
-    for value, found in zip(values, runs, strict=True):
-        per_row = quantity_of(found, "error") / rows
-        if value in study.acceptable and not per_row < ACCEPTABLE:
-            wrong.append(f"the error at {value:g} is {cell(per_row)} nats per row")
-    sentence = (
-        f"From a {study.setting} of {values[0]:g} to one of {values[-1]:g}, on {rows:,} rows, "
-        f"{' and '.join([', '.join(changes[:-1]), changes[-1]] if len(changes) > 1 else changes)} (error in nats, "
-        "time in seconds)."
-    )
-    if wrong:
-        sentence += f" But {'; '.join(wrong)}."
-    return Verdict(not wrong, sentence)
-
-
-def table(study, record):
-    """A row for each value, and one for the reference."""
-    rows = zip([*record["values"], "ev.Laplace()"], [*record["runs"], record["reference"]], strict=True)
-    return [
-        {
-            study.setting: value if isinstance(value, str) else f"{value:g}",
-            "error (nats)": quantity_of(run, "error"),
-            "error per row": quantity_of(run, "error") / record["rows"],
-            "time (s)": mean(run["seconds"]),
-            "annealing steps": mean(run["annealing_steps"]) if value != "ev.Laplace()" else None,
-            "per chunk": mean(run["steps_per_chunk"]) if value != "ev.Laplace()" else None,
-        }
-        for value, run in rows
-    ]
-
-
-def draw(study, record):
-    """Error, time and annealing steps against the setting."""
-    figure = Figure(figsize=(10, 3.7), layout="constrained")
-    panels = figure.subplots(1, 3)
-    labels = {
-        "error": "error (nats per row)",
-        "seconds": "processor time (seconds)",
-        "annealing_steps": "annealing steps",
-    }
-    for axes, (name, label) in zip(panels, labels.items(), strict=True):
-        _panel(axes, study, record, name)
-        axes.set_ylabel(label)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
-    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
-    return figure
-
-
-def _panel(axes, study, record, name):
-    values, scale = record["values"], record["rows"] if name == "error" else 1
-    heights = [quantity_of(run, name) / scale for run in record["runs"]]
-    axes.plot(values, heights, "o-", markersize=4, color=COLORS[0], label="SGAIS as published")
-    at = values.index(study.published)
-    label = f"published value, {study.published:g}"
-    axes.plot(values[at], heights[at], "D", markersize=8, color=COLORS[0], label=label)
-    if name == "seconds":
-        seconds = quantity_of(record["reference"], name)
-        axes.axhline(seconds, color=COLORS[1], linestyle="--", label="ev.Laplace()")
-    axes.set_xscale("log")
-    axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(study.setting)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 EXPERIMENTS = tuple(
