@@ -71,7 +71,7 @@ class Plan(NamedTuple):
     false_alarm_rate: float = 1e-4
 
 
-QUICK = Plan(4_000, changes=(1_000, 2_000), num_seeds=1)
+QUICK = Plan(3_000, changes=(1_000, 2_000), num_seeds=1)
 
 
 def simulate(plan: Plan, order: str, seed: int = 0) -> np.ndarray:

@@ -110,7 +110,7 @@ def measure(gamma, step_size, count, runs, seed):
 
 
 def run(settings):
-    counts, runs = (COUNTS[::2], 20) if settings.quick else (COUNTS, 300)
+    counts, runs = (COUNTS[::4], 20) if settings.quick else (COUNTS, 300)
     places = itertools.product(GAMMAS, STEP_SIZES, counts)
     return {
         "settings": [
