@@ -12,6 +12,7 @@ import pytest
 from evidentia.evidence.method import Estimate
 from evidentia.posterior.rows import Window
 from experiments import evidence_against_rows as experiment
+from experiments import evidence_single_runs as single
 from experiments.evidence_verdict import accuracy, draw, extrapolated, judge, table, time_ratio
 from experiments.experiment import Settings
 
@@ -197,3 +198,15 @@ def test_a_method_that_ran_only_where_there_is_no_reference(as_published):
         record["runs"][name] = [few] if name == "our default" else [few, *entries]
     assert "our default" not in judge(record).measured
     assert len(table(record)) == len(record["runs"])
+
+
+def test_an_interrupted_single_run_leaves_its_seconds_and_the_runs_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(single, "OUT", tmp_path / "runs.json")
+    monkeypatch.setattr(single, "EVERY", -1.0)
+    single.store("of another process", {"log_evidence": 1.0})
+    long = SimpleNamespace(run=lambda *arguments: iter(arguments))
+    stages = single.Noted(long, "a long one").run("first", "last")
+    assert next(stages) == "first"  # and no more
+    kept = single.stored()["runs"]
+    assert kept["of another process"] == {"log_evidence": 1.0}
+    assert kept["a long one"]["unfinished"] and kept["a long one"]["processor_seconds"] >= 0
