@@ -1,5 +1,7 @@
 """Hidden Markov chains: forward algorithm, evidence by a sum over paths, symmetry, data."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -108,6 +110,18 @@ def test_standard_errors_cover_the_evidence_of_many_series(num_states, emission,
         exact = exact_log_evidence(data["y"], num_states, emission)
         scores.append((found.log_evidence - exact) / found.standard_error)
     assert np.sqrt(np.mean(np.square(scores))) < 1.5
+
+
+@pytest.mark.reference
+def test_a_real_series_has_states(shared_data):
+    """Monthly moves of an exchange rate: one state is exact, and two are a hundred nats better."""
+    text = (shared_data / "tcpd" / "usd_isk.json").read_text(encoding="utf-8")
+    price = np.array(json.loads(text)["series"][0]["raw"])
+    data = {"y": np.float32(100 / 3 * np.diff(np.log(price)))}
+    one, two = (ev.estimate(ev.models.hidden_markov(states, "normal"), data) for states in (1, 2))
+    exact = exact_log_evidence(data["y"], 1, "normal")
+    assert abs(one.log_evidence - exact) < 4 * one.standard_error < 0.01
+    assert two.log_evidence - one.log_evidence > 100
 
 
 def test_states_have_no_order():
