@@ -44,12 +44,14 @@ def peaks_in_any_order(params, y):
 
 def test_one_copy_of_interchangeable_components_is_fitted():
     """Each of the six copies would have to be found otherwise, or its mass be lost."""
-    rows = np.zeros(1, np.float32)
-    model = ev.Model({"x": dist.Normal(0, 1).expand([3]).to_event(1)}, peaks_in_any_order).bind(rows)
+    rows, prior = np.zeros(1, np.float32), {"x": dist.Normal(0, 1).expand([3]).to_event(1)}
+    model = ev.Model(prior, peaks_in_any_order, exchangeable=("x",)).bind(rows)
     window, generator = Window(jnp.asarray(rows), 0, 1), np.random.default_rng(0)
     *_, last = rounds_from_prior(model, window, jax.random.key(0), generator, 512)
     is_drawn = last.log_weights > last.log_weights.max() - 10
-    assert len(np.unique(np.argsort(last.positions[is_drawn], axis=1), axis=0)) == 1
+    orders = np.argsort(last.positions[is_drawn], axis=1)
+    counts = np.unique(orders, axis=0, return_counts=True)[1]
+    assert counts.max() > 0.98 * counts.sum()  # a fiftieth of the draws is as wide as the prior
     exact = scipy.stats.norm(0, np.hypot(1, WIDTH)).logpdf(CENTRES).sum()
     error = np.sqrt(weights.relative_variance(last.log_weights))
     assert abs(weights.log_mean(last.log_weights) - exact) < 4 * error < 0.3
