@@ -47,8 +47,8 @@ class AMIS:
     those before that: modes that a fit loses show later as large weights. At λ = 1, when proposals
     no longer improve, new draws from the best give log Ẑ, and its standard error. Weights above √N
     times their mean, for N draws, are cut there. Before, a search from draws from the prior adds
-    modes that low temperatures hid (`missed_modes`); a close look at the top afterwards shows parts
-    that are narrower than the proposal (`narrow`).
+    modes that low temperatures hid (`missed_modes`); a close look at the top afterwards shows
+    parts that are narrower than the proposal (`narrow`).
 
     A smooth posterior takes some 5,000 evaluations with 2 parameters, 10,000 with 5, 25,000 with
     10 and 40,000 with 20.
