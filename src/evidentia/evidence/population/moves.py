@@ -273,9 +273,9 @@ def moved_by_sketch(
 
 
 def sketch_of(model: BoundModel, rows: Window, few: Window, mode: LocalGaussian) -> Window:
-    """Few of the rows in place of all, with the expansion Q of what they lack about a mode of all,
+    """R of n rows in place of all, with the expansion Q of what they lack about a mode of all.
 
-        Σ_{i ≤ n} ℓ_i(θ) ≈ L(θ) = (n/R) Σ_{i in few} ℓ_i(θ) + Q(θ).
+        Σ_{i ≤ n} ℓ_i(θ) ≈ L(θ) = (n/R) Σ_{i in few} ℓ_i(θ) + Q(θ)
 
     Source: Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical Association
     114, 831, Eq. 5.

@@ -234,7 +234,7 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     The number of a path's steps grows with the distance of the posterior from the prior, in
     standard deviations; that of climbs grows with about its logarithm. And climbs lead to modes
     that moves do not reach. None if the draws' weights are uneven, or the particles show more of
-    the posterior: many are in its tails, so this is said rather too often.
+    the posterior; this check is conservative, as many of them are in its tails.
     """
     sampling, particles = Sampling.of(model, rows, population), weighted_particles(model, population)
     modes = modes_above(model, rows, some_of(particles, sampling.generator, NUM_STARTS))
