@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from evidentia.data.arrivals import MOST_WAITING
-from evidentia.data.read_ahead import read_ahead
+from evidentia.data.arrivals import MOST_WAITING, read_ahead
 
 
 def test_the_same_items_in_the_same_order():

@@ -25,10 +25,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 import evidentia as ev
 from evidentia.data.arrays import on_device, shuffled
 from evidentia.data.sharded import placed
+from evidentia.estimation.runs import spread_window
 from evidentia.posterior import row_sums
 from evidentia.posterior import rows as looks
 from evidentia.posterior.gradients import ControlVariate
-from evidentia.posterior.spreading import spread_window
 from evidentia.posterior.target import expand_target, log_target, tempered
 from evidentia.system.compilation import in_float64
 

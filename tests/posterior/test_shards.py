@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from evidentia.data.sharded import Sharded
+from evidentia.estimation.runs import spread_window
 from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.rows import Window
 from evidentia.posterior.shards import Shards
-from evidentia.posterior.spreading import spread_window
 
 
 def in_turn(counts):

@@ -5,6 +5,7 @@ import queue
 import select
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from io import BufferedReader, RawIOBase
 from typing import TypeVar
 
@@ -88,3 +89,12 @@ class _Stoppable(RawIOBase):
             buffer[: len(read)] = read
             return len(read)
         return 0
+
+
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield the items of an iterator in order, produced ahead on the thread of `arriving`.
+
+    A reader that stops early, as after Ctrl-C, does not wait for an iterator that is blocked.
+    """
+    with closing(arriving(items)) as arrivals:
+        yield from (item for item in arrivals if item is not None)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from evidentia.data.arrivals import read_ahead
 from evidentia.data.batches import Batch
 from evidentia.data.files import check_content, check_names, is_number, reading
 from evidentia.data.form import UTF_8, Form
 from evidentia.data.formats import is_whole
-from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing
 from evidentia.data.sources.columns import (
     NOT_UTF_8,

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.dataset as arrow_dataset
 import pyarrow.parquet as arrow_parquet
 
+from evidentia.data.arrivals import read_ahead
 from evidentia.data.batches import Batch
 from evidentia.data.files import check_content, check_names, is_folder, reading
-from evidentia.data.read_ahead import read_ahead
 from evidentia.data.source import Missing, check_missing, too_short
 from evidentia.data.sources.columns import (
     Columns,
