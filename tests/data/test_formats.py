@@ -144,6 +144,8 @@ def test_a_file_that_is_not_there(tmp_path):
         ({"decimal": "x"}, "decimal must be"),
         ({"decimal": ","}, "needs another separator"),
         ({"comment": ""}, "comment must be"),
+        ({"encoding": "latin-99"}, "encoding must be the name of a text encoding"),
+        ({"encoding": "utf-16"}, "encoding must be one in which ASCII characters are single bytes"),
     ],
 )
 def test_invalid_forms(given, message):
