@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import lzma
 import sqlite3
 
@@ -62,6 +63,59 @@ def test_a_form_is_read_as_it_was_written(tmp_path, name):
     assert np.array_equal(found[["y", "n"]].to_numpy(float), TABLE[["y", "n"]].to_numpy(float))
 
 
+@pytest.mark.parametrize(
+    "name", ["a.tsv", "a.txt", "b.csv", "a.csv.gz", "a.csv.bz2", "a.csv.xz", "a.csv.zst"]
+)
+def test_an_unbalanced_quote_is_refused_in_every_form_of_text(tmp_path, name, monkeypatch):
+    note = pd.Series(["ok"] * 20)
+    note[8] = '"open'
+    table = pd.DataFrame({"y": np.arange(20.0), "note": note})
+    text = table.to_csv(index=False, quoting=3, quotechar="'")
+    monkeypatch.setitem(globals(), "TEXT", text.encode())
+    write, form = FORMS[name]
+    write(tmp_path / name)
+    if name in ("a.tsv", "a.txt"):
+        (tmp_path / name).write_text(text.replace(",", form.sep or "\t"))
+    line = 11 if name == "b.csv" else 10  # after a comment
+    for read in (
+        lambda: read_columns(tmp_path / name, ["y"], form=form),
+        lambda: next(ev.read_csv(tmp_path / name, ["y"], sep=form.sep, comment=form.comment).batches()),
+    ):
+        with pytest.raises(ev.DataError, match=f"unbalanced quote: the one in line {line} is never closed"):
+            read()
+
+
+BIG = [10**17 + one for one in range(8)]
+
+
+def _sqlite_with_gaps(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE rows (y INTEGER)")
+    connection.executemany("INSERT INTO rows VALUES (?)", [(one,) for one in [None, *BIG]])
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "name, write",
+    [
+        ("a.json", lambda path: path.write_text(json.dumps([{"y": one} for one in [None, *BIG]]))),
+        ("a.jsonl", lambda path: path.write_text("".join(f'{{"y": {one}}}\n' for one in ["null", *BIG]))),
+        ("a.sqlite", _sqlite_with_gaps),
+        (
+            "a.csv.gz",
+            lambda path: path.write_bytes(gzip.compress("\n".join(map(str, ["y", "NA", *BIG])).encode())),
+        ),
+        ("a.feather", pd.DataFrame({"y": pd.array([None, *BIG], "Int64")}).to_feather),
+    ],
+)
+def test_integers_beside_missing_values_keep_their_digits(tmp_path, name, write):
+    write(tmp_path / name)
+    assert whole_table(tmp_path / name)["y"].to_pylist() == [None, *BIG]
+    with pytest.raises(ev.DataError, match="vary by only 7"):
+        next(ev.read_csv(tmp_path / name, ["y"], missing="drop").batches())
+
+
 def test_excel(tmp_path):
     pytest.importorskip("openpyxl")
     TABLE.to_excel(tmp_path / "a.xlsx", index=False)
@@ -120,6 +174,9 @@ def test_tables_of_sqlite_are_named(tmp_path):
         ("a.csv.gz", TEXT, "cannot be read as text"),
         ("a.feather", TEXT, "cannot be read as Feather"),
         ("a.jsonl", b"{", "cannot be read as JSON lines"),
+        ("a.json", b'[{"y": 1, "y": 2}]', "a row has several values of 'y'"),
+        ("a.json", b"[" * 100_000, "cannot be read as JSON"),
+        ("a.json", b'[{"y": %d}]' % 10**30, "cannot be read as JSON"),
         ("a.dta", TEXT, "cannot be read as Stata"),
         ("a.db", TEXT, "cannot be read as SQLite"),
         ("a.tsv", b"a\tb\n", "is empty"),

@@ -1,6 +1,8 @@
 """Whatever a CSV file holds, reading it gives its values, or a DataError or ConfigurationError."""
 
+import bz2
 import csv
+import gzip
 import io
 
 import numpy as np
@@ -88,3 +90,46 @@ def test_a_file_gives_its_values_or_one_message(count, tmp_path):
         ]
         needed = np.array(values_of(content), np.float64)
         np.testing.assert_allclose(np.array(rows).reshape(needed.shape), needed, rtol=1e-6, atol=1e-37)
+
+
+SEPARATORS = {
+    "rows.csv": ",",
+    "rows.tsv": "\t",
+    "rows.txt": ";",
+    "rows.csv.gz": ",",
+    "semicolons.csv.bz2": ";",
+}
+COMPRESS = {".gz": gzip.compress, "bz2": bz2.compress}
+NOTES = st.text(st.sampled_from('a"b,;\t\n\r é#'), max_size=6)
+
+
+@examples(many=20_000, few=60)
+def test_quotes_never_hide_rows(count, tmp_path):
+    """Some quotes are added to a text of notes; only a column of numbers beside it is read."""
+
+    @for_all(
+        st.tuples(
+            st.sampled_from([*SEPARATORS]),
+            st.lists(st.tuples(NUMBERS, NOTES), min_size=1, max_size=8),
+            st.lists(st.integers(0, 200), max_size=2),
+        ),
+        count,
+    )
+    def holds(given):
+        name, rows, places = given
+        buffer, separator = io.StringIO(), SEPARATORS[name]
+        csv.writer(buffer, delimiter=separator, lineterminator="\n").writerows([("x", "note"), *rows])
+        head, body = buffer.getvalue().split("\n", 1)
+        for place in places:
+            body = body[: place % (len(body) + 1)] + '"' + body[place % (len(body) + 1) :]
+        text = f"{head}\n{body}"
+        content = COMPRESS.get(name[-3:], bytes)(text.encode())
+        (tmp_path / name).write_bytes(content)
+        try:
+            source = ev.read_csv(tmp_path / name, ["x"], sep=separator)
+            found = [value for batch in source.batches() for value in batch.arrays["x"].tolist()]
+        except DataError:
+            return
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        _, *known = [line for line in lines if line]
+        np.testing.assert_allclose(found, [float(line[0]) for line in known], rtol=1e-6, atol=1e-37)

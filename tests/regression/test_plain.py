@@ -11,11 +11,15 @@ import pytest
 import scipy.sparse
 
 import evidentia as ev
-from evidentia.errors import DataError, EvidenceWarning
+from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
+from evidentia.regression.formula import parse
+from evidentia.regression.grouped import grouped_of
+from evidentia.regression.table import as_table
 
 GENERATOR = np.random.default_rng(0)
 X, Y = GENERATOR.normal(size=(2, 20)).round(2)
 PLAIN = {"y": Y, "x": X}
+Y_OF_80 = np.random.default_rng(1).normal(size=80) + np.arange(80) % 4
 EXACT = ev.estimate(ev.Regression("y ~ x"), PLAIN).log_evidence
 
 
@@ -52,6 +56,73 @@ def test_tables_of_arrow_and_polars_may_hold_decimals():
         pl.DataFrame({name: decimals(one) for name, one in PLAIN.items()}),
     ):
         assert ev.estimate(ev.Regression("y ~ x"), table).log_evidence == pytest.approx(EXACT, abs=1e-9)
+
+
+LARGE = [2**53 + 2 + one for one in range(8)] * 10
+OF_TYPES = [
+    lambda values: np.array(values),
+    lambda values: np.array(values, ">u8"),
+    list,
+    lambda values: [Decimal(one) for one in values],
+    lambda values: pd.Series(values, dtype="Int64"),
+    lambda values: pd.Series(values, dtype="uint64[pyarrow]"),
+    lambda values: pa.array([Decimal(one) for one in values], pa.decimal128(20, 2)),
+]
+
+
+@pytest.mark.parametrize("convert", OF_TYPES)
+def test_whole_numbers_that_float64_rounds_are_refused(convert):
+    table = {"k": convert(LARGE), "y": np.arange(80) % 7.0, "x": np.arange(80) % 5.0}
+    first = LARGE[0]
+    for formula in (
+        "y ~ k",
+        f"y ~ I(k - {first})",
+        f"y ~ I(k == {first + 3})",
+        "y ~ x + offset(k)",
+        "y ~ scale(k)",
+        "I(k - y) ~ x",
+    ):
+        with pytest.raises(
+            (DataError, ConfigurationError),
+            match=r"'k' has values up to 9.01e\+15 that vary by only 7; float64",
+        ):
+            ev.estimate(ev.Regression(formula), table)
+    with pytest.raises(DataError, match="vary by only 7; float64"):
+        ev.bf.t_test(table["k"], null=first)
+
+
+@pytest.mark.parametrize("convert", [*OF_TYPES[:3], *OF_TYPES[4:6]])
+def test_large_numbers_may_be_names_of_categories(convert):
+    small = [one - LARGE[0] for one in LARGE]
+    found, expected = (
+        ev.estimate(ev.Regression("y ~ C(k)"), {"k": names, "y": Y_OF_80}).log_evidence
+        for names in (convert(LARGE), small)
+    )
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert groups_of({"k": convert(LARGE)}) == groups_of({"k": small})
+    rounded = {"k": np.array(LARGE, float), "y": Y_OF_80}
+    for use in (groups_of, lambda table: ev.estimate(ev.Regression("y ~ C(k)"), table)):
+        with pytest.raises((DataError, ConfigurationError), match="column 'k' has categories up to 9.01e"):
+            use(rounded)
+
+
+def groups_of(table):
+    """The number of each row's group."""
+    formula = parse("y ~ (1 | k)")
+    return grouped_of(formula.varying, formula, as_table(table, ["k"])).codes.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "Float32", ">i2", ">f8", "uint8[pyarrow]"])
+def test_categories_and_weights_may_have_any_type(dtype):
+    numbers = pd.DataFrame({"k": np.arange(80) % 4, "w": np.arange(80) % 3, "y": Y_OF_80})
+    table = {name: numbers[name].astype(dtype) for name in "kw"} | {"y": numbers["y"]}
+    if dtype[0] == ">":
+        table |= {name: numbers[name].to_numpy().astype(dtype) for name in "kw"}
+    for formula in ("y ~ C(k)", "y ~ k"):
+        asked = ev.Regression(formula, weights="w")
+        found, expected = (ev.estimate(asked, each).log_evidence for each in (table, numbers))
+        assert found == pytest.approx(expected, rel=1e-12)
+    assert groups_of(table) == groups_of(numbers)
 
 
 def test_missing_values_among_objects_are_left_out():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from evidentia.data.digits import WHOLE, check_float64
 from evidentia.errors import ConfigurationError, DataError, as_number
 
 
@@ -14,7 +17,8 @@ def numbers_of(name: str, values: Any) -> ndarray:
     """One column of numbers in float64; missing values are NaN.
 
     Raises:
-        DataError: text, another shape than one column, or infinite values.
+        DataError: text, another shape than one column, infinite values, or whole numbers whose
+            digits float64 does not hold.
     """
     try:
         if hasattr(values, "to_numpy") and hasattr(values, "isna"):
@@ -32,6 +36,9 @@ def numbers_of(name: str, values: Any) -> ndarray:
         raise DataError(f"{name} must hold numbers; got {_shown(values)} ({error}).") from error
     if found.ndim != 1:
         raise DataError(f"{name} must be one column of numbers, of shape (n,); got shape {found.shape}.")
+    if np.abs(found).max(initial=0, where=~np.isnan(found)) >= WHOLE:
+        given = np.asarray(values, object).ravel().tolist()
+        check_float64([one for one in given if isinstance(one, Integral | Decimal)], name)
     if np.isinf(found).any():
         raise DataError(
             f"{name} has {np.isinf(found).sum():,} infinite values, the first in row {np.argmax(np.isinf(found)):,}."

@@ -122,23 +122,46 @@ def exact_rows(values: Any, array: np.ndarray) -> np.ndarray:
 
 
 def check_texts(texts: Iterable[str], argument: str) -> None:
-    """Check numbers as they are written: float64, in which files are read, may round them too.
-
-    Raises:
-        DataError: they vary by few steps of float64.
-    """
+    """Check numbers as they are written; see `check_float64`."""
     values = []
     for text in texts:
         with suppress(ArithmeticError):  # no decimal number
             values.append(Decimal(text))
-    values = [value for value in values if value.is_finite() and abs(value.adjusted()) < MOST_EXPONENT]
-    if not values:
+    check_float64(values, argument)
+
+
+def check_float64(values: Iterable[Decimal | float], argument: str) -> None:
+    """Check exact numbers that become float64, which rounds those beyond 2⁵³.
+
+    Args:
+        values: some of them, with the least and the largest.
+        argument: their name in errors.
+
+    Raises:
+        DataError: they vary by few steps of float64.
+
+    Example:
+        >>> check_float64([10**17 + 1, 10**17 + 2], "column 'id'")
+        Traceback (most recent call last):
+        ...
+        evidentia.errors.DataError: column 'id' has values up to 1e+17 that vary by only 1; ...
+    """
+    known = [value for value in values if _is_moderate(value)]
+    if not known:
         return
-    low, high = map(Fraction, (min(values), max(values)))
+    low, high = map(Fraction, (min(known), max(known)))
     largest = max(abs(float(low)), abs(float(high)))
     width, step = float(high - low), float(np.spacing(largest))
-    if 0 < width < FEW_STEPS * step:
+    if largest >= WHOLE and 0 < width < FEW_STEPS * step:
         raise DataError(_message(argument, largest, width, step, "float64"))
+
+
+def _is_moderate(value: Decimal | float) -> bool:
+    """Whether it is a number that can be compared as a fraction without much memory."""
+    with suppress(OverflowError):  # of a whole number
+        is_tiny = isinstance(value, Decimal) and value.is_finite() and value.adjusted() < -MOST_EXPONENT
+        return not is_tiny and abs(float(value)) < 10.0**MOST_EXPONENT
+    return False
 
 
 def _message(column: str, largest: float, width: float, step: float, name: str, is_half: bool = False) -> str:

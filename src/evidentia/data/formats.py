@@ -11,6 +11,7 @@ import json
 import lzma
 import sqlite3
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.ipc as arrow_ipc
 import pyarrow.json as arrow_json
 
 from evidentia.data.form import COMMA, PLAIN, Form
+from evidentia.data.records import Records, checked_text
 from evidentia.errors import ConfigurationError, DataError, EvidentiaError, near
 from evidentia.system.storage import content, is_remote, opened
 
@@ -72,6 +74,8 @@ def whole_table(path: Path, form: Form = PLAIN) -> pa.Table:
         pa.ArrowException,
         OSError,
         ValueError,
+        OverflowError,
+        RecursionError,
         EOFError,
         KeyError,
         sqlite3.Error,
@@ -97,18 +101,22 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _text(path: Path, form: Form) -> pa.Table:
-    text = _bytes_of(path)
+    given = _bytes_of(path)
     if form.comment is not None:
         mark = form.comment.encode()
-        text = b"".join(line for line in text.splitlines(keepends=True) if not line.startswith(mark))
+        lines = given.splitlines(keepends=True)
+        given = b"".join(
+            b"\n" if line.startswith(mark) else line for line in lines
+        )  # lines keep their numbers
     sep = form.sep or ("\t" if _kind(path)[0] in (".tsv", ".tab") else COMMA)
     convert = arrow_csv.ConvertOptions(
         decimal_point=form.decimal, strings_can_be_null=True, timestamp_parsers=[]
     )
     convert.null_values = [*convert.null_values, *form.na]
+    text = checked_text(BytesIO(given), Records(path, len(given) + 1, ord(sep)))
     return arrow_csv.read_csv(
         pa.BufferReader(text),
-        arrow_csv.ReadOptions(encoding=form.codec, block_size=len(text) + 1),
+        arrow_csv.ReadOptions(encoding=form.codec, block_size=text.size + 1),
         arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=True),
         convert,
     )
@@ -121,7 +129,17 @@ def _json_lines(path: Path, form: Form) -> pa.Table:
 def _json(path: Path, form: Form) -> pa.Table:
     import pandas as pd
 
-    return _from_pandas(pd.DataFrame(json.loads(_bytes_of(path))))
+    found = json.loads(_bytes_of(path), object_pairs_hook=_with_different_names)
+    return _from_pandas(pd.DataFrame(found, dtype=object))  # integers stay so beside missing values
+
+
+def _with_different_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raise ValueError for a row with two values of one name, of which the last would win."""
+    if len(found := dict(pairs)) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"a row has several values of {twice!r}")
+    return found
 
 
 def _feather(path: Path, form: Form) -> pa.Table:
@@ -167,7 +185,9 @@ def _sqlite(path: Path, form: Form) -> pa.Table:
                 f"{path} has {len(known)} tables: {', '.join(known[:12])}. Name one with --table (table=)."
             )
         name = _chosen(path, form, known, "table").replace('"', '""')
-        return _from_pandas(pd.read_sql_query(f'SELECT * FROM "{name}"', connection))
+        rows = connection.execute(f'SELECT * FROM "{name}"')
+        columns = [column[0] for column in rows.description]
+        return _from_pandas(pd.DataFrame(rows.fetchall(), columns=columns, dtype=object))  # as in JSON
     finally:
         connection.close()
 

@@ -13,11 +13,11 @@ from pyarrow import csv as arrow_csv
 from evidentia.data.files import check_content, check_names, is_folder, reading
 from evidentia.data.form import PLAIN, Form
 from evidentia.data.formats import is_whole, whole_table
+from evidentia.data.records import BLOCK_SIZE, Records, checked_text
 from evidentia.data.sources.columns import NOT_UTF_8, check_unique
 from evidentia.data.sources.csv import CsvSource, read_csv
 from evidentia.data.sources.parquet import ParquetSource, read_parquet
 from evidentia.data.sources.paths import Paths, expanded
-from evidentia.data.sources.records import BLOCK_SIZE, Records, checked_text
 from evidentia.errors import DataError
 from evidentia.system.storage import for_arrow, opened
 

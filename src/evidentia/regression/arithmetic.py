@@ -21,6 +21,7 @@ from evidentia.regression.expressions import (
     literal,
     name_of_function,
 )
+from evidentia.regression.plain import labels
 from evidentia.regression.quoting import decoded, name_of, quoted
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ def _of_formulaic(name: str, node: ast.Call, table: DataFrame, state: State) -> 
     assert function is not None
     more = {str(one.arg): literal(one.value) for one in node.keywords}
     if name in functions.CODINGS:
-        is_column = isinstance(first, ast.Name)
-        values = table[name_of(first.id)] if is_column else _of_rows(first, table, state)
+        column = name_of(first.id) if isinstance(first, ast.Name) else None
+        values = _of_rows(first, table, state) if column is None else labels(column, table[column])
     else:
         values = np.asarray(_of_rows(first, table, state), np.float64)
         more["_state"] = state.setdefault(ast.unparse(node), {})

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evidentia.data.digits import check_float64
 from evidentia.errors import ConfigurationError, check_memory
 from evidentia.regression.arithmetic import State, numbers_in, values_of
-from evidentia.regression.expressions import columns_of, is_learnt, num_learnt_columns, tree_of
+from evidentia.regression.expressions import (
+    calculated_columns,
+    columns_of,
+    is_learnt,
+    num_learnt_columns,
+    tree_of,
+)
 from evidentia.regression.quoting import decoded, name_of
 from evidentia.regression.streamed import Streamed
 
@@ -53,6 +60,17 @@ def state_of(formula: Iterable[Term], table: DataFrame | Streamed) -> State:
             names = list(dict.fromkeys(columns_of(tree)))
             values_of(tree, table.all_rows_of(names) if isinstance(table, Streamed) else table, state)
     return state
+
+
+def check_digits(formula: Iterable[Term], table: DataFrame) -> None:
+    """Check the integers that terms calculate with, in float64; see `check_float64`."""
+    from pandas.api import types
+
+    for text in {factor.expr for factor in _factors_in(formula)}:
+        for name in calculated_columns(text):
+            if types.is_integer_dtype(table[name]):
+                extremes = [int(table[name].min()), int(table[name].max())]
+                check_float64(extremes, f"column {name!r}")
 
 
 def values_in(formula: Iterable[Term], table: DataFrame, state: State) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from evidentia.errors import ConfigurationError, DataError, EvidentiaError
 from evidentia.regression.arithmetic import State
-from evidentia.regression.coding import check_size, state_of, values_in, with_lookups
+from evidentia.regression.coding import check_digits, check_size, state_of, values_in, with_lookups
 from evidentia.regression.formula import INTERCEPT, Formula
 from evidentia.regression.quoting import column_name, decoded, encoded, name_of
 from evidentia.regression.streamed import Streamed
@@ -150,6 +150,7 @@ def _learnt(expression: str, table: DataFrame | Streamed, formula: Formula) -> C
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             terms = formulaic_of(expression)
+            check_digits(terms, known)
             state = state_of(terms, table)
             coding = _coded(terms, known.iloc[:FEW], state)
             is_partial = len(known) > FEW and _has_categories(coding.spec, known)

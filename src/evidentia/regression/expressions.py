@@ -89,6 +89,14 @@ def columns_of(tree: ast.expr) -> Iterator[str]:
                     yield from columns_of(part)
 
 
+def calculated_columns(factor: str) -> Iterator[str]:
+    """The columns whose numbers a factor uses, as in the table, and not only as categories."""
+    tree = tree_of(factor)
+    is_coded = isinstance(tree, ast.Call) and name_of_function(tree) in functions.CODINGS
+    if not (is_coded and isinstance(computed_parts(tree)[0], ast.Name)):
+        yield from columns_of(tree)
+
+
 def is_learnt(tree: ast.expr) -> bool:
     """Whether it depends on all rows: on a mean, or on the knots of a spline."""
     calls = (name_of_function(node) for node in ast.walk(tree) if isinstance(node, ast.Call))

@@ -16,6 +16,7 @@ from numpy import ndarray
 from evidentia.errors import DataError
 from evidentia.regression.design import Design, learn
 from evidentia.regression.formula import INTERCEPT, Formula, Varying
+from evidentia.regression.plain import labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -140,7 +141,7 @@ def grouped_of(terms: Sequence[Varying], formula: Formula, table: DataFrame) -> 
         DataError: one level only, or an effect that does not vary.
     """
     name, by = terms[0].name, list(terms[0].columns)
-    groups = table[by]
+    groups = table[by].apply(lambda column: labels(str(column.name), column))
     codes = groups.groupby(by, observed=True).ngroup().to_numpy()
     first = np.unique(codes, return_index=True)[1]
     named = list(groups.iloc[first].itertuples(index=False, name=None))

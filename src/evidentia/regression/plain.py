@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy import ndarray
 
 from evidentia.data.containers import NUMBERS, is_sparse
+from evidentia.data.digits import WHOLE, check_float64
 from evidentia.errors import DataError, check_memory
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def one_dimensional(name: str, column: Any) -> Any:
         _check_shape(name, column.shape)
         column = column.toarray() if hasattr(column, "toarray") else column.todense()
     column = getattr(column, "array", column)
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) and not dtype.isnative:  # of which pandas takes no rows
+        column = np.asarray(column).astype(dtype.newbyteorder("="))
     shape = np.shape(column) if hasattr(column, "shape") else ()
     if len(shape) < 2:
         return column
@@ -50,7 +54,8 @@ def plain(name: str, column: Any) -> Series:
     """A column of a table without missing values; objects that are numbers become numbers.
 
     Raises:
-        DataError: lists, complex numbers, periods and the like, or values of several kinds.
+        DataError: lists, complex numbers, periods and the like, values of several kinds, or exact
+            numbers whose digits float64 does not hold.
     """
     from pandas import ArrowDtype, IntervalDtype, PeriodDtype, Series, SparseDtype
     from pandas.api import types
@@ -59,10 +64,13 @@ def plain(name: str, column: Any) -> Series:
     if isinstance(dtype, SparseDtype):
         return column.sparse.to_dense()
     if isinstance(dtype, ArrowDtype) and pa.types.is_decimal(dtype.pyarrow_dtype):
+        check_float64([column.min(), column.max()], f"column {name!r}")
         return column.astype(np.float64)
     is_nested = isinstance(dtype, ArrowDtype) and pa.types.is_nested(dtype.pyarrow_dtype)
     if is_nested or types.is_complex_dtype(dtype) or isinstance(dtype, PeriodDtype | IntervalDtype):
         raise _refused(name, column)
+    if isinstance(dtype, ArrowDtype) and pa.types.is_integer(dtype.pyarrow_dtype):
+        return column.astype(dtype.numpy_dtype)  # of Arrow's, pandas compares some as float64
     if not types.is_object_dtype(dtype):
         return column
     values = column.tolist()
@@ -70,15 +78,32 @@ def plain(name: str, column: Any) -> Series:
         return column
     if not all(isinstance(one, NUMBERS) for one in values):
         raise _refused(name, column)
-    return Series(_numbers(values), index=column.index)
+    return Series(_numbers(name, values), index=column.index)
 
 
-def _numbers(values: list[Any]) -> ndarray:
+def labels(name: str, column: Series) -> Series:
+    """A column whose values are names of categories or groups: different ones stay different.
+
+    Raises:
+        DataError: float64 has rounded them.
+    """
+    if column.dtype == np.float16:  # of which pandas makes no index
+        return column.astype(np.float32)
+    if str(column.dtype).lower().startswith(("float", "double")) and column.abs().max() >= WHOLE:
+        raise DataError(
+            f"column {name!r} has categories up to {column.abs().max():.3g}, in float64, which rounds whole numbers beyond "
+            "2**53, so that different ones may be the same. Give them as text, or as integers without missing values."
+        )
+    return column
+
+
+def _numbers(name: str, values: list[Any]) -> ndarray:
     """Truth values, integers of 64 bits, or else float64."""
     if all(isinstance(one, bool | np.bool_) for one in values):
         return np.array(values, bool)
     if all(isinstance(one, Integral) and abs(int(one)) < 2**63 for one in values):
         return np.array(values, np.int64)
+    check_float64(values, f"column {name!r}")
     try:
         return np.array([float(one) for one in values])
     except OverflowError:

@@ -13,9 +13,9 @@ from evidentia.data.batches import Batch
 from evidentia.data.digits import LOOKED_AT, Digits
 from evidentia.data.files import check_names, type_problem
 from evidentia.data.numbers import narrowed
+from evidentia.data.records import half_line
 from evidentia.data.source import Missing, too_short
 from evidentia.data.sources.named import Columns, Types, arrays_named, called, check_types
-from evidentia.data.sources.records import half_line
 from evidentia.errors import DataError
 
 # What to do about text in another encoding, such as that of spreadsheet programs in Europe.

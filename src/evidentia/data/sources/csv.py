@@ -13,6 +13,7 @@ from evidentia.data.batches import Batch
 from evidentia.data.files import check_content, check_names, is_number, reading
 from evidentia.data.form import UTF_8, Form
 from evidentia.data.formats import is_whole
+from evidentia.data.records import BLOCK_SIZE, Readable, Records, half_line
 from evidentia.data.source import Missing, check_missing
 from evidentia.data.sources.columns import (
     NOT_UTF_8,
@@ -27,7 +28,6 @@ from evidentia.data.sources.columns import (
 from evidentia.data.sources.followed import Followed
 from evidentia.data.sources.lines import Lines
 from evidentia.data.sources.paths import Paths, expanded
-from evidentia.data.sources.records import BLOCK_SIZE, Readable, Records, half_line
 from evidentia.data.sources.table import TableSource, read_tables
 from evidentia.errors import ConfigurationError, DataError, HalfLineError, check_count
 from evidentia.system.storage import is_remote, opened

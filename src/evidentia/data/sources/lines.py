@@ -10,8 +10,8 @@ import pyarrow.csv as arrow_csv
 
 from evidentia.data.digits import LOOKED_AT, WHOLE, check_texts
 from evidentia.data.form import UTF_8
+from evidentia.data.records import BYTE_ORDER_MARK
 from evidentia.data.sources.columns import NOT_UTF_8
-from evidentia.data.sources.records import BYTE_ORDER_MARK
 from evidentia.errors import DataError
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 from evidentia.data.batches import joined
+from evidentia.data.records import Records, _quoted_one_by_one, quoted
 from evidentia.data.sources import csv, read_csv
-from evidentia.data.sources.records import Records, _quoted_one_by_one, quoted
 from evidentia.data.tables import read_columns
 from evidentia.errors import DataError
 from tests.properties.examples import examples, for_all

@@ -3,23 +3,34 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from evidentia.errors import DataError, HalfLineError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 QUOTE, COMMA, RETURN, NEWLINE = b'",\r\n'
-ENDS_VALUE = np.isin(np.arange(256), [COMMA, RETURN, NEWLINE])  # by byte
 REMEDY = 'Close it, or leave it out; a quote that belongs to a quoted text is written twice ("").'
 BLOCK_SIZE = 1 << 22  # bytes of text read at a time, and of the longest record
 HEADER_BYTES = 1 << 16  # read at a time until the header is whole
-# A value is quoted if it begins with a quote; any other quote is a character like the rest.
-QUOTED = re.compile(rb'(?<![^,\r\n])"(?:[^"]++|"")*+(?P<close>"?)')
+
+
+@lru_cache
+def _ends_value(separator: int) -> Bool[np.ndarray, "256"]:
+    """Whether a value may end before a byte."""
+    return np.isin(np.arange(256), [separator, RETURN, NEWLINE])
+
+
+@lru_cache
+def _quoted_value(separator: int) -> re.Pattern[bytes]:
+    """A value is quoted if it begins with a quote; other quotes are characters like the rest."""
+    before = re.escape(bytes([separator, RETURN, NEWLINE]))
+    return re.compile(rb"(?<![^" + before + rb'])"(?:[^"]++|"")*+(?P<close>"?)')
 
 
 class Quoted(NamedTuple):
@@ -36,8 +47,8 @@ class Quoted(NamedTuple):
     is_open: bool
 
 
-def quoted(text: bytes) -> Quoted:
-    """Find the quoted values.
+def quoted(text: bytes, separator: int = COMMA) -> Quoted:
+    """Find the quoted values; `separator` is the byte between values.
 
     Example:
         >>> quoted(b'1,"a,b",2')
@@ -52,16 +63,17 @@ def quoted(text: bytes) -> Quoted:
         np.append(starts[:1], starts[1:][is_apart]),
         np.append(stops[:-1][is_apart], stops[-1:]),
     )
-    if ENDS_VALUE[codes[starts[starts > 0] - 1]].all():
+    ends_value = _ends_value(separator)
+    if ends_value[codes[starts[starts > 0] - 1]].all():
         closed = stops[: len(stops) - is_open]
-        if ENDS_VALUE[codes[closed[closed < len(text)]]].all():
+        if ends_value[codes[closed[closed < len(text)]]].all():
             return Quoted(starts, stops, is_open)
-    return _quoted_one_by_one(text)
+    return _quoted_one_by_one(text, separator)
 
 
-def _quoted_one_by_one(text: bytes) -> Quoted:
+def _quoted_one_by_one(text: bytes, separator: int = COMMA) -> Quoted:
     """As `quoted`, for text with quotes inside values that are not quoted, which is slower."""
-    found = list(QUOTED.finditer(text))
+    found = list(_quoted_value(separator).finditer(text))
     starts, stops = np.array([value.span() for value in found], int).reshape(-1, 2).T
     return Quoted(starts, stops, bool(found) and not found[-1]["close"])
 
@@ -91,10 +103,11 @@ class Records:
     Args:
         path: the name of the file in errors.
         limit: bytes of the longest record.
+        separator: the byte between values.
     """
 
-    def __init__(self, path: Path, limit: int = BLOCK_SIZE):
-        self._path, self._limit = path, limit
+    def __init__(self, path: Path, limit: int = BLOCK_SIZE, separator: int = COMMA):
+        self._path, self._limit, self._separator = path, limit, separator
         self._rest, self._line = b"", 1  # the text after the last whole record, and its first line
 
     def header(self, file: Readable) -> bytes:
@@ -132,7 +145,7 @@ class Records:
         Raises:
             DataError: a quote in it is not closed (HalfLineError if it is the last line).
         """
-        values = quoted(self._rest)
+        values = quoted(self._rest, self._separator)
         self._check(values)
         if values.is_open:
             with half_line(not _num_line_ends(self._rest)):
@@ -145,7 +158,7 @@ class Records:
         if QUOTE not in self._rest:
             values, end = None, self._plain_end(which)
         else:
-            values = quoted(self._rest)
+            values = quoted(self._rest, self._separator)
             self._check(values)
             ends = record_ends(self._rest, values)
             end = int(ends[which]) if len(ends) else 0
@@ -169,7 +182,7 @@ class Records:
         """Raise DataError if a closing quote stands before other text."""
         closed = values.stops[: len(values.stops) - values.is_open]
         following = np.frombuffer(self._rest, np.uint8)[closed[closed < len(self._rest)]]
-        is_wrong = ~ENDS_VALUE[following]
+        is_wrong = ~_ends_value(self._separator)[following]
         if is_wrong.any():
             first = int(is_wrong.argmax())
             opened, closes = self._line_at(values.starts[first]), self._line_at(closed[first])
