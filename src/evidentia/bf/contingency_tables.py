@@ -22,6 +22,7 @@ from scipy.special import gammaln, logsumexp
 
 from evidentia.bf.log_odds import LEAST_SHAPE, LogOdds
 from evidentia.bf.result import Again, BayesFactor
+from evidentia.bf.samples import check_sum
 from evidentia.errors import ConfigurationError, DataError, check_positive
 
 SAMPLING = "joint multinomial", "independent multinomial", "poisson", "hypergeometric"
@@ -183,7 +184,7 @@ def _has_margins(table: Any, counts: ndarray) -> bool:
 def _table(table: Any) -> ndarray:
     try:
         counts = np.asarray(table, float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"table must hold counts; got {table!r}.") from error
     if counts.ndim != 2 or min(counts.shape) < 2:
         raise DataError(f"table must have two rows and two columns or more; got shape {counts.shape}.")
@@ -193,6 +194,7 @@ def _table(table: Any) -> ndarray:
         raise DataError(
             f"table must hold whole numbers of at least 0; that in row {row}, column {column} is {counts[row, column]:g}."
         )
+    check_sum("table", counts)
     if _has_margins(table, counts):
         raise DataError(
             f"table has its margins in it, as pandas.crosstab(margins=True) gives them: {table.index[-1]!r} holds sums. Leave "

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from numpy import ndarray
 from scipy import stats
 from scipy.special import betaln, hyp2f1
@@ -188,9 +189,17 @@ class Kind(NamedTuple):
     effect: Callable[[Sample, Prior], Effect]
 
 
+def near_one(column: Float[ndarray, " rows"]) -> Float[ndarray, " rows"]:
+    """A column over a power of two, so that its squares are numbers of a float64."""
+    return np.ldexp(column, -int(np.frexp(np.abs(column).max())[1]))
+
+
 KINDS = {
     "pearson": Kind(
-        "correlation (Pearson)", "r", lambda x, y: float(np.corrcoef(x, y)[0, 1]), pearson_effect
+        "correlation (Pearson)",
+        "r",
+        lambda x, y: float(np.corrcoef(near_one(x), near_one(y))[0, 1]),
+        pearson_effect,
     ),
     "kendall": Kind(
         "correlation (Kendall)",

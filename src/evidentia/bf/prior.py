@@ -80,9 +80,11 @@ def scale_of(scale: Any, named: Mapping[str, float]) -> float:
     if isinstance(scale, str) and scale in named:
         return named[scale]
     value = as_number(scale)
-    if not (np.isfinite(value) and value > 0):
+    if not 1e-100 <= value <= 1e100:
         names = ", ".join(f"{name!r} ({number:.4g})" for name, number in named.items())
-        raise ConfigurationError(f"scale must be a positive number or one of {names}; got {scale!r}.")
+        raise ConfigurationError(
+            f"scale must be a number from 1e-100 to 1e+100 or one of {names}; got {scale!r}."
+        )
     return float(value)
 
 

@@ -15,6 +15,7 @@ from evidentia.bf.effect import LOGIT, Effect
 from evidentia.bf.hypotheses import interval_of
 from evidentia.bf.prior import SHARES, Prior, law_of, of_law, scale_of
 from evidentia.bf.result import Again, BayesFactor
+from evidentia.bf.samples import check_sum
 from evidentia.errors import ConfigurationError, DataError
 
 SCALES = {"medium": 0.5, "wide": np.sqrt(0.5), "ultrawide": 1.0}
@@ -162,7 +163,7 @@ def _shapes(prior: Any) -> tuple[float, float]:
 def _counts(successes: Any, trials: Any) -> tuple[ndarray, ndarray]:
     try:
         counts, totals = (np.atleast_1d(np.asarray(given, float)) for given in (successes, trials))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"successes and trials must be counts; got {successes!r} and {trials!r}.") from error
     if counts.shape != totals.shape or counts.ndim != 1:
         raise DataError(
@@ -178,4 +179,5 @@ def _counts(successes: Any, trials: Any) -> tuple[ndarray, ndarray]:
         raise DataError(
             f"successes must be whole numbers from 0 to trials, which must be positive; got {successes!r} of {trials!r}."
         )
+    check_sum("trials", totals)
     return counts, totals

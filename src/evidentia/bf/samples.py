@@ -12,6 +12,9 @@ from numpy import ndarray
 from evidentia.data.digits import WHOLE, check_float64
 from evidentia.errors import ConfigurationError, DataError, as_number
 
+MOST = 10**11  # observations: beyond, float64 holds their log factorials to fewer than 0.01 nats
+LARGEST = 1e100  # of a statistic, whose square float64 holds
+
 
 def numbers_of(name: str, values: Any) -> ndarray:
     """One column of numbers in float64; missing values are NaN.
@@ -32,7 +35,7 @@ def numbers_of(name: str, values: Any) -> ndarray:
             found = np.array([np.nan if value is None else value for value in found.ravel()], float).reshape(
                 found.shape
             )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} must hold numbers; got {_shown(values)} ({error}).") from error
     if found.ndim != 1:
         raise DataError(f"{name} must be one column of numbers, of shape (n,); got shape {found.shape}.")
@@ -67,23 +70,33 @@ def count_of(name: str, value: Any, least: int) -> int:
     """A number of observations that is given in place of data.
 
     Raises:
-        ConfigurationError: not a whole number, or too small.
+        ConfigurationError: not a whole number, too small, or more than `MOST`.
     """
     number = as_number(value)
-    if not (number >= least and number == np.floor(number) and np.isfinite(number)):
-        raise ConfigurationError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    if not (least <= number <= MOST and number == np.floor(number)):
+        raise ConfigurationError(
+            f"{name} must be a whole number of at least {least} and at most {MOST:,}; got {_shown(value)}."
+        )
     return int(number)
+
+
+def check_sum(name: str, counts: Any) -> None:
+    """Raise DataError for more observations than `MOST`."""
+    if (total := np.sum(counts)) > MOST:
+        raise DataError(f"{name} must hold at most {MOST:,} observations in all; got {total:,.0f}.")
 
 
 def finite_of(name: str, value: Any) -> float:
     """A statistic that is given in place of data.
 
     Raises:
-        ConfigurationError: not a finite number.
+        ConfigurationError: not a number, or beyond `LARGEST`.
     """
     number = as_number(value)
-    if not np.isfinite(number):
-        raise ConfigurationError(f"{name} must be a finite number; got {value!r}.")
+    if not abs(number) <= LARGEST:
+        raise ConfigurationError(
+            f"{name} must be a finite number, of at most {LARGEST:g} in size; got {_shown(value)}."
+        )
     return number
 
 

@@ -88,6 +88,8 @@ def t_test(
 
     Source: Rouder, Speckman, Sun, Morey, Iverson (2009); Gronau, Ly, Wagenmakers (2020).
     """
+    if not isinstance(paired, bool | np.bool_):
+        raise ConfigurationError(f"paired must be True or False; got {paired!r}.")
     interval = interval_of(null, "the effect size", EVERYWHERE)
     mean = 0.0 if interval else float(null)  # type: ignore[arg-type]
     if x is None:

@@ -76,6 +76,8 @@ def sharding_of(data: Any) -> NamedSharding | None:
     """
     try:
         leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(data)}
+    except ValueError:  # keys that have no order, which `as_arrays` and the model check
+        return None
     except (RecursionError, SystemError):  # the latter, caused by the former, from JAX
         raise DataError(
             "data must be one array, a tuple, or a mapping of arrays; got a container that holds itself, or too deep a one."

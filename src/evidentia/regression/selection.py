@@ -95,6 +95,7 @@ def select_terms(
         )
     rows = regression.rows_of(table)
     frame = frame_of(parsed, rows, regression.law)
+    frame.check_names()
     space = model_space(tuple(frame.terms), prior_probabilities)
     _check_coding(frame, space, rows)
     if not regression.is_exact or g == PER_TERM:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,8 @@ def anova(
         )
     if models not in MODELS:
         raise ConfigurationError(f"models must be 'all' or 'top-down'; got {models!r}.")
+    if not (random is None or isinstance(random, Iterable)):
+        raise ConfigurationError(f"random must be a list of columns of the formula; got {random!r}.")
     asked = Asked(
         parsed,
         [random] if isinstance(random, str) else list(random or ()),
