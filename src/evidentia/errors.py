@@ -8,8 +8,9 @@ import difflib
 import inspect
 import math
 import os
+import reprlib
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
@@ -171,6 +172,22 @@ def as_number(value: Any) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
+
+
+def is_one_of(value: Any, words: Collection[str]) -> bool:
+    """Whether a value, of whatever type, is one of some words."""
+    return isinstance(value, str) and value in words
+
+
+def names_in(field: str, value: Any) -> list[str]:
+    """One name or several as a list. Raises ConfigurationError for anything else."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"{field} must be a list of names; got {value!r}.")
+    names: list[Any] = list(given)
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(f"{field} must be a list of names; got {reprlib.repr(value)}.")
+    return names
 
 
 def check_positive(field: str, value: Any) -> None:

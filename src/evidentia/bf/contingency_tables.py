@@ -23,7 +23,7 @@ from scipy.special import gammaln, logsumexp
 from evidentia.bf.log_odds import LEAST_SHAPE, LogOdds
 from evidentia.bf.result import Again, BayesFactor
 from evidentia.bf.samples import check_sum
-from evidentia.errors import ConfigurationError, DataError, check_positive
+from evidentia.errors import ConfigurationError, DataError, check_positive, is_one_of
 
 SAMPLING = "joint multinomial", "independent multinomial", "poisson", "hypergeometric"
 FIXED = "rows", "columns"
@@ -61,13 +61,15 @@ def contingency(
     Source: Gunel, Dickey (1974); Jamil et al. (2017), whose default is b = R C a / n.
     """
     counts = _table(table)
-    sampling, fixed = IN_R.get(sampling, sampling), IN_R.get(str(fixed), fixed)
+    sampling, fixed = (IN_R[one] if is_one_of(one, IN_R) else one for one in (sampling, fixed))
     check_positive("concentration", concentration)
-    if sampling not in SAMPLING:
+    if not is_one_of(sampling, SAMPLING):
         raise ConfigurationError(
             f"sampling must be one of {', '.join(map(repr, SAMPLING))}; got {sampling!r}."
         )
-    if (fixed in FIXED) != (sampling == "independent multinomial") or fixed not in (None, *FIXED):
+    if is_one_of(fixed, FIXED) != (sampling == "independent multinomial") or not (
+        fixed is None or is_one_of(fixed, FIXED)
+    ):
         raise ConfigurationError(
             f"fixed must be 'rows' or 'columns' with sampling='independent multinomial', and left out otherwise; got {fixed!r}."
         )

@@ -18,7 +18,7 @@ from evidentia.bf.hypotheses import interval_of
 from evidentia.bf.prior import Prior, scale_of
 from evidentia.bf.result import BayesFactor
 from evidentia.bf.samples import count_of, finite_of, numbers_of, without_missing
-from evidentia.errors import ConfigurationError, DataError
+from evidentia.errors import ConfigurationError, DataError, is_one_of
 
 SCALES = {"medium.narrow": 1 / np.sqrt(27), "medium": 1 / 3, "wide": 1 / np.sqrt(3), "ultrawide": 1.0}
 BOUNDS = (-1.0, 1.0)
@@ -79,7 +79,7 @@ def correlation(
 
     Source: Ly, Verhagen, Wagenmakers (2016); van Doorn, Ly, Marsman, Wagenmakers (2018).
     """
-    if method not in KINDS:
+    if not is_one_of(method, KINDS):
         raise ConfigurationError(f"method must be 'pearson' or 'kendall'; got {method!r}.")
     kind, interval = KINDS[method], interval_of(null, "the correlation", BOUNDS)
     if interval is None and null != 0:

@@ -147,9 +147,11 @@ def _robustness(
         values = list(marked.values())
         chosen = np.geomspace(max(min(values) / 10, 1.02 * again.lowest), max(values) * 2, number)
     else:
+        if not isinstance(scales, Iterable):
+            raise ConfigurationError(f"scales must be a list of numbers; got {scales!r}.")
         for scale in scales:
             check_positive("scales", scale)
-        chosen = np.sort(np.asarray(scales, float))
+        chosen = np.sort(np.array(list(scales), float))
     if not len(chosen):
         raise ConfigurationError("scales must hold at least one number; got none.")
     found = {scale: of_scale(scale) for scale in [*chosen, *marked.values()]}

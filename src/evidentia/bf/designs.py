@@ -19,7 +19,14 @@ from evidentia.bf.prior import law_of, of_law, scale_of
 from evidentia.bf.samples import count_of
 from evidentia.bf.stopping import stop, t_paths
 from evidentia.bf.surface import surface_of
-from evidentia.errors import ConfigurationError, as_number, check_count, check_memory, check_seed
+from evidentia.errors import (
+    ConfigurationError,
+    as_number,
+    check_count,
+    check_memory,
+    check_seed,
+    is_one_of,
+)
 
 TESTS = {"one sample": 1, "pairs": 1, "two samples": 2}
 
@@ -79,7 +86,7 @@ def design(
 
     Source: Schönbrodt, Wagenmakers (2018); Schönbrodt, Wagenmakers, Zehetleitner, Perugini (2017).
     """
-    if test not in TESTS:
+    if not is_one_of(test, TESTS):
         raise ConfigurationError(f"test must be one of {', '.join(map(repr, TESTS))}; got {test!r}.")
     check_alternative(alternative)
     check_count("num_runs", num_runs, 1)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evidentia.bf.effect import Effect, Hypotheses, Interval
-from evidentia.errors import ConfigurationError, as_number
+from evidentia.errors import ConfigurationError, as_number, is_one_of
 
 ALTERNATIVES = "two-sided", "greater", "less"
 
@@ -22,7 +22,7 @@ class Claims(NamedTuple):
 
 def check_alternative(alternative: Any) -> None:
     """Raise ConfigurationError unless it is one of R's three."""
-    if alternative not in ALTERNATIVES:
+    if not is_one_of(alternative, ALTERNATIVES):
         raise ConfigurationError(
             f"alternative must be 'two-sided', 'greater' or 'less'; got {alternative!r}."
         )

@@ -16,7 +16,7 @@ from evidentia.bf.hypotheses import interval_of
 from evidentia.bf.prior import SHARES, Prior, law_of, of_law, scale_of
 from evidentia.bf.result import Again, BayesFactor
 from evidentia.bf.samples import check_sum
-from evidentia.errors import ConfigurationError, DataError
+from evidentia.errors import ConfigurationError, DataError, is_one_of
 
 SCALES = {"medium": 0.5, "wide": np.sqrt(0.5), "ultrawide": 1.0}
 BOUNDS = (0.0, 1.0)
@@ -58,7 +58,7 @@ def proportion(
     Source: Morey and Rouder, BayesFactor (proportionBF); Kass and Raftery (1995) for groups.
     """
     counts, totals = _counts(successes, trials)
-    if null == EQUAL:
+    if is_one_of(null, (EQUAL,)):
         return _equal(counts, totals, prior, alternative)
     interval = interval_of(null, "the proportion", BOUNDS)
     value = 0.5 if interval else float(null)  # type: ignore[arg-type]

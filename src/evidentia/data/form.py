@@ -3,7 +3,7 @@
 import codecs
 from dataclasses import dataclass
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, is_one_of
 
 COMMA = ","
 UTF_8 = "utf-8"
@@ -54,18 +54,20 @@ class Form:
 
     def __post_init__(self) -> None:
         checked_encoding(self.encoding)
-        sep = {"\\t": "\t", "tab": "\t"}.get(self.sep or "", self.sep)
+        sep = "\t" if is_one_of(self.sep, ("\\t", "tab")) else self.sep
         object.__setattr__(self, "sep", sep)
         if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
             raise ConfigurationError(f"sep must be one character, such as ';' or 'tab'; got {self.sep!r}.")
-        if self.decimal not in (".", ","):
+        if not is_one_of(self.decimal, (".", ",")):
             raise ConfigurationError(f"decimal must be '.' or ','; got {self.decimal!r}.")
         if self.decimal == (self.sep or COMMA):
             raise ConfigurationError(
                 f"decimal={self.decimal!r} (--decimal) needs another separator: pass sep=';' (--sep ';')."
             )
-        if self.comment is not None and not self.comment:
-            raise ConfigurationError("comment must be the beginning of a line, such as '#'; got ''.")
+        if self.comment is not None and not (isinstance(self.comment, str) and self.comment):
+            raise ConfigurationError(
+                f"comment must be the beginning of a line, such as '#'; got {self.comment!r}."
+            )
 
     @property
     def codec(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evidentia.errors import ConfigurationError, EstimationError, check_seed, kind_of
+from evidentia.errors import ConfigurationError, EstimationError, check_seed, is_one_of, kind_of
 from evidentia.model.model import Model
 from evidentia.monitor import saving
 from evidentia.monitor.change_records import ChangeReport, ChangeState
@@ -19,7 +19,7 @@ from evidentia.monitor.e_detector import EDetector
 from evidentia.monitor.protocols import OnlineLike, UpdateLike, all_or_none, is_online
 from evidentia.system.sharing import OneAtATime
 
-ON_CHANGE = (None, "restart", "forget")
+ON_CHANGE = "restart", "forget"
 STEPS_KEPT = 100  # batches whose annealing steps are kept for comparison
 LEAST_STEPS = 5  # batches needed before a spike can be reported
 
@@ -279,5 +279,5 @@ def _log_predictive(found: UpdateLike | Exception) -> float:
 
 def check_on_change(value: Any) -> None:
     """Raise ConfigurationError unless `value` is one of `ON_CHANGE`."""
-    if value not in ON_CHANGE:
+    if not (value is None or is_one_of(value, ON_CHANGE)):
         raise ConfigurationError(f'on_change must be None, "restart" or "forget"; got {value!r}.')

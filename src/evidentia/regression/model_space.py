@@ -14,7 +14,7 @@ from numpy import ndarray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import comb
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, is_one_of
 from evidentia.regression.quoting import factors_of
 
 MOST_TERMS = 1000  # 2**1000 models are a number that a float holds
@@ -53,7 +53,7 @@ def model_space(terms: tuple[str, ...], prior_probabilities: str) -> ModelSpace:
         >>> model_space(("a", "b", "a:b"), "uniform").prior_inclusion.tolist()  # of five
         [0.6, 0.6, 0.2]
     """
-    if prior_probabilities not in MODEL_PRIORS:
+    if not is_one_of(prior_probabilities, MODEL_PRIORS):
         raise ConfigurationError(
             f"prior_probabilities must be one of {', '.join(MODEL_PRIORS)}; got {prior_probabilities!r}."
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpyro.distributions as dist
 
-from evidentia.errors import ConfigurationError, check_positive, warn
+from evidentia.errors import ConfigurationError, check_positive, is_one_of, warn
 from evidentia.regression.collinear import note
 from evidentia.regression.deviations import OverDeviations
 from evidentia.regression.exact import CONSTANTS, evidence_of
@@ -108,7 +108,7 @@ class Regression:
     def __post_init__(self) -> None:
         parsed, _ = parse(self.formula), family(self.family, self.link)
         check_weights(self.weights)
-        if self.prior not in (None, *PRIORS):
+        if not (self.prior is None or is_one_of(self.prior, PRIORS)):
             raise ConfigurationError(f"prior must be one of {', '.join(PRIORS)}; got {self.prior!r}.")
         if self.prior == "jzs" and self.family != "gaussian":
             raise ConfigurationError(
@@ -122,7 +122,7 @@ class Regression:
             check_positive("prior_scale", self.prior_scale)
             if self.prior == "unit-information":
                 raise ConfigurationError("prior='unit-information' has no prior_scale.")
-        if self.g not in (SHARED, PER_TERM):
+        if not is_one_of(self.g, (SHARED, PER_TERM)):
             raise ConfigurationError(f"g must be 'shared' or 'per-term'; got {self.g!r}.")
         if self.g == PER_TERM:
             is_fit = self.is_exact and self.prior != "unit-information" and parsed.has_intercept

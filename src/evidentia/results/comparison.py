@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from evidentia.display import text, words
-from evidentia.errors import unknown_name
+from evidentia.errors import is_one_of, unknown_name
 from evidentia.results.configurations import jsonable
 from evidentia.results.verdict import Verdict
 
@@ -182,7 +182,7 @@ class Comparison:
             return float(np.exp(self.log_bf(model, other)))
 
     def _place(self, name: str) -> int:
-        if name not in self.names:
+        if not is_one_of(name, self.names):
             raise unknown_name("model", name, self.names)
         return self.names.index(name)
 

@@ -33,11 +33,11 @@ def plot_comparison(
     """
     from evidentia.display.plots import draw_comparison
 
+    comparison = compare(evidences, prior_probabilities)
     if len(evidences) < 2:
         raise ConfigurationError(
             f"a picture of a comparison needs at least two models; got {len(evidences)}."
         )
-    comparison = compare(evidences, prior_probabilities)
     if flat := [name for name, one in evidences.items() if not isinstance(one, Evidence)]:
         raise ConfigurationError(f"a picture needs an Evidence, with its trajectory, for {flat[0]!r}.")
     trajectories = {name: evidences[name].trajectory for name in comparison.names}

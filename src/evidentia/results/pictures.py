@@ -12,7 +12,7 @@ from evidentia.arviz_bridge import predictive_check
 from evidentia.display import posterior_plots, text
 from evidentia.display.coefficients_plot import CUTS, draw_coefficients
 from evidentia.display.plots import draw_posterior, draw_trajectory
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_count, names_in
 from evidentia.evidence.nested_sampling import NestedSampling
 from evidentia.posterior.summary import ParameterSummary, summarise
 from evidentia.results.predicting import own_data, predict, predictor_of
@@ -68,6 +68,7 @@ class Pictures:
         Raises:
             ConfigurationError: a name is not that of a parameter.
         """
+        check_count("limit", limit, 1)
         if self._coefficients is not None and ax is None:
             summaries = formula_summaries(self, names)
             if summaries:
@@ -167,13 +168,11 @@ def scalars_of(weighted: Mapping[str, ndarray], names: Sequence[str] | None) -> 
     Raises:
         ConfigurationError: a name is neither that of a parameter nor of an entry.
     """
-    if isinstance(names, str):
-        names = [names]
     by_parameter = {name: _entries(name, values) for name, values in weighted.items()}
     entries = {one: values for found in by_parameter.values() for one, values in found.items()}
     chosen: dict[str, ndarray] = {}
     unknown: list[str] = []
-    for name in by_parameter if names is None else names:
+    for name in by_parameter if names is None else names_in("names", names):
         if name in by_parameter:
             chosen |= by_parameter[name]
         elif name in entries:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from evidentia.display import text, words
-from evidentia.errors import ConfigurationError, check_positive
+from evidentia.errors import ConfigurationError, check_positive, names_in
 from evidentia.model.width import Change
 from evidentia.results.result import Evidence
 from evidentia.system.sharing import check_not_forked
@@ -128,7 +128,9 @@ def prior_sensitivity(
     wanted = _checked(factors)
     if isinstance(parameters, str):
         raise ConfigurationError(f"parameters must be a list of names; got {parameters!r}.")
-    chosen = widths.parameters if parameters is None else tuple(dict.fromkeys(parameters))
+    chosen = (
+        widths.parameters if parameters is None else tuple(dict.fromkeys(names_in("parameters", parameters)))
+    )
     if not chosen:
         raise ConfigurationError(
             f"{evidence.model_name}: no prior has a width of its own, so there is nothing to change. Estimate the model with "

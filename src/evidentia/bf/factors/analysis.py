@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from evidentia.bf.factors.compared_models import INTERCEPT, Anova
 from evidentia.bf.factors.variables import models_of, notes_on, top_down, variables_of
 from evidentia.bf.prior import scale_of
 from evidentia.bf.samples import numbers_of
-from evidentia.errors import ConfigurationError, DataError, EvidentiaError
+from evidentia.errors import ConfigurationError, DataError, EvidentiaError, is_one_of, names_in
 from evidentia.regression.design import evaluate
 from evidentia.regression.formula import Formula, parse
 from evidentia.regression.per_term.blocks import Design, Scales
@@ -78,13 +78,11 @@ def anova(
             f"an ANOVA's formula has a response, an intercept and terms of columns; got {formula!r}. Random factors are terms, "
             "named in random=."
         )
-    if models not in MODELS:
+    if not is_one_of(models, MODELS):
         raise ConfigurationError(f"models must be 'all' or 'top-down'; got {models!r}.")
-    if not (random is None or isinstance(random, Iterable)):
-        raise ConfigurationError(f"random must be a list of columns of the formula; got {random!r}.")
     asked = Asked(
         parsed,
-        [random] if isinstance(random, str) else list(random or ()),
+        [] if random is None else names_in("random", random),
         Scales(scale_of(scale, FIXED), scale_of(random_scale, RANDOM), scale_of(covariate_scale, COVARIATE)),
         models,
     )

@@ -62,7 +62,10 @@ class Anova:
         Raises:
             ConfigurationError: a model that is not among these.
         """
-        return self.log_bf10[self._named(model)] - self.log_bf10[self._named(other or self.null)]
+        return (
+            self.log_bf10[self._named(model)]
+            - self.log_bf10[self._named(self.null if other is None else other)]
+        )
 
     def bf(self, model: str, other: str | None = None) -> float:
         """The Bayes factor of a model against another."""
@@ -230,6 +233,8 @@ class Anova:
 
 def _terms(model: str) -> frozenset[frozenset[str]]:
     """The terms of a right-hand side, each as the columns it is made of."""
+    if not isinstance(model, str):
+        raise ConfigurationError(f"model must be the right-hand side of a formula; got {model!r}.")
     names = [name.strip() for name in model.split("+")]
     return frozenset(
         frozenset(part.strip() for part in name.split(":")) for name in names if name != INTERCEPT

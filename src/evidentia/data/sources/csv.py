@@ -29,7 +29,7 @@ from evidentia.data.sources.followed import Followed
 from evidentia.data.sources.lines import Lines
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.data.sources.table import TableSource, read_tables
-from evidentia.errors import ConfigurationError, DataError, HalfLineError, check_count
+from evidentia.errors import ConfigurationError, DataError, HalfLineError, check_count, names_in
 from evidentia.system.storage import is_remote, opened
 
 POLL_SECONDS = 0.2  # between polls of a followed file
@@ -196,7 +196,7 @@ def read_csv(
         raise ConfigurationError(
             f"stop needs follow=True, and must be a function without arguments; got {stop!r}."
         )
-    form = Form(sep, decimal, (na,) if isinstance(na, str) else tuple(na), comment, encoding=encoding)
+    form = Form(sep, decimal, tuple(names_in("na", na)), comment, encoding=encoding)
     if any(is_whole(path, form) for path in found):
         if follow:
             raise ConfigurationError(

@@ -1,0 +1,89 @@
+"""Arguments of wrong types, to what is asked of data and results: one message, no traceback."""
+
+import inspect
+from contextlib import suppress
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import evidentia as ev
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=30)
+TABLE = pd.DataFrame({"x": X, "g": list("abc") * 10, "y": X + GENERATOR.normal(size=30)})
+FIT = ev.estimate(ev.Regression("y ~ x"), TABLE)
+COMPARED = ev.compare({"a": FIT, "b": FIT})
+TEST, ANOVA = ev.bf.t_test(X), ev.bf.anova("y ~ g", TABLE)
+ODD = [None, 3, -1, 1.5, np.nan, "", "a\0", [], {}, {"a": None}, (1, 2), object(), np.array([1, 2]), b"x"]
+ODD += [True, "nope", [None], [[1]], {1: 2}, lambda: 0]
+
+CALLED = {
+    "Regression": (ev.Regression, {"formula": "y ~ x"}),
+    "select_terms": (ev.select_terms, {"formula": "y ~ x", "table": TABLE}),
+    "prior_sensitivity": (ev.prior_sensitivity, {"evidence": FIT}),
+    "plot_comparison": (ev.plot_comparison, {"evidences": {"a": FIT, "b": FIT}}),
+    "correlation": (ev.bf.correlation, {"x": X, "y": TABLE["y"]}),
+    "t_test": (ev.bf.t_test, {"x": X}),
+    "contingency": (ev.bf.contingency, {"table": [[3, 4], [5, 6]]}),
+    "proportion": (ev.bf.proportion, {"successes": 3, "trials": 9}),
+    "meta_t_test": (ev.bf.meta_t_test, {"t": [1, 2], "n": [9, 9]}),
+    "anova": (ev.bf.anova, {"formula": "y ~ g", "data": TABLE}),
+    "order": (ev.bf.order, {"hypothesis": "a > 0", "posterior": {"a": X}, "prior": {"a": -X}}),
+    "design": (ev.bf.design, {"effect": 0.5, "n": 10, "num_runs": 20}),
+    "comparison.log_bf": (COMPARED.log_bf, {"model": "a", "other": "b"}),
+    "result.robustness": (TEST.robustness, {}),
+    "anova.log_bf": (ANOVA.log_bf, {"model": "g", "other": "1"}),
+    "plot_posterior": (FIT.plot_posterior, {}),
+    "plot_corner": (FIT.plot_corner, {}),
+    "save": (FIT.save, {"path": "unused"}),
+    "load": (ev.load, {"path": "unused"}),
+    "predict": (FIT.predict, {"new_data": TABLE}),
+    "draws": (FIT.draws, {"n": 5}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CALLED)
+def test_each_argument_may_be_anything(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    called, needed = CALLED[name]
+    for argument in inspect.signature(called).parameters:
+        if argument in ("ax", "axes", "figure"):  # of Matplotlib
+            continue
+        for value in ODD:
+            with suppress(ev.EvidentiaError):
+                called(**{**needed, argument: value})
+            plt.close("all")
+
+
+@pytest.mark.parametrize(
+    "argument, value, message",
+    [
+        ("sep", {"a": 1}, "sep must be one character"),
+        ("decimal", np.array([1, 2]), "decimal must be '.' or ','"),
+        ("na", 3, "na must be a list of names; got 3"),
+        ("na", [None], "na must be a list of names"),
+        ("comment", 3, "comment must be the beginning of a line, such as '#'; got 3"),
+    ],
+)
+def test_the_form_of_text_is_checked(tmp_path, argument, value, message):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(ev.ConfigurationError, match=message):
+        ev.read_csv(tmp_path / "a.csv", **{argument: value})
+
+
+@pytest.mark.parametrize("key", [None, 1, ("x", 1)])
+def test_names_of_arrays_that_have_no_order_are_named(key):
+    model = ev.models.linear_regression(1)
+    with pytest.raises(ev.DataError, match="the model needs data"):
+        ev.estimate(model, {key: X[:, None], "y": X})
+    with pytest.raises(ev.DataError, match="the model needs data"):
+        ev.Online(model).update({key: X[:, None], "y": X})
+
+
+def test_a_column_called_intercept_is_named_in_a_selection():
+    with pytest.raises(ev.DataError, match="has a column 'Intercept', which is also the name of a parameter"):
+        ev.select_terms("y ~ Intercept + x", TABLE.assign(Intercept=-X))
