@@ -109,7 +109,27 @@ def write_streams(folder):
     fleet.save(folder)
 
 
+def online():
+    found = ev.Online(MODEL, ev.SGAIS(num_particles=16))
+    found.update(DATA)
+    return found
+
+
+def known_of(one):
+    return everything({"log_evidence": one.log_evidence, "posterior": dict(one.evidence().weighted)})
+
+
+def write_average(folder):
+    ev.ModelAverage({"a": online(), "b": online()}).save(folder)
+
+
+def read_average(folder):
+    return known_of(ev.ModelAverage.load(folder, {"a": MODEL, "b": MODEL}).onlines["a"])
+
+
 STORES = {
+    "online": (lambda folder: online().save(folder), lambda folder: known_of(ev.Online.load(folder, MODEL))),
+    "average": (write_average, read_average),
     "fleet": (write_fleet, read_fleet),
     "evaluations": (write_evaluations, read_evaluations),
     "results": (write_report, read_report),
@@ -125,7 +145,10 @@ STORES = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [*STORES])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(one, marks=[pytest.mark.slow] if one in ("online", "average") else []) for one in STORES],
+)
 @examples(many=2000, few=60)
 def test_a_flipped_bit_gives_the_same_or_an_error(count, kind, tmp_path):
     write, read = STORES[kind]
