@@ -61,7 +61,8 @@ def contingency(
     Source: Gunel, Dickey (1974); Jamil et al. (2017), whose default is b = R C a / n.
     """
     counts = _table(table)
-    sampling, fixed = (IN_R[one] if is_one_of(one, IN_R) else one for one in (sampling, fixed))
+    sampling = IN_R[sampling] if is_one_of(sampling, IN_R) else sampling
+    fixed = IN_R.get(fixed, fixed) if isinstance(fixed, str) else fixed
     check_positive("concentration", concentration)
     if not is_one_of(sampling, SAMPLING):
         raise ConfigurationError(

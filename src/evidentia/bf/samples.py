@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ def numbers_of(name: str, values: Any) -> ndarray:
         raise DataError(f"{name} must be one column of numbers, of shape (n,); got shape {found.shape}.")
     if np.abs(found).max(initial=0, where=~np.isnan(found)) >= WHOLE:
         given = np.asarray(values, object).ravel().tolist()
-        check_float64([one for one in given if isinstance(one, Integral | Decimal)], name)
+        check_float64([one for one in given if isinstance(one, int | Decimal)], name)
     if np.isinf(found).any():
         raise DataError(
             f"{name} has {np.isinf(found).sum():,} infinite values, the first in row {np.argmax(np.isinf(found)):,}."

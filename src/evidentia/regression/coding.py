@@ -68,9 +68,9 @@ def check_digits(formula: Iterable[Term], table: DataFrame) -> None:
 
     for text in {factor.expr for factor in _factors_in(formula)}:
         for name in calculated_columns(text):
-            if types.is_integer_dtype(table[name]):
-                extremes = [int(table[name].min()), int(table[name].max())]
-                check_float64(extremes, f"column {name!r}")
+            column: Any = table[name]
+            if types.is_integer_dtype(column):
+                check_float64([int(column.min()), int(column.max())], f"column {name!r}")
 
 
 def values_in(formula: Iterable[Term], table: DataFrame, state: State) -> dict[str, Any]:

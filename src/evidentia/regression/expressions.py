@@ -91,10 +91,10 @@ def columns_of(tree: ast.expr) -> Iterator[str]:
 
 def calculated_columns(factor: str) -> Iterator[str]:
     """The columns whose numbers a factor uses, as in the table, and not only as categories."""
-    tree = tree_of(factor)
-    is_coded = isinstance(tree, ast.Call) and name_of_function(tree) in functions.CODINGS
-    if not (is_coded and isinstance(computed_parts(tree)[0], ast.Name)):
-        yield from columns_of(tree)
+    match tree := tree_of(factor):
+        case ast.Call(args=[ast.Name(), *_]) if name_of_function(tree) in functions.CODINGS:
+            return
+    yield from columns_of(tree)
 
 
 def is_learnt(tree: ast.expr) -> bool:

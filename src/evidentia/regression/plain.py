@@ -81,7 +81,7 @@ def plain(name: str, column: Any) -> Series:
     return Series(_numbers(name, values), index=column.index)
 
 
-def labels(name: str, column: Series) -> Series:
+def labels(name: str, column: Any) -> Series:
     """A column whose values are names of categories or groups: different ones stay different.
 
     Raises:
