@@ -181,10 +181,9 @@ def is_one_of(value: Any, words: Collection[str]) -> bool:
 
 def names_in(field: str, value: Any) -> list[str]:
     """One name or several as a list. Raises ConfigurationError for anything else."""
-    given = [value] if isinstance(value, str) else value
-    if not isinstance(given, Iterable):
+    if not isinstance(value, Iterable):
         raise ConfigurationError(f"{field} must be a list of names; got {value!r}.")
-    names: list[Any] = list(given)
+    names = [value] if isinstance(value, str) else list(cast("Iterable[Any]", value))
     if not all(isinstance(name, str) for name in names):
         raise ConfigurationError(f"{field} must be a list of names; got {reprlib.repr(value)}.")
     return names
