@@ -6,8 +6,8 @@ With the likelihood relative to that of no effect, L(δ), and the prior p(δ),
 
 so that a one-sided hypothesis has its own, renormalised prior. The integral is a sum of positive
 terms: the support for a direction that the data contradict keeps its digits. Panels of
-Gauss-Legendre's rule follow the quantiles of the prior and the width of the likelihood; two orders
-of the rule give the error.
+Gauss-Legendre's rule follow the quantiles of the prior and the width of the likelihood, and are
+halved until two orders of the rule agree, whose difference is the error.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from evidentia.weights import log_sum_exp
 
 LOW_ORDER, HIGH_ORDER = 12, 16
 MOST_MISSED = 1e-8  # of the prior's mass, by its quadrature
+ENOUGH, HALVINGS = 1e-8, 4  # nats; as many for light priors that likelihoods far away tilt
 RULES = {order: np.polynomial.legendre.leggauss(order) for order in (LOW_ORDER, HIGH_ORDER)}
 # The likelihood's panels in units of its width: fine where it is high, then growing.
 STEPS = np.concatenate([np.arange(0.0, 10.0), np.geomspace(10, 1e4, 16)])
@@ -133,15 +134,20 @@ def integral_of(effect: Effect, hypotheses: Hypotheses) -> Integral:
         ConfigurationError: the prior has no mass under one of them, or cannot be integrated.
     """
     edges = _edges_of(effect, hypotheses)
-    grids = [_grid_of(effect, edges, order) for order in (LOW_ORDER, HIGH_ORDER)]
-    missed = abs(np.expm1(log_sum_exp(grids[-1].log_prior)))
+    for halving in range(HALVINGS + 1):
+        rough, fine = (_grid_of(effect, edges, order) for order in (LOW_ORDER, HIGH_ORDER))
+        missed = abs(np.expm1(log_sum_exp(fine.log_prior)))
+        values = [_log_bayes_factor(effect, hypotheses, grid) for grid in (rough, fine)]
+        error = abs(values[1] - values[0])
+        if (error < ENOUGH * max(1.0, abs(values[1])) and missed < MOST_MISSED) or halving == HALVINGS:
+            break
+        edges = np.sort(np.concatenate([edges, (edges[1:] + edges[:-1]) / 2]))
     if missed > MOST_MISSED:
         raise ConfigurationError(
             f"prior is too uneven to be integrated: {missed:.1g} of its mass is missed. Give one with lighter tails, and without "
             "spikes."
         )
-    rough, fine = (_log_bayes_factor(effect, hypotheses, grid) for grid in grids)
-    return Integral(fine, abs(fine - rough), grids[-1])
+    return Integral(values[1], error, fine)
 
 
 def _log_bayes_factor(effect: Effect, hypotheses: Hypotheses, grid: Grid) -> float:
