@@ -20,6 +20,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import gammaln, logsumexp
 
+from evidentia.bf.categories import crossed
 from evidentia.bf.log_odds import LEAST_SHAPE, LogOdds
 from evidentia.bf.result import Again, BayesFactor
 from evidentia.bf.samples import check_sum
@@ -38,7 +39,8 @@ def contingency(
     For a 2 by 2 table, `posterior` is that of the log odds ratio under H₁, exact as well.
 
     Args:
-        table: counts, of shape (R, C); a data frame, too.
+        table: counts, of shape (R, C); a data frame, too. Or two columns of categories, with a row
+            for each observation, as a mapping or a data frame: then `sequential` adds rows.
         sampling: what the design fixes: "poisson" nothing, "joint multinomial" the total,
             "independent multinomial" the totals of rows or columns, "hypergeometric" both margins
             (of 2 by 2 tables). R's "jointMulti", "indepMulti" and "hypergeom" mean the same.
@@ -60,7 +62,8 @@ def contingency(
 
     Source: Gunel, Dickey (1974); Jamil et al. (2017), whose default is b = R C a / n.
     """
-    counts = _table(table)
+    columns = crossed(table)
+    counts = _table(table if columns is None else columns.first(columns.num_rows))
     sampling = IN_R[sampling] if is_one_of(sampling, IN_R) else sampling
     fixed = IN_R.get(fixed, fixed) if isinstance(fixed, str) else fixed
     check_positive("concentration", concentration)
@@ -78,11 +81,12 @@ def contingency(
         raise ConfigurationError(
             f"sampling='hypergeometric' is for tables of 2 by 2; got {counts.shape[0]} by {counts.shape[1]}."
         )
-    if fixed == "rows":
-        counts = counts.T
-    log_bf10 = BY_SAMPLING[sampling]
     shown = sampling if fixed is None else f"{sampling}, {fixed} fixed"
-    sizes = _table(table).shape
+    sizes = counts.shape
+
+    def log_bf10(counts: ndarray, concentration: float) -> float:
+        return BY_SAMPLING[sampling](counts.T if fixed == "rows" else counts, concentration)
+
     has_odds = counts.shape == (2, 2) and concentration >= LEAST_SHAPE
     return BayesFactor(
         test="contingency table",
@@ -99,8 +103,12 @@ def contingency(
             concentration,
             {"1": 1.0},
             lambda a: log_bf10(counts, a),
+            of_first=None if columns is None else lambda n: log_bf10(columns.first(n), concentration),
+            least=1,
+            num_steps=int(counts.sum()),
             lowest=_lowest(counts) if sampling != "hypergeometric" else 0.0,
         ),
+        notes=() if columns is None else columns.notes,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from evidentia.bf.drawn import DrawnPosterior, Kernel, kernel_of
 from evidentia.bf.draws import Draws, both_of
 from evidentia.bf.result import BayesFactor
 from evidentia.errors import ConfigurationError, EstimationError, as_number, check_seed
@@ -50,9 +51,10 @@ def savage_dickey(
     if not math.isfinite(as_number(value)):
         raise ConfigurationError(f"value must be a finite number; got {value!r}.")
     after, before, count = both_of(posterior, prior, seed)
+    kernels = [kernel_of(_column(draws, parameter), draws.shares) for draws in (before, after)]
     found = [
-        _log_density(draws, float(value), side, parameter)
-        for side, draws in (("prior", before), ("posterior", after))
+        _log_density(kernel, draws, float(value), side, parameter)
+        for kernel, draws, side in zip(kernels, (before, after), ("prior", "posterior"), strict=True)
     ]
     (zero, zero_error), (one, one_error) = found
     return BayesFactor(
@@ -64,6 +66,7 @@ def savage_dickey(
         prior="the model's",
         num_observations=count,
         statistics={"log prior density": zero, "log posterior density": one},
+        posterior=DrawnPosterior(str(parameter), float(value), *kernels),
     )
 
 
@@ -84,36 +87,25 @@ def _column(draws: Draws, parameter: Any) -> ndarray:
     return array[(slice(None), *map(int, index))]
 
 
-def _log_density(draws: Draws, place: float, side: str, parameter: str) -> tuple[float, float]:
+def _log_density(
+    kernel: Kernel, draws: Draws, place: float, side: str, parameter: str
+) -> tuple[float, float]:
     """The log density at a place, and its error."""
-    values, shares = _column(draws, parameter), np.maximum(draws.shares, 1e-300)
-    ess = 1 / np.sum(shares**2)
-    order = np.argsort(values)
-    below = np.cumsum(shares[order])
-    quartiles = values[order][np.searchsorted(below, [0.25, 0.75])]
-    mean = shares @ values
-    spread = min(math.sqrt(shares @ (values - mean) ** 2), float(np.ptp(quartiles)) / 1.349)
-    if not spread > 0:
+    if not kernel.width > 0:
         raise EstimationError(f"the {side} of {parameter} does not vary in its draws.")
-    width = 0.9 * spread * ess**-0.2  # Silverman (1986, Eq. 3.31)
-    terms = shares * _kernel((values - place) / width) / width
-    near = shares * (np.abs(values - place) < REACH * width)
-    if near.sum() * ess < LEAST_NEAR:
+    near = kernel.shares @ (np.abs(kernel.values - place) < REACH * kernel.width)
+    if near / np.sum(kernel.shares**2) < LEAST_NEAR:
         raise EstimationError(
             f"too few draws of the {side} of {parameter} lie near {place:g} to tell its density there. Give more draws, or "
             "estimate the evidence of the model with the parameter fixed, and compare."
         )
+    terms = kernel.terms(place)
     density = terms.sum()
-    narrow = (shares * _kernel((values - place) * math.sqrt(2) / width) * math.sqrt(2) / width).sum()
-    change = abs(narrow - density) / density
+    change = abs(kernel.terms(place, math.sqrt(0.5)).sum() - density) / density
     if change > MOST_CHANGE:
         raise EstimationError(
             f"the density of the {side} of {parameter} at {place:g} depends on the kernel's width: it changes by {change:.0%} if that "
             "is 30% less, as for several modes. Estimate the evidence of the model with the parameter fixed, and compare."
         )
-    noise = draws.error_of(terms / shares) / density
+    noise = draws.error_of(terms / kernel.shares) / density
     return float(np.log(density)), float(math.hypot(noise, change))
-
-
-def _kernel(distance: ndarray) -> ndarray:
-    return np.exp(-0.5 * distance**2) / math.sqrt(2 * math.pi)

@@ -11,12 +11,13 @@ import numpy as np
 from scipy import special
 
 from evidentia.bf import curves
-from evidentia.bf.result import BayesFactor, save_json
+from evidentia.bf.result import BayesFactor, finite_exp, save_json
 from evidentia.display import text, words
 from evidentia.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +50,21 @@ class MetaAnalysis:
     def log_bf_by_question(self) -> dict[str, float]:
         """Of an effect and of heterogeneity, each over the answers to the other, in nats."""
         return {"effect": self.log_bf_effect, "heterogeneity": self.log_bf_heterogeneity}
+
+    @property
+    def log_bf10(self) -> float:
+        """Of an effect against none, over both answers about heterogeneity, in nats."""
+        return self.log_bf_effect
+
+    @property
+    def bf10(self) -> float:
+        """Of an effect against none."""
+        return finite_exp(self.log_bf_effect)
+
+    @property
+    def bf01(self) -> float:
+        """Of no effect against one."""
+        return finite_exp(-self.log_bf_effect)
 
     def robustness(self, scales: Sequence[float] | None = None) -> curves.Curves:
         """Both Bayes factors at other widths of the effect's prior.
@@ -113,16 +129,29 @@ class MetaAnalysis:
             "error": self.error,
         }
 
+    def to_pandas(self) -> DataFrame:
+        """A row for each model; log Bayes factors against neither, in nats."""
+        from pandas import DataFrame
+
+        log_bf = np.array(list(self.log_evidence.values()))
+        return DataFrame(
+            {
+                "log_bf10": log_bf,
+                "bf10": [finite_exp(one) for one in log_bf],
+                "probability": np.exp(log_bf - special.logsumexp(log_bf)),
+            },
+            index=list(self.log_evidence),
+        )
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write `to_dict` as a JSON file, whole or not at all."""
         save_json(path, self.to_dict())
 
     def __repr__(self) -> str:
-        values = np.array(list(self.log_evidence.values()))
-        shares = np.exp(values - special.logsumexp(values))
+        table = self.to_pandas()
         rows = [
-            (name, words.number(value), f"{share:.3f}")
-            for (name, value), share in zip(self.log_evidence.items(), shares, strict=True)
+            (str(name), words.number(log_bf), f"{share:.3f}")
+            for name, log_bf, share in zip(table.index, table["log_bf10"], table["probability"], strict=True)
         ]
         lines = [f"meta-analysis of {self.num_studies} studies", *self.conclusion.split("; ")]
         for kind, found in (("fixed", self.fixed), ("random", self.random)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +17,7 @@ from evidentia.bf.effect import LOGIT, Effect
 from evidentia.bf.hypotheses import interval_of
 from evidentia.bf.prior import SHARES, Prior, law_of, of_law, scale_of
 from evidentia.bf.result import Again, BayesFactor
-from evidentia.bf.samples import check_sum
+from evidentia.bf.samples import check_sum, outcomes_of
 from evidentia.errors import ConfigurationError, DataError, is_one_of
 
 SCALES = {"medium": 0.5, "wide": np.sqrt(0.5), "ultrawide": 1.0}
@@ -26,7 +28,7 @@ EQUAL = "equal"
 
 def proportion(
     successes: Any,
-    trials: Any,
+    trials: Any = None,
     null: float | tuple[float, float] | str = 0.5,
     scale: str | float = "medium",
     alternative: str = "two-sided",
@@ -40,7 +42,8 @@ def proportion(
     under H₁, and all share one under H₀, with the same beta prior.
 
     Args:
-        successes: a count, or one for each group.
+        successes: a count, or one for each group. Without trials, a column of zeros and ones in
+            their order (for equal proportions, one for each group): `sequential` adds them.
         trials: how many of each could have been one.
         null: the proportion under H₀; an interval (low, high), which H₁ leaves out; or "equal".
         scale: of the logistic prior: "medium" (1/2), "wide" (√2/2), "ultrawide" (1) or a number.
@@ -57,14 +60,22 @@ def proportion(
 
     Source: Morey and Rouder, BayesFactor (proportionBF); Kass and Raftery (1995) for groups.
     """
-    counts, totals = _counts(successes, trials)
     if is_one_of(null, (EQUAL,)):
-        return _equal(counts, totals, prior, alternative)
+        groups, notes = _groups(successes) if trials is None else (None, ())
+        counts, totals = _counts(successes, trials) if groups is None else _of_first(groups, 1.0)
+        found = _equal(counts, totals, prior, alternative, groups)
+        return replace(found, notes=notes)
+    if trials is None:  # outcomes one by one
+        outcomes, notes = outcomes_of("successes", successes)
+        batches = outcomes, np.ones_like(outcomes)
+    else:
+        batches, notes = _counts(successes, trials), ()
     interval = interval_of(null, "the proportion", BOUNDS)
     value = 0.5 if interval else float(null)  # type: ignore[arg-type]
     if not 0 < value < 1:
         raise ConfigurationError(f"null must lie between 0 and 1; got {null!r}.")
-    k, n = int(counts.sum()), int(totals.sum())
+    steps = np.cumsum(batches, axis=1).astype(int)
+    k, n = map(int, steps[:, -1])
     question = Question(
         test="proportion",
         effect_of=partial(effect_of, k, n, value),
@@ -76,6 +87,10 @@ def proportion(
         ),
         num_observations=n,
         statistics={"successes": k, "trials": n},
+        first=None if len(steps[0]) == 1 else lambda count: partial(effect_of, *steps[:, count - 1], value),
+        least=1,
+        num_steps=len(steps[0]),
+        notes=notes,
     )
     return answer(question, alternative, interval)
 
@@ -119,7 +134,9 @@ def _log_odds(a: float, b: float) -> ndarray:
     return np.where(far < FAR, far, near)
 
 
-def _equal(counts: ndarray, totals: ndarray, prior: Any, alternative: str) -> BayesFactor:
+def _equal(
+    counts: ndarray, totals: ndarray, prior: Any, alternative: str, groups: list[ndarray] | None
+) -> BayesFactor:
     if alternative != "two-sided":
         raise ConfigurationError(
             f"alternative must be 'two-sided' with null='equal'; got {alternative!r}. For orders of proportions see ev.bf.order."
@@ -127,24 +144,51 @@ def _equal(counts: ndarray, totals: ndarray, prior: Any, alternative: str) -> Ba
     if len(counts) < 2:
         raise ConfigurationError("null='equal' compares groups: give successes and trials of two or more.")
     a, b = (1.0, 1.0) if prior is None else _shapes(prior)
-    failures = totals - counts
 
-    def log_bf10(width: float) -> float:
+    def log_bf10(width: float, counts: ndarray, totals: ndarray) -> float:
+        failures = totals - counts
         own = betaln(a * width + counts, b * width + failures) - betaln(a * width, b * width)
         common = betaln(a * width + counts.sum(), b * width + failures.sum()) - betaln(a * width, b * width)
         return float(own.sum() - common)
 
     return BayesFactor(
         test=f"proportions of {len(counts)} groups",
-        log_bf10=log_bf10(1.0),
+        log_bf10=log_bf10(1.0, counts, totals),
         error=float(np.finfo(float).eps * gammaln(totals.sum() + 1)),
         claim="the groups differ in their proportions",
         null_claim="all groups have the same proportion",
         prior=f"each p ~ beta({a:.4g}, {b:.4g})",
         num_observations=int(totals.sum()),
         statistics={f"p{place + 1}": float(share) for place, share in enumerate(counts / totals)},
-        again=Again("concentration of the prior", 1.0, {}, log_bf10),
+        again=Again(
+            "concentration of the prior",
+            1.0,
+            {},
+            lambda width: log_bf10(width, counts, totals),
+            of_first=None
+            if groups is None
+            else lambda count: log_bf10(1.0, *_of_first(groups, count / totals.sum())),
+            least=1,
+            num_steps=int(totals.sum()),
+        ),
     )
+
+
+def _groups(successes: Any) -> tuple[list[ndarray], tuple[str, ...]]:
+    """The outcomes of each group, and notes."""
+    if not isinstance(successes, Mapping | Sequence | ndarray) or isinstance(successes, str):
+        raise DataError(
+            f"successes without trials must be columns of zeros and ones, by group; got {successes!r}."
+        )
+    named = successes if isinstance(successes, Mapping) else dict(enumerate(successes, 1))
+    found = [outcomes_of(f"successes of group {name}", column) for name, column in named.items()]
+    return [group for group, _ in found], tuple(note for _, notes in found for note in notes)
+
+
+def _of_first(groups: list[ndarray], share: float) -> tuple[ndarray, ndarray]:
+    """Successes and trials of the first outcomes; groups grow in proportion."""
+    first = [group[: round(share * len(group))] for group in groups]
+    return np.array([group.sum() for group in first]), np.array([float(len(group)) for group in first])
 
 
 def _shapes(prior: Any) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from evidentia.bf import curves
+from evidentia.bf.drawn import DrawnPosterior
 from evidentia.bf.log_odds import LogOdds
 from evidentia.bf.posterior import EffectPosterior
 from evidentia.display import words
@@ -87,19 +88,19 @@ class BayesFactor:
     prior: str
     num_observations: int
     statistics: Mapping[str, float] = field(default_factory=dict[str, float])
-    posterior: EffectPosterior | LogOdds | None = None
+    posterior: EffectPosterior | LogOdds | DrawnPosterior | None = None
     again: Again = NOT_AGAIN
     notes: tuple[str, ...] = ()
 
     @property
     def bf10(self) -> float:
         """Of H₁ against H₀; infinite where a float ends, which `log_bf10` does not."""
-        return _exp(self.log_bf10)
+        return finite_exp(self.log_bf10)
 
     @property
     def bf01(self) -> float:
         """Of H₀ against H₁."""
-        return _exp(-self.log_bf10)
+        return finite_exp(-self.log_bf10)
 
     @property
     def conclusion(self) -> str:
@@ -133,33 +134,25 @@ class BayesFactor:
         """
         if self.again.of_first is None:
             raise ConfigurationError(
-                f"sequential() needs the observations in their order; this {self.test} was made of summary statistics."
+                f"sequential() needs the observations in their order; this {self.test} was made of summary statistics, or of draws."
             )
         return curves.sequential_of(self.again.of_first, self.again.least, self.again.num_steps, num_points)
-
-    @property
-    def conclusion_name(self) -> str:
-        """The claim of H₁, for titles."""
-        return f"{self.test}: {self.claim}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot prior and posterior of the effect, with the densities at the null value.
 
         Their ratio is the two-sided Bayes factor (Savage and Dickey), for all but log odds ratios,
-        which are drawn without these points; the wheel shows the share of
-        BF₁₀ in the sum of BF₁₀ and one. `ax` are axes to draw into; a new pyplot figure if not
-        given. Returns the axes.
-
-        Raises:
-            ConfigurationError: the test has no single number as its effect.
+        which are drawn without these points; the wheel shows the share of BF₁₀ in the sum of BF₁₀
+        and one. Of a test without one number as its effect, the probabilities of both hypotheses,
+        equal before the data. `ax` are axes to draw into; a new pyplot figure if not given.
+        Returns the axes.
         """
-        from evidentia.bf.plots import draw_effect
+        from evidentia.bf.plots import draw_effect, draw_models
 
-        if self.posterior is None:
-            raise ConfigurationError(
-                f"plot() shows the effect's prior and posterior; a {self.test} has no single number as its effect."
-            )
-        return draw_effect(self, ax)
+        if self.posterior is not None:
+            return draw_effect(self, ax)
+        evidences = {name: each["log_evidence"] for name, each in self.evidences().items()}
+        return draw_models(evidences, ax)
 
     def evidences(self) -> dict[str, dict[str, Any]]:
         """Log evidences of both hypotheses relative to that of H₀, which `ev.compare` takes."""
@@ -243,7 +236,8 @@ def save_json(path: str | PathLike[str], summary: Mapping[str, Any]) -> None:
     replace(place(path), f"{text}\n".encode())
 
 
-def _exp(value: float) -> float:
+def finite_exp(value: float) -> float:
+    """eˣ, infinite where a float ends."""
     return math.exp(value) if value < 709 else math.inf
 
 

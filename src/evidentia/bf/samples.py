@@ -48,6 +48,22 @@ def numbers_of(name: str, values: Any) -> ndarray:
     return found
 
 
+def outcomes_of(name: str, values: Any) -> tuple[ndarray, tuple[str, ...]]:
+    """A column of zeros and ones, of trials in their order, and a note on those left out.
+
+    Raises:
+        DataError: no column, or other numbers.
+    """
+    found, notes = np.zeros(0), ()
+    if np.ndim(values) == 1:
+        (found,), notes = without_missing(**{name: numbers_of(name, values)})
+    if not len(found) or not np.isin(found, (0.0, 1.0)).all():
+        raise DataError(
+            f"{name} without trials must be a column of zeros and ones; got {_shown(values)}. Of counts, give trials as well."
+        )
+    return found, notes
+
+
 def without_missing(**columns: ndarray) -> tuple[list[ndarray], tuple[str, ...]]:
     """Columns without rows in which one of them is missing, and a note that counts those left out.
 

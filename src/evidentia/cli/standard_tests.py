@@ -166,13 +166,13 @@ def contingency(
     as_json: options.AsJson = False,
 ) -> None:
     """Independence of two columns of categories."""
-    from pandas import crosstab
-
     from evidentia import bf
 
     found = columns_of(table, [rows, columns], form)
-    counts = crosstab(found[rows], found[columns])
-    deliver(partial(bf.contingency, counts, sampling, fixed, concentration), out, as_json)
+    if rows == columns:
+        raise ConfigurationError(f"--rows and --columns must be different columns; got {rows!r} twice.")
+    both = {name: found[name] for name in (rows, columns)}
+    deliver(partial(bf.contingency, both, sampling, fixed, concentration), out, as_json)
 
 
 @app.command("proportion")

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from evidentia.bf import curves
 from evidentia.bf.factors.effect_table import EffectTable, table_of
-from evidentia.bf.result import save_json
+from evidentia.bf.result import finite_exp, save_json
 from evidentia.display import text, words
 from evidentia.errors import ConfigurationError
 from evidentia.regression.per_term.evidence import Weighed
@@ -69,7 +69,17 @@ class Anova:
 
     def bf(self, model: str, other: str | None = None) -> float:
         """The Bayes factor of a model against another."""
-        return float(np.exp(self.log_bf(model, other)))
+        return finite_exp(self.log_bf(model, other))
+
+    @property
+    def bf10(self) -> dict[str, float]:
+        """The Bayes factor of each model against the null model; infinite where a float ends."""
+        return {name: finite_exp(value) for name, value in self.log_bf10.items()}
+
+    @property
+    def bf01(self) -> dict[str, float]:
+        """The Bayes factor of the null model against each."""
+        return {name: finite_exp(-value) for name, value in self.log_bf10.items()}
 
     @property
     def best(self) -> str:
@@ -164,7 +174,7 @@ class Anova:
         return DataFrame(
             {
                 "log_bf10": log_bf,
-                "bf10": np.exp(log_bf),
+                "bf10": [self.bf10[name] for name in names],
                 "error": [self.error[name] for name in names],
                 "probability": np.exp(log_bf - logsumexp(log_bf)),
             },
