@@ -7,7 +7,7 @@ with another integral; neither has a function in common with `ev.bf`.
 
 import numpy as np
 
-POINTS, WEIGHTS = np.polynomial.legendre.leggauss(20)
+POINTS, WEIGHTS = np.polynomial.legendre.leggauss(14)
 STEPS = np.concatenate([np.linspace(0, 12, 25), np.geomspace(14, 1e14, 100)])
 NEAR = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 28)])
 SIDES = {"two-sided": (-1, 1), "greater": (1,), "less": (-1,)}
@@ -16,6 +16,10 @@ SIDES = {"two-sided": (-1, 1), "greater": (1,), "less": (-1,)}
 def log_sum(terms):
     top = terms.max()
     return top + np.log(np.exp(terms - top).sum()) if np.isfinite(top) else -np.inf
+
+
+def log_cosh(z):
+    return np.logaddexp(z, -z) - np.log(2)
 
 
 def panels(centres, cuts, bounds):
@@ -69,7 +73,7 @@ def _log_t(effects, t, freedom, size):
     for centre, shift, narrow in zip(
         *(np.array_split(each, -(-len(mu) // 500)) for each in (peak, mu, width)), strict=True
     ):
-        place = np.arange(-160, 100) / 20  # in widths; by a sine they reach over the tail of few degrees
+        place = np.arange(-80, 50) / 10  # sinh of it in widths: over the tails of few degrees of freedom
         x = np.minimum(np.log(centre)[:, None] + np.minimum(narrow[:, None] * np.sinh(place), 3.0), 300.0)
         terms = (freedom + 1) * x - freedom * np.exp(2 * x) / 2 - (t * np.exp(x) - shift[:, None]) ** 2 / 2
         terms += np.log(np.cosh(place)) + np.log(narrow)[:, None]
@@ -84,11 +88,11 @@ def log_r(z, r, count):
 
 
 def _log_r(z, r, count):
-    log_cosh = np.logaddexp(z, -z) - np.log(2)
-    log_rest = np.logaddexp(np.log1p(-r) + z, np.log1p(r) - z) - np.log(2) - log_cosh  # 1 - ρ r
+    cosh_z = log_cosh(z)
+    log_rest = np.logaddexp(np.log1p(-r) + z, np.log1p(r) - z) - np.log(2) - cosh_z  # 1 - ρ r
     found = []
     for part, cosh in zip(
-        *(np.array_split(each, -(-len(z) // 500)) for each in (log_rest, log_cosh)), strict=True
+        *(np.array_split(each, -(-len(z) // 500)) for each in (log_rest, cosh_z)), strict=True
     ):
         width = (part - np.log(count)) / 2  # of t, where cosh t - 1 is like (1 - ρ r) / n
         y = width[:, None] + np.arange(-40, 40, 0.1)
