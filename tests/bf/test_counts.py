@@ -144,7 +144,6 @@ def test_larger_tables_and_robustness():
             "'All' holds sums. Leave them out: table.iloc[:-1, :-1]",
         ),
         (lambda: ev.bf.contingency(DOLLS, concentration=0.4), ConfigurationError, "must exceed 0.5"),
-        (lambda: ev.bf.contingency([[1, 2, 3], [4, 5, 6]]).plot(), ConfigurationError, "no single number"),
         (lambda: ev.bf.contingency(DOLLS).sequential(), ConfigurationError, "summary statistics"),
     ],
 )

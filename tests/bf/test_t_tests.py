@@ -243,3 +243,13 @@ def test_masks_large_numbers_and_uneven_priors():
     assert "Uniform(1, 2)" in ev.bf.t_test([1, 2, 3], prior=dist.Uniform(1.0, 2.0)).prior
     with pytest.raises(ConfigurationError, match="between 0 and 1"):
         plain.posterior.quantile(1.0)
+
+
+def test_a_light_prior_and_a_likelihood_far_away():
+    """The posterior lies between both, where panels that follow either are wide."""
+    found = ev.bf.t_test(t=-586.0, n=22, n_other=306, prior=stats.norm(0, 0.8))
+    assert found.error < 1e-8
+    mode = found.posterior.median
+    assert -150 < mode < -3
+    values = np.linspace(mode - 10, mode + 10, 20_001)
+    assert np.trapezoid(found.posterior.density(values), values) == pytest.approx(1, abs=1e-6)
