@@ -101,7 +101,7 @@ def contingency(
         again=Again(
             "concentration",
             concentration,
-            {"1": 1.0},
+            {"uniform": 1.0},
             lambda a: log_bf10(counts, a),
             of_first=None if columns is None else lambda n: log_bf10(columns.first(n), concentration),
             least=1,

@@ -36,7 +36,7 @@ def draw_effect(result: Any, ax: Axes | None = None) -> Axes:
     top = ax.get_ylim()[1]
     ax.plot([low, high], [1.06 * top] * 2, color=COLORS[0], linewidth=2)
     ax.plot([posterior.median], [1.06 * top], "|", color=COLORS[0], markersize=10, markeredgewidth=2)
-    ax.set_ylim(0, 1.3 * top)
+    ax.set_ylim(0, 1.55 * top)  # room for the bar below the legend and the wheel
     ax.set_xlabel(f"{posterior.name}; bar: median and 95% interval")
     ax.set_ylabel("density")
     ax.legend(loc="upper left", frameon=False, fontsize="small")
@@ -68,7 +68,7 @@ def draw_sequential(curve: Any, ax: Axes | None = None) -> Axes:
     ax = new_axes(6.5, 4.2) if ax is None else ax
     marker = "o" if len(curve.num_observations) < 60 else ""
     ax.plot(curve.num_observations, curve.log_bf10, color=COLORS[0], marker=marker, markersize=3)
-    ax.set_xlabel("observations")
+    _count(ax)
     _grades(ax, curve.log_bf10)
     return ax
 
@@ -85,7 +85,7 @@ def draw_curves(curves: Mapping[str, Any], ax: Axes | None = None) -> Axes:
             ax.plot([scale], [log_bf10], "o", color=color, markersize=4)
     first = next(iter(curves.values()))
     if hasattr(first, "num_observations"):
-        ax.set_xlabel("observations")
+        _count(ax)
     else:
         ax.set_xscale("log")
         ax.set_xlabel(f"{first.what} of the prior; dots: {', '.join(first.marked)}")
@@ -130,6 +130,19 @@ def draw_models(log_evidence: Mapping[str, float], ax: Axes | None = None) -> Ax
     return ax
 
 
+def draw_hypotheses(result: Any, ax: Axes | None = None) -> Axes:
+    """The probabilities of both hypotheses of a test without one number as its effect."""
+    ax = draw_models({name: each["log_evidence"] for name, each in result.evidences().items()}, ax)
+    title = f"{result.test}: BF10 = {words.number(result.log_bf10)}"
+    ax.set_title(verbatim(title), loc="left", fontsize="medium")
+    return ax
+
+
+def _count(ax: Axes) -> None:
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("observations")
+
+
 def _grades(ax: Axes, log_bf10: np.ndarray) -> None:
     """A logarithmic axis of BF₁₀, with the limits between the grades of evidence."""
     known = log_bf10[np.isfinite(log_bf10)]
@@ -170,7 +183,7 @@ def _values(posterior: Any) -> np.ndarray:
 def _draw_wheel(ax: Axes, log_bf10: float) -> None:
     """The share BF₁₀ / (BF₁₀ + 1) as a part of a disc."""
     share = 1 / (1 + math.exp(-min(max(log_bf10, -500.0), 500.0)))
-    wheel = ax.inset_axes((0.83, 0.67, 0.16, 0.26))
+    wheel = ax.inset_axes((0.83, 0.71, 0.16, 0.23))
     wheel.pie(
         [share, 1 - share],
         colors=[COLORS[0], "0.85"],

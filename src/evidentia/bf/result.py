@@ -147,12 +147,9 @@ class BayesFactor:
         equal before the data. `ax` are axes to draw into; a new pyplot figure if not given.
         Returns the axes.
         """
-        from evidentia.bf.plots import draw_effect, draw_models
+        from evidentia.bf.plots import draw_effect, draw_hypotheses
 
-        if self.posterior is not None:
-            return draw_effect(self, ax)
-        evidences = {name: each["log_evidence"] for name, each in self.evidences().items()}
-        return draw_models(evidences, ax)
+        return draw_hypotheses(self, ax) if self.posterior is None else draw_effect(self, ax)
 
     def evidences(self) -> dict[str, dict[str, Any]]:
         """Log evidences of both hypotheses relative to that of H₀, which `ev.compare` takes."""
