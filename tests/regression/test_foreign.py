@@ -21,12 +21,11 @@ TABLE = {
 @pytest.mark.parametrize(
     "formula, words",
     [
-        ("y ~ factor(x)", r"there is no function factor\. A category written as numbers is C\(x\)"),
-        ("y ~ x + as.factor(g)", r"there is no function as\.factor\. A category .* C\(x\)"),
+        ("y ~ x + as.character(g)", r"there is no function as\.character\. A category .* C\(x\)"),
         ("y ~ as.numeric (x)", r"there is no function as\.numeric\. A column of numbers is used as it is"),
         (
-            "y ~ ns(x, 3)",
-            r"there is no function ns\. A natural spline is cr\(x, df=4, constraints='center'\)",
+            "y ~ rcs(x, 3)",
+            r"there is no function rcs\. A natural spline is cr\(x, df=4, constraints='center'\)",
         ),
         (
             "y ~ cbind(s, f)",
@@ -114,3 +113,33 @@ def test_what_is_no_family_is_refused(name):
         ev.Regression("y ~ x", family=name)
     with pytest.raises(ConfigurationError, match="link of the family gaussian must be one of identity"):
         ev.Regression("y ~ x", link=name or "log")
+
+
+def natural_spline(x, df):
+    """The natural cubic splines with the knots of R's ns: quantiles, and both ends."""
+    knots = np.quantile(x, np.linspace(0, 1, df + 1))
+
+    def term(knot):
+        cubes = np.maximum(x - knot, 0) ** 3 - np.maximum(x - knots[-1], 0) ** 3
+        return cubes / (knots[-1] - knot)
+
+    return np.column_stack([x, *(term(knot) - term(knots[-2]) for knot in knots[:-2])])
+
+
+def test_factor_and_ns_as_r_users_write_them():
+    """Under the JZS prior only what the columns span matters."""
+    generator = np.random.default_rng(0)
+    x = np.sort(generator.gamma(2, size=60))
+    table = {"x": x, "y": np.sin(x) + generator.normal(size=60), "code": np.arange(60) % 3}
+    for df in (2, 3, 5):
+        basis = natural_spline(x, df)
+        names = [f"b{place}" for place in range(df)]
+        by_hand = {**table, **dict(zip(names, basis.T, strict=True))}
+        expected = ev.estimate(ev.Regression(f"y ~ {' + '.join(names)}"), by_hand).log_evidence
+        for call in (f"ns(x, {df})", f"ns(x, df = {df})"):
+            found = ev.estimate(ev.Regression(f"y ~ {call}"), table).log_evidence
+            assert found == pytest.approx(expected, abs=1e-6)
+    ours = ev.estimate(ev.Regression("y ~ C(code)"), table).log_evidence
+    for call in ("factor(code)", "as.factor(code)"):
+        assert ev.estimate(ev.Regression(f"y ~ {call}"), table).log_evidence == ours
+    assert ev.bf.anova("y ~ factor(code)", table).log_bf10 == ev.bf.anova("y ~ C(code)", table).log_bf10

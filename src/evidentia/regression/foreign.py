@@ -49,6 +49,33 @@ _CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\s*\(")
 _CONSTANT = re.compile(rf"=\s*({'|'.join(CONSTANTS)})\b")
 
 
+_SAME = (
+    (re.compile(r"(?<![\w.])(?:as\.)?factor\s*\("), "C("),
+    (
+        re.compile(r"(?<![\w.])ns\(\s*([\w.]+)\s*,\s*(?:df\s*=\s*)?(\d+)\s*\)"),
+        r"cr(\1, df=\2, constraints='center')",
+    ),
+)
+
+
+def translated(formula: str) -> str:
+    """The formula with calls of R that have the same columns here, or others that span the same.
+
+    Example:
+        >>> translated("y ~ factor(a) + ns(x, 3)")
+        "y ~ C(a) + cr(x, df=3, constraints='center')"
+    """
+    start, parts = 0, []
+    for quoted in [*_APART.finditer(formula), None]:
+        end = len(formula) if quoted is None else quoted.start()
+        code = formula[start:end]
+        for pattern, ours in _SAME:
+            code = pattern.sub(ours, code)
+        parts += [code, "" if quoted is None else quoted[0]]
+        start = end if quoted is None else quoted.end()
+    return "".join(parts)
+
+
 def check_functions(formula: str, known: str | None = None) -> None:
     """Raise ConfigurationError for functions and constants of R, with what to write instead.
 

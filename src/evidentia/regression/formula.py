@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from evidentia.errors import ConfigurationError
-from evidentia.regression.foreign import check_functions
+from evidentia.regression.foreign import check_functions, translated
 from evidentia.regression.left_hand_side import LeftHandSide, function_of, left_hand_side
 from evidentia.regression.quoting import decoded, encoded, factors_of, name_of, quoted, shortened, unquoted
 from evidentia.regression.terms import columns_in, operators_in, problem_of, terms_in
@@ -142,7 +142,7 @@ def parse(text: str) -> Formula:
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"formula must be text, as in 'y ~ x + z'; got {text!r}.")
-    return _read(text)
+    return _read(translated(text))
 
 
 @lru_cache(maxsize=64)  # a run asks for the parts of its formula many times
