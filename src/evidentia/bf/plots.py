@@ -117,7 +117,8 @@ def draw_models(log_evidence: Mapping[str, float], ax: Axes | None = None) -> Ax
     """The probabilities of models that were equal before the data, the best first."""
     names = sorted(log_evidence, key=lambda name: -log_evidence[name])[:MOST_MODELS]
     every = np.array(list(log_evidence.values()))
-    shares = np.exp([log_evidence[name] - logsumexp(every) for name in names])
+    total = float(logsumexp(every))
+    shares = np.exp([log_evidence[name] - total for name in names])
     ax = new_axes(6.5, 1.2 + 0.35 * len(names)) if ax is None else ax
     ax.barh(range(len(names)), shares, color=COLORS[0])
     for place, share in enumerate(shares):
@@ -139,7 +140,9 @@ def draw_hypotheses(result: Any, ax: Axes | None = None) -> Axes:
 
 
 def _count(ax: Axes) -> None:
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     ax.set_xlabel("observations")
 
 
