@@ -183,7 +183,8 @@ def names_in(field: str, value: Any) -> list[str]:
     """One name or several as a list. Raises ConfigurationError for anything else."""
     if not isinstance(value, Iterable):
         raise ConfigurationError(f"{field} must be a list of names; got {value!r}.")
-    names = [value] if isinstance(value, str) else list(cast("Iterable[Any]", value))
+    several: Any = [value] if isinstance(value, str) else value
+    names: list[Any] = list(several)
     if not all(isinstance(name, str) for name in names):
         raise ConfigurationError(f"{field} must be a list of names; got {reprlib.repr(value)}.")
     return names
