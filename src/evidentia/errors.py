@@ -181,10 +181,12 @@ def is_one_of(value: Any, words: Collection[str]) -> bool:
 
 def names_in(field: str, value: Any) -> list[str]:
     """One name or several as a list. Raises ConfigurationError for anything else."""
-    if not isinstance(value, Iterable):
-        raise ConfigurationError(f"{field} must be a list of names; got {value!r}.")
-    several: Any = [value] if isinstance(value, str) else value
-    names: list[Any] = list(several)
+    names: list[Any] = [value]
+    if not isinstance(value, str):
+        try:
+            names = list(value)
+        except TypeError:  # not iterable
+            raise ConfigurationError(f"{field} must be a list of names; got {value!r}.") from None
     if not all(isinstance(name, str) for name in names):
         raise ConfigurationError(f"{field} must be a list of names; got {reprlib.repr(value)}.")
     return names
