@@ -162,3 +162,10 @@ def test_kendall_is_near_the_exact_bayes_factor_of_a_normal_copula():
         exact = (one[agreeing] + one[45 - agreeing]) / 2 / zero[agreeing]
         found = ev.bf.correlation(r=2 * agreeing / 45 - 1, n=n, method="kendall").bf10
         assert 0.8 < found / exact < 1.05
+
+
+def test_a_direction_that_10000_pairs_contradict_has_a_picture():
+    """Outside of H₁ the joint density is far beyond what a float holds."""
+    found = ev.bf.correlation(r=-0.99, n=10_000, alternative="greater")
+    assert 0 < found.posterior.median < 1e-3
+    assert found.posterior.density(np.array([-0.99, -0.5])).tolist() == [0.0, 0.0]

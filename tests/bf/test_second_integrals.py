@@ -226,5 +226,5 @@ def test_medians_and_intervals_of_effects(count):
             terms = -2 / kappa * log_cosh(nodes) + log_r(nodes, r, n) + log_weights
         one, _ = intervals(alternative, null)
         inside = np.any([(nodes > low) & (nodes < high) for low, high in one], axis=0)
-        mass = np.where(inside, np.exp(terms - terms[inside].max()), 0.0)
+        mass = np.exp(np.where(inside, terms - terms[inside].max(), -np.inf))
         assert mass[nodes < place].sum() / mass.sum() == pytest.approx(share, abs=1e-6)

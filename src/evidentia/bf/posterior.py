@@ -102,7 +102,7 @@ class EffectPosterior(NamedTuple):
 
     def _masses(self) -> ndarray:
         joint = self.grid.log_joint - self._log_total(self.grid.log_joint)
-        return np.where(self._is_inside(), np.exp(joint).sum(1), 0.0)
+        return np.exp(np.where(self._is_inside()[:, None], joint, -np.inf)).sum(1)  # else no float, far off
 
     def _ends(self, panel: int) -> tuple[float, float]:
         """Of the panel, as its nodes have them: the outermost edges are infinite."""
@@ -126,4 +126,4 @@ class EffectPosterior(NamedTuple):
         if has_likelihood:
             log_density = log_density + self.effect.log_likelihood(nodes)
         inside = np.any([(values >= low) & (values <= high) for low, high in self.hypotheses.one], axis=0)
-        return np.where(inside, np.exp(log_density - self._log_total(log_terms)), 0.0)
+        return np.exp(np.where(inside, log_density - self._log_total(log_terms), -np.inf))
