@@ -151,7 +151,7 @@ class MetaAnalysis:
         table = self.to_pandas()
         rows = [
             (str(name), words.number(log_bf), f"{share:.3f}")
-            for name, log_bf, share in zip(table.index, table["log_bf10"], table["probability"], strict=True)
+            for name, (log_bf, _, share) in zip(table.index, table.to_numpy(), strict=True)
         ]
         lines = [f"meta-analysis of {self.num_studies} studies", *self.conclusion.split("; ")]
         for kind, found in (("fixed", self.fixed), ("random", self.random)):
