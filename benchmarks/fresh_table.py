@@ -149,7 +149,8 @@ Seeds below {FRESH_FROM:,} are used in development; those from {FRESH_FROM:,} on
 commit named. The two are never counted together. Families and seeds of development are chosen as work needs them, so that
 their overall rates estimate nothing.
 
-*No answer*: an error, or stopped after two minutes. *Covered*: the share of answers within two standard errors of the truth.
+*No answer*: an error, or stopped after two minutes (five at e7cbce090be1, whose machine was loaded: its seconds are not
+comparable). *Covered*: the share of answers within two standard errors of the truth.
 *Warned*: the share with a verdict other than "trusted". *Silent failures*: trusted, with an error above {SILENT_ERRORS:g} standard
 errors and above {SILENT_NATS} nats. *Below*: the upper 95% bound of their rate among trusted runs, if these are more than 100
 (Clopper and Pearson). *Reported*: the root mean square of the standard errors. Errors are in nats; seconds include compilation.
