@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from evidentia.bf.posterior import check_share
+from evidentia.bf.posterior import Quantiles, check_share
 
 NUM_BINS = 4096  # that stand for the draws in a curve
 
@@ -54,7 +55,8 @@ def kernel_of(values: Float[ndarray, " draws"], shares: Float[ndarray, " draws"]
     return draws._replace(width=0.9 * spread * ess**-0.2)
 
 
-class DrawnPosterior(NamedTuple):
+@dataclass(frozen=True)
+class DrawnPosterior(Quantiles):
     """A parameter given the data, with the attributes of an `EffectPosterior`.
 
     Attributes:
@@ -78,16 +80,6 @@ class DrawnPosterior(NamedTuple):
     def tells_ratio(self) -> bool:
         """Whether the ratio of both densities at the null value is the Bayes factor."""
         return True
-
-    @property
-    def median(self) -> float:
-        """The posterior median."""
-        return self.quantile(0.5)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The central interval of 95%."""
-        return self.quantile(0.025), self.quantile(0.975)
 
     def quantile(self, share: float) -> float:
         """The value below which the posterior has this share, between 0 and 1.

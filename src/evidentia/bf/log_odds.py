@@ -19,7 +19,7 @@ from numpy import ndarray
 from scipy.optimize import brentq
 from scipy.special import loggamma, polygamma, psi
 
-from evidentia.bf.posterior import check_share
+from evidentia.bf.posterior import Quantiles, check_share
 
 LOWEST = -40.0  # log |φ| up to which it is summed
 LEAST_SHAPE = 1e-3  # below, tails reach over 10⁵ and the sum has as many terms
@@ -73,7 +73,7 @@ def law_of_shapes(shapes: Float[ndarray, "4"]) -> Law:
     return Law(mean, reach, points, np.exp(log_value(points)))
 
 
-class LogOdds:
+class LogOdds(Quantiles):
     """The log odds ratio of a 2 by 2 table under H₁, positive where the diagonal prevails.
 
     It has the attributes of an `EffectPosterior`: `median`, `interval`, `quantile`, `density`.
@@ -92,16 +92,6 @@ class LogOdds:
     def __init__(self, counts: ndarray, concentration: float) -> None:
         self._prior = law_of_shapes(np.full(4, float(concentration)))
         self._posterior = law_of_shapes(counts.ravel() + concentration)
-
-    @property
-    def median(self) -> float:
-        """The posterior median."""
-        return self.quantile(0.5)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The central interval of 95%."""
-        return self.quantile(0.025), self.quantile(0.975)
 
     def quantile(self, share: float) -> float:
         """The log odds ratio below which the posterior has this share, between 0 and 1.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
@@ -19,7 +20,26 @@ def check_share(share: object) -> None:
         raise ConfigurationError(f"share must lie between 0 and 1; got {share!r}.")
 
 
-class EffectPosterior(NamedTuple):
+class Quantiles(ABC):
+    """The median and the interval of a posterior whose quantiles are known."""
+
+    @abstractmethod
+    def quantile(self, share: float) -> float:
+        """The value below which the posterior has this share, between 0 and 1."""
+
+    @property
+    def median(self) -> float:
+        """The posterior median."""
+        return self.quantile(0.5)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The central interval of 95%."""
+        return self.quantile(0.025), self.quantile(0.975)
+
+
+@dataclass(frozen=True)
+class EffectPosterior(Quantiles):
     """The effect given H₁ and the data.
 
     Attributes:
@@ -51,16 +71,6 @@ class EffectPosterior(NamedTuple):
     def tells_ratio(self) -> bool:
         """Whether the ratio of both densities at the null value is the two-sided Bayes factor."""
         return not self.hypotheses.zero
-
-    @property
-    def median(self) -> float:
-        """The posterior median."""
-        return self.quantile(0.5)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The central interval of 95%."""
-        return self.quantile(0.025), self.quantile(0.975)
 
     def quantile(self, share: float) -> float:
         """The effect below which the posterior has this share, between 0 and 1.
