@@ -162,7 +162,7 @@ def _differing(effect: Effect, hypotheses: Hypotheses, rough: Grid, fine: Grid) 
         inside = fine.inside(*effect.coordinates(*interval))
         for one, other in ((fine.log_prior, rough.log_prior), (fine.log_joint, rough.log_joint)):
             one, other = one[inside], other[inside]
-            top = one.max(initial=-np.inf)
+            top = max(one.max(initial=-np.inf), other.max(initial=-np.inf))  # one rule may miss a peak
             if top > -np.inf:
                 sums = np.exp(one - top).sum(1), np.exp(other - top).sum(1)
                 found[inside] |= np.abs(sums[0] - sums[1]) > ENOUGH * sums[0].sum()
