@@ -61,6 +61,12 @@ def test_sequences_end_with_the_whole(results):
             results[name].sequential()
 
 
+def test_draws_have_no_prior_whose_width_can_be_varied(results):
+    for name, words in (("order", "order of parameters"), ("Savage-Dickey", "Savage-Dickey ratio")):
+        with pytest.raises(ConfigurationError, match=f"which this {words} does not have; its prior is the mod"):
+            results[name].robustness()
+
+
 @pytest.mark.parametrize(
     ("plan", "fixed"),
     [

@@ -278,6 +278,26 @@ def test_a_note_on_numbers_that_may_be_categories():
     assert not ev.bf.anova("y ~ C(week)", table).notes
 
 
+@pytest.mark.parametrize(
+    ("term", "given"), [("g", {}), ("C(k)", {}), ("who", {"random": "who"}), ("is_odd", {})]
+)
+def test_a_note_on_levels_with_one_row(term, given):
+    table = {
+        "y": np.random.default_rng(10).normal(size=12),
+        "g": ["a"] * 6 + ["b"] * 5 + ["B"],
+        "k": [1] * 6 + [2] * 5 + [3],
+        "who": [7, 7, 7, 8, 8, 8, 9, 9, 9, 9, 10, 11],
+        "is_odd": [False] * 11 + [True],
+    }
+    (note,) = ev.bf.anova(f"y ~ {term}", table, **given).notes
+    if term == "who":
+        assert note == "2 of the 5 levels of who have one row each, such as '10'."
+    else:
+        assert note.startswith("The level ") and " has one row, on which its effect rests" in note
+    twice = {name: [*column, *column] for name, column in table.items()}
+    assert not ev.bf.anova(f"y ~ {term}", twice, **given).notes
+
+
 def test_columns_with_a_colon_in_their_names():
     generator = np.random.default_rng(9)
     table = {"y": generator.normal(size=24), "a:b": list("pq") * 12, "c": list("rrss") * 6}

@@ -55,13 +55,18 @@ def variables_of(terms: Sequence[str], table: Any, random: Sequence[str], scales
 
 
 def notes_on(terms: Sequence[str], random: Sequence[str], table: Any) -> list[str]:
-    """On columns that may be meant as something else than they are: covariates and factors."""
+    """On columns that may be meant as something else than they are, and on levels with one row."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-    named = {_column(part) for term in terms for part in factors_of(term)} - {*random, *_marked(terms)}
+    factors = {*random, *_marked(terms)}
+    named = {_column(part) for term in terms for part in factors_of(term)}
     notes = []
     for name in (name for name in table.columns if name in named):
         column = table[name]
+        if name in factors or not is_numeric_dtype(column) or is_bool_dtype(column):
+            notes += _on_single_rows(name, column)
+        if name in factors:
+            continue
         if not is_numeric_dtype(column):
             if looks_numeric(column) and column.nunique() > FEW_VALUES:
                 notes.append(
@@ -72,6 +77,19 @@ def notes_on(terms: Sequence[str], random: Sequence[str], table: Any) -> list[st
                 f"{name} is a covariate, as it holds numbers ({column.nunique()} values); as a factor it is C({name})."
             )
     return notes
+
+
+def _on_single_rows(name: str, column: Any) -> list[str]:
+    from pandas import factorize
+
+    codes, levels = factorize(column)
+    single = np.flatnonzero(np.bincount(codes) == 1)
+    if not len(single):
+        return []
+    first = str(levels[single[0]])
+    if len(single) == 1:
+        return [f"The level {first!r} of {name} has one row, on which its effect rests: is it a misprint?"]
+    return [f"{len(single):,} of the {len(levels):,} levels of {name} have one row each, such as {first!r}."]
 
 
 def models_of(fixed: Sequence[str], most: int) -> list[tuple[str, ...]]:
