@@ -56,6 +56,7 @@ def variables_of(terms: Sequence[str], table: Any, random: Sequence[str], scales
 
 def notes_on(terms: Sequence[str], random: Sequence[str], table: Any) -> list[str]:
     """On columns that may be meant as something else than they are, and on levels with one row."""
+    from pandas import factorize
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     factors = {*random, *_marked(terms)}
@@ -63,33 +64,26 @@ def notes_on(terms: Sequence[str], random: Sequence[str], table: Any) -> list[st
     notes = []
     for name in (name for name in table.columns if name in named):
         column = table[name]
+        codes, levels = factorize(column)
         if name in factors or not is_numeric_dtype(column) or is_bool_dtype(column):
-            notes += _on_single_rows(name, column)
-        if name in factors:
-            continue
-        if not is_numeric_dtype(column):
-            if looks_numeric(column) and column.nunique() > FEW_VALUES:
+            notes += _on_single_rows(name, levels[np.bincount(codes) == 1], len(levels))
+            if name not in factors and len(levels) > FEW_VALUES and looks_numeric(column):
                 notes.append(
                     f"{name} is a factor, as it holds text; convert it to numbers if it is a covariate."
                 )
-        elif not is_bool_dtype(column) and column.nunique() <= FEW_VALUES:
+        elif len(levels) <= FEW_VALUES:
             notes.append(
-                f"{name} is a covariate, as it holds numbers ({column.nunique()} values); as a factor it is C({name})."
+                f"{name} is a covariate, as it holds numbers ({len(levels)} values); as a factor it is C({name})."
             )
     return notes
 
 
-def _on_single_rows(name: str, column: Any) -> list[str]:
-    from pandas import factorize
-
-    codes, levels = factorize(column)
-    single = np.flatnonzero(np.bincount(codes) == 1)
-    if not len(single):
-        return []
-    first = str(levels[single[0]])
+def _on_single_rows(name: str, single: Sequence[Any], count: int) -> list[str]:
     if len(single) == 1:
-        return [f"The level {first!r} of {name} has one row, on which its effect rests: is it a misprint?"]
-    return [f"{len(single):,} of the {len(levels):,} levels of {name} have one row each, such as {first!r}."]
+        return [f"The level '{single[0]}' of {name} has one row, on which its effect rests: is it a misprint?"]
+    if len(single):
+        return [f"{len(single):,} of the {count:,} levels of {name} have one row each, such as '{single[0]}'."]
+    return []
 
 
 def models_of(fixed: Sequence[str], most: int) -> list[tuple[str, ...]]:

@@ -24,6 +24,7 @@ from numpy import ndarray
 from evidentia.regression.per_term.likelihood import Effects, parts_of
 
 ALMOST = 1e-4  # of the response's squares, below which the last pivot has lost digits
+FEW = 12  # rows of a matrix, up to which elimination at all points together is as fast as LAPACK
 
 
 class RootLikelihood(NamedTuple):
@@ -61,16 +62,13 @@ class RootLikelihood(NamedTuple):
             yield Effects(scale * mean, scale_root, left, np.exp(part))
 
     def _log_bayes_factor(self, log_g: ndarray) -> ndarray:
-        scale, inner = self._inner(log_g)
         if self.rest < ALMOST * self.total:
+            scale, inner = self._inner(log_g)
             _, left = self._least(scale, inner)
-            triangle = np.linalg.cholesky(inner)
+            volumes = pivots_of(np.moveaxis(inner, 0, -1).copy())
         else:
-            triangle = np.linalg.cholesky(self._bordered(scale, inner))
-            left = triangle[:, -1, -1] ** 2
-            triangle = triangle[:, :-1, :-1]
-        half_volume = np.log(np.diagonal(triangle, axis1=1, axis2=2)).sum(1)
-        return -half_volume - 0.5 * (self.num_rows - 1) * np.log(left / self.total)
+            *volumes, left = pivots_of(self._bordered(log_g))
+        return -0.5 * (np.log(volumes).sum(0) + (self.num_rows - 1) * np.log(left / self.total))
 
     def _inner(self, log_g: ndarray) -> tuple[ndarray, ndarray]:
         """The diagonal of D^½, and I + SᵀS, at each point."""
@@ -78,12 +76,16 @@ class RootLikelihood(NamedTuple):
         inner = scale[:, :, None] * (self.root.T @ self.root) * scale[:, None, :]
         return scale, inner + np.eye(len(self.place))
 
-    def _bordered(self, scale: ndarray, inner: ndarray) -> ndarray:
+    def _bordered(self, log_g: ndarray) -> Float[ndarray, "p1 p1 points"]:
         """I + SᵀS with Sᵀz and the response's squares as a further row and column."""
-        border = scale * (self.explained @ self.root)
-        found = np.full((len(inner), *(size + 1 for size in inner.shape[1:])), self.total)
-        found[:, :-1, :-1] = inner
-        found[:, -1, :-1] = found[:, :-1, -1] = border
+        wide = np.column_stack([self.root, self.explained])
+        products = wide.T @ wide
+        products[-1, -1] = self.total
+        scale = np.concatenate([np.exp(0.5 * log_g.T)[self.place], np.ones((1, len(log_g)))])
+        found = products[:, :, None] * scale
+        found *= scale[:, None]
+        effects = np.arange(len(self.place))
+        found[effects, effects] += 1
         return found
 
     def _least(self, scale: ndarray, inner: ndarray) -> tuple[ndarray, ndarray]:
@@ -92,6 +94,18 @@ class RootLikelihood(NamedTuple):
         mean = np.linalg.solve(inner, projected[:, :, None])[:, :, 0]
         unexplained = self.explained - (scale * mean) @ self.root.T
         return mean, self.rest + np.sum(unexplained**2, axis=1) + np.sum(mean**2, axis=1)
+
+
+def pivots_of(matrices: Float[ndarray, "p p points"]) -> Float[ndarray, "p points"]:
+    """Of symmetric elimination; their product is the determinant. Overwrites small matrices."""
+    count = len(matrices)
+    if count > FEW:
+        triangles = np.linalg.cholesky(np.moveaxis(matrices, -1, 0))
+        return np.diagonal(triangles, axis1=1, axis2=2).T ** 2
+    for place in range(count - 1):
+        row = matrices[place, place + 1 :]
+        matrices[place + 1 :, place + 1 :] -= row[:, None] * (row / matrices[place, place])
+    return matrices[np.arange(count), np.arange(count)]
 
 
 def root_likelihood(
