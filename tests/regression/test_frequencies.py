@@ -65,6 +65,10 @@ def test_exact_evidences_are_those_of_repeated_rows(tmp_path, monkeypatch, formu
         ("c ~ x + offset(y)", "ordinal"),
         ("k ~ bs(x, df=4)", "categorical"),
         ("c | I(c + n) ~ scale(x)", "binomial"),
+        ("cbind(c, n) ~ x", "binomial"),
+        ("Surv(exp(y), c > 1) ~ x", "weibull"),
+        ("y | se(exp(x)) ~ k", "gaussian"),
+        ("c ~ x", "hurdle-negative-binomial"),
     ],
 )
 def test_a_model_has_the_arrays_of_repeated_rows(tmp_path, formula, family):
