@@ -63,7 +63,9 @@ def test_sequences_end_with_the_whole(results):
 
 def test_draws_have_no_prior_whose_width_can_be_varied(results):
     for name, words in (("order", "order of parameters"), ("Savage-Dickey", "Savage-Dickey ratio")):
-        with pytest.raises(ConfigurationError, match=f"which this {words} does not have; its prior is the mod"):
+        with pytest.raises(
+            ConfigurationError, match=f"which this {words} does not have; its prior is the mod"
+        ):
             results[name].robustness()
 
 

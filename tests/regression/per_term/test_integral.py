@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 
 from evidentia.regression.per_term.blocks import Term, contrasts
 from evidentia.regression.per_term.evidence import integral_of
+from evidentia.regression.per_term.integral import log_integral
 from evidentia.regression.per_term.sums import sums_of
 
 
@@ -86,3 +88,14 @@ def test_many_levels_of_different_sizes_are_few_nodes():
     plain = {name: term._replace(has_indicators=False) for name, term in terms.items()}
     other = _full(plain, y).log_bayes_factor(log_g)
     np.testing.assert_allclose(likelihood.log_bayes_factor(log_g), other, atol=1e-7)
+
+
+def test_two_arms_of_three_g_are_summed_on_a_grid():
+    """Normal densities of log g, of which a line through one mode does not see the other."""
+
+    def integrand(log_g):
+        arms = [multivariate_normal(mean, 1.44 * np.eye(3)).logpdf(log_g) for mean in ([0, 7, 2], [7, 0, 2])]
+        return np.logaddexp(*arms) - np.log(2)
+
+    found = log_integral(integrand, 3)
+    assert abs(found.value) < 1e-6 and found.error < 2.5e-5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evidentia.regression.per_term.root_likelihood import root_likelihood
+from evidentia.regression.per_term.root_likelihood import FEW, pivots_of, root_likelihood
 
 
 @pytest.mark.parametrize("noise", [1.0, 1e-5])
@@ -26,3 +26,13 @@ def test_bayes_factors_and_effects_are_those_of_dense_matrices(noise):
     assert effects.mean[0] == pytest.approx(np.linalg.solve(precision, columns.T @ response), rel=1e-9)
     root = effects.scale_root[0]
     assert root @ root.T == pytest.approx(np.linalg.inv(precision), rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, FEW, FEW + 1])
+def test_pivots_are_ratios_of_leading_determinants(count):
+    columns = np.random.default_rng(4).normal(size=(5, count + 3, count))
+    matrices = np.swapaxes(columns, 1, 2) @ columns
+    found = pivots_of(np.moveaxis(matrices, 0, -1).copy())
+    assert found.shape == (count, 5)
+    logs = [np.linalg.slogdet(matrices[:, :size, :size])[1] for size in range(1, count + 1)]
+    assert np.cumsum(np.log(found), axis=0) == pytest.approx(np.array(logs), rel=1e-9, abs=1e-9)

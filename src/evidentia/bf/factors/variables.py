@@ -66,7 +66,7 @@ def notes_on(terms: Sequence[str], random: Sequence[str], table: Any) -> list[st
         column = table[name]
         codes, levels = factorize(column)
         if name in factors or not is_numeric_dtype(column) or is_bool_dtype(column):
-            notes += _on_single_rows(name, levels[np.bincount(codes) == 1], len(levels))
+            notes += _on_single_rows(name, list(levels[np.bincount(codes) == 1]), len(levels))
             if name not in factors and len(levels) > FEW_VALUES and looks_numeric(column):
                 notes.append(
                     f"{name} is a factor, as it holds text; convert it to numbers if it is a covariate."
@@ -78,11 +78,15 @@ def notes_on(terms: Sequence[str], random: Sequence[str], table: Any) -> list[st
     return notes
 
 
-def _on_single_rows(name: str, single: Sequence[Any], count: int) -> list[str]:
+def _on_single_rows(name: str, single: list[Any], count: int) -> list[str]:
     if len(single) == 1:
-        return [f"The level '{single[0]}' of {name} has one row, on which its effect rests: is it a misprint?"]
+        return [
+            f"The level '{single[0]}' of {name} has one row, on which its effect rests: is it a misprint?"
+        ]
     if len(single):
-        return [f"{len(single):,} of the {count:,} levels of {name} have one row each, such as '{single[0]}'."]
+        return [
+            f"{len(single):,} of the {count:,} levels of {name} have one row each, such as '{single[0]}'."
+        ]
     return []
 
 

@@ -7,6 +7,8 @@ With more g's than one, the slice along each coordinate through the mode is a de
 Their product has the integrand's long right and steep left tails, and the g's depend on each other
 through the residual variance alone. A polynomial through the slice's quantiles, as a function of
 normal scores z, makes the integrand about normal in z: 20 even steps are enough in each direction.
+Where they are not, as for nested factors, whose g's stand for each other, two or three g's take
+even steps of log g.
 
 With many g's, the same product (with a flattened logarithm, so that its tails are heavier) is the
 density of randomised Sobol points, and leaves little for the weights. Independent randomisations
@@ -39,6 +41,8 @@ NEAR_MODE = {"ftol": 1e-6, "gtol": 1e-2}  # which the points need not have to al
 # Normal scores by the number of g's; how far they reach; degrees of the polynomial.
 # Of 40 designs with three g's, random slopes among them, the largest error is 10⁻⁶ nats.
 NUM_SCORES = {1: 101, 2: 41, 3: 19, 4: 15}
+# Even steps of log g, where scores are too few: 10⁻⁶ nats for any shape, and 10⁻⁵ are reported.
+GRIDS = {2: np.arange(-9.0, 30.0, 0.4), 3: np.arange(-7.2, 21.7, 0.6)}
 REACH, DEGREES = 5.4, (9, 7, 5, 3, 1)
 FINE = 2  # g's, of which the steps have enough distinct values
 
@@ -79,7 +83,10 @@ def log_integral(integrand: Integrand, count: int) -> Found:
         return found
     mode, widths = _mode_of(integrand, count)
     slices = [_slice_of(integrand, mode, widths, axis) for axis in range(count)]
-    if count not in NUM_SCORES or (found := _on_scores(integrand, mode, widths, slices)).error > ENOUGH:
+    found = _on_scores(integrand, mode, widths, slices) if count in NUM_SCORES else None
+    if found is not None and found.error > ENOUGH and count in GRIDS:
+        found = _on_a_grid(integrand, GRIDS[count], count)
+    if found is None or found.error > ENOUGH:
         return _on_a_sequence(integrand, mode, widths, slices, ENOUGH)
     if count <= FINE:
         return found
@@ -146,7 +153,22 @@ def _on_scores(integrand: Integrand, mode: ndarray, widths: ndarray, slices: lis
     is_inside = ((log_g >= LOG_G[0]) & (log_g <= LOG_G[-1])).all(-1)
     terms = np.where(is_inside, reduce(np.add.outer, np.log(slopes)), -np.inf)
     terms[is_inside] += integrand(log_g[is_inside])
-    top = terms.max()
+    return _evenly_summed(log_g, terms, count * np.log(step) + np.log(widths).sum())
+
+
+def _on_a_grid(integrand: Integrand, steps: ndarray, count: int) -> Found:
+    """Even steps of every log g; what lies at their ends tells of what is beyond."""
+    log_g = np.stack(np.meshgrid(*[steps] * count, indexing="ij"), -1)
+    terms = integrand(log_g.reshape(-1, count)).reshape(log_g.shape[:-1])
+    found = _evenly_summed(log_g, terms, count * np.log(steps[1] - steps[0]))
+    is_end = (log_g == steps[0]).any(-1) | (log_g == steps[-1]).any(-1)
+    beyond = float(np.exp(found.log_weights[is_end.ravel()]).sum())
+    return found._replace(error=found.error + beyond)
+
+
+def _evenly_summed(log_g: ndarray, terms: ndarray, log_cell: float) -> Found:
+    """The sum over a grid; sums over steps twice as long leave the square root of its error."""
+    top, count = terms.max(), terms.ndim
     values = np.exp(terms - top)
     total = values.sum()
     rough = [
@@ -154,7 +176,7 @@ def _on_scores(integrand: Integrand, mode: ndarray, widths: ndarray, slices: lis
         for firsts in product((0, 1), repeat=count)
     ]
     error = float(np.square(np.log(np.array(rough) / total)).max())
-    value = float(top + np.log(total) + count * np.log(step) + np.log(widths).sum())
+    value = float(top + np.log(total) + log_cell)
     return Found(value, error, log_g.reshape(-1, count), (terms - top - np.log(total)).ravel())
 
 
