@@ -179,6 +179,12 @@ def is_one_of(value: Any, words: Collection[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
+def check_flag(field: str, value: Any, note: str = "") -> None:
+    """Raise ConfigurationError unless `value` is a bool of Python or NumPy; a note may follow."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise ConfigurationError(f"{field} must be True or False; got {reprlib.repr(value)}.{note}")
+
+
 def names_in(field: str, value: Any) -> list[str]:
     """One name or several as a list. Raises ConfigurationError for anything else."""
     names: list[Any] = [value]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -11,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, as_number, is_one_of
 
 if TYPE_CHECKING:
     import pandas
@@ -30,7 +32,7 @@ class Trajectory:
         seconds: time since the start.
 
     Raises:
-        ConfigurationError: columns of different lengths.
+        ConfigurationError: columns that are not lists of numbers, or of different lengths.
 
     Example:
         >>> trajectory = Trajectory([500, 1000], [-70.0, -140.0], [0.1, 0.2], [9, 1], [0.5, 0.6])
@@ -47,7 +49,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         for name in self.columns:
             dtype = np.int64 if name.startswith("num_") else np.float64
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype))
+            object.__setattr__(self, name, _numbers(name, getattr(self, name), dtype))
         lengths = {name: len(self[name]) for name in self.columns}
         if len(set(lengths.values())) > 1:
             raise ConfigurationError(f"the columns of a Trajectory must have the same length; got {lengths}.")
@@ -61,7 +63,7 @@ class Trajectory:
         return len(self.num_observations)
 
     def __getitem__(self, column: str) -> ndarray:
-        if column not in self.columns:
+        if not is_one_of(column, self.columns):
             raise ConfigurationError(
                 f"a trajectory has no column {column!r}; it has {', '.join(self.columns)}."
             )
@@ -77,8 +79,10 @@ class Trajectory:
         """The last entry with at most that many observations.
 
         Raises:
-            ConfigurationError: there is no such entry.
+            ConfigurationError: there is no such entry, or `num_observations` is not a number.
         """
+        if math.isnan(as_number(num_observations)):
+            raise ConfigurationError(f"num_observations must be a number of rows; got {num_observations!r}.")
         index = int(np.searchsorted(self.num_observations, num_observations, side="right")) - 1
         if index < 0:
             starts = f"it starts at {self.num_observations[0]:,}" if len(self) else "it is empty"
@@ -107,3 +111,15 @@ def trajectory_of(entries: Sequence[Any]) -> Trajectory:
     columns = {name: np.array([getattr(entry, name) for entry in entries]) for name in names}
     columns["num_annealing_steps"] = np.diff(columns["num_annealing_steps"], prepend=0)
     return Trajectory(**columns)
+
+
+def _numbers(name: str, values: Any, dtype: type) -> ndarray:
+    try:
+        column = np.asarray(values, dtype)
+    except (TypeError, ValueError, OverflowError):
+        column = np.empty(())
+    if column.ndim != 1:
+        raise ConfigurationError(
+            f"{name} of a Trajectory must be a list of numbers; got {reprlib.repr(values)}."
+        )
+    return column

@@ -14,6 +14,10 @@ GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=30)
 TABLE = pd.DataFrame({"x": X, "g": list("abc") * 10, "y": X + GENERATOR.normal(size=30)})
 FIT = ev.estimate(ev.Regression("y ~ x"), TABLE)
+LINEAR = ev.estimate(
+    ev.models.linear_regression(1), {"x": X[:, None], "y": X}, method=ev.SGAIS(num_particles=100)
+)
+COLUMNS = {column: [1, 2] for column in FIT.trajectory.columns}
 COMPARED = ev.compare({"a": FIT, "b": FIT})
 TEST, ANOVA = ev.bf.t_test(X), ev.bf.anova("y ~ g", TABLE)
 ODD = [None, 3, -1, 1.5, np.nan, "", "a\0", [], {}, {"a": None}, (1, 2), object(), np.array([1, 2]), b"x"]
@@ -39,6 +43,14 @@ CALLED = {
     "plot_corner": (FIT.plot_corner, {}),
     "save": (FIT.save, {"path": "unused"}),
     "load": (ev.load, {"path": "unused"}),
+    "plot": (FIT.plot, {}),
+    "plot_predictive": (LINEAR.plot_predictive, {"seed": 0}),
+    "to_arviz": (LINEAR.to_arviz, {}),
+    "Trajectory": (ev.Trajectory, COLUMNS),
+    "trajectory.at": (FIT.trajectory.at, {"num_observations": 30}),
+    "trajectory[…]": (FIT.trajectory.__getitem__, {"column": "seconds"}),
+    "robustness.plot": (TEST.robustness().plot, {}),
+    "predict of arrays": (LINEAR.predict, {"new_data": {"x": X[:, None]}}),
     "predict": (FIT.predict, {"new_data": TABLE}),
     "draws": (FIT.draws, {"n": 5}),
 }
@@ -51,8 +63,6 @@ def test_each_argument_may_be_anything(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     called, needed = CALLED[name]
     for argument in inspect.signature(called).parameters:
-        if argument in ("ax", "axes", "figure"):  # of Matplotlib
-            continue
         for value in ODD:
             with suppress(ev.EvidentiaError):
                 called(**{**needed, argument: value})
@@ -73,6 +83,33 @@ def test_the_form_of_text_is_checked(tmp_path, argument, value, message):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     with pytest.raises(ev.ConfigurationError, match=message):
         ev.read_csv(tmp_path / "a.csv", **{argument: value})
+
+
+@pytest.mark.parametrize(
+    "ask, message",
+    [
+        (lambda: FIT.plot(ax=3), r"ax must be axes of Matplotlib, as of figure\.subplots\(\); got 3\."),
+        (
+            lambda: ev.plot_comparison({"a": FIT, "b": FIT}, axes=[1, 2]),
+            r"axes must be two axes of Matplotlib, as of figure\.subplots\(2, 1\); got \[1, 2\]\.",
+        ),
+        (lambda: LINEAR.plot_predictive(data=3), r"a prediction from new data \(int\) failed with TypeError"),
+        (lambda: LINEAR.predict({}), r"a prediction from new data \(no names\) failed with KeyError: 'x'"),
+        (lambda: LINEAR.to_arviz(log_likelihood=X), r"log_likelihood must be True or False; got array\("),
+        (
+            lambda: ev.Trajectory(**COLUMNS | {"seconds": 3}),
+            "seconds of a Trajectory must be a list of numbers; got 3",
+        ),
+        (
+            lambda: ev.bf.contingency({"a": [1, 2], "b": None}),
+            "column 'b' of table must be a list of categories; got None",
+        ),
+        (lambda: FIT.trajectory.at([]), r"num_observations must be a number of rows; got \[\]"),
+    ],
+)
+def test_the_message_names_the_argument(ask, message):
+    with pytest.raises(ev.EvidentiaError, match=message):
+        ask()
 
 
 @pytest.mark.parametrize("key", [None, 1, ("x", 1)])

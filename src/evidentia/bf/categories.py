@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,12 +42,15 @@ def crossed(table: Any) -> Crossed | None:
     A mapping has columns; a data frame of two has them unless both hold numbers.
 
     Raises:
-        DataError: a mapping of other than two columns, or of unequal lengths.
+        DataError: a mapping of other than two lists, or of unequal lengths.
     """
     from pandas import DataFrame
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     if isinstance(table, Mapping):
+        for name, column in table.items():
+            if not isinstance(column, Collection) or getattr(column, "ndim", 1) != 1:
+                raise DataError(f"column {name!r} of table must be a list of categories; got {column!r}.")
         lengths = {str(name): len(column) for name, column in table.items()}
         if len(lengths) != 2 or len(set(lengths.values())) > 1:
             raise DataError(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evidentia.display import words
-from evidentia.display.plots import COLORS, new_axes, verbatim
+from evidentia.display.axes import axes_or_new
+from evidentia.display.plots import COLORS, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ LIMIT = 0.005  # of the runs on each side lie beyond what is drawn
 
 def draw_design(design: Any, ax: Axes | None = None) -> Axes:
     """Shares at each threshold against n, or the Bayes factors of a fixed design."""
-    ax = new_axes(6.5, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 4.2)
     if design.is_sequential:
         _draw_shares(design, ax)
     else:

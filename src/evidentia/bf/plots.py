@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from evidentia.display import words
-from evidentia.display.plots import COLORS, new_axes, verbatim
+from evidentia.display.axes import axes_or_new
+from evidentia.display.plots import COLORS, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ LIMITS = tuple(sorted({math.log(least) for least in words.GRADES}))
 
 def draw_effect(result: Any, ax: Axes | None = None) -> Axes:
     """Prior and posterior of the effect under H₁, their densities at the null value, the wheel."""
-    ax = new_axes(6.5, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 4.2)
     posterior = result.posterior
     values = _values(posterior)
     ax.plot(values, posterior.prior_density(values), color=COLORS[6], linestyle="--", label="prior under H1")
@@ -49,7 +50,7 @@ def draw_effect(result: Any, ax: Axes | None = None) -> Axes:
 
 def draw_robustness(curve: Any, ax: Axes | None = None) -> Axes:
     """BF₁₀ against the width of the prior, with the named widths."""
-    ax = new_axes(6.5, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 4.2)
     ax.plot(curve.scale, curve.log_bf10, color=COLORS[0])
     markers = zip(curve.marked.items(), ("o", "s", "^", "D", "v"), strict=False)
     for (name, (scale, log_bf10)), marker in markers:
@@ -65,7 +66,7 @@ def draw_robustness(curve: Any, ax: Axes | None = None) -> Axes:
 
 def draw_sequential(curve: Any, ax: Axes | None = None) -> Axes:
     """BF₁₀ against the number of observations, between the grades of evidence."""
-    ax = new_axes(6.5, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 4.2)
     marker = "o" if len(curve.num_observations) < 60 else ""
     ax.plot(curve.num_observations, curve.log_bf10, color=COLORS[0], marker=marker, markersize=3)
     _count(ax)
@@ -75,7 +76,7 @@ def draw_sequential(curve: Any, ax: Axes | None = None) -> Axes:
 
 def draw_curves(curves: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Several curves against the width of the prior or the number of observations."""
-    ax = new_axes(6.5, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 4.2)
     for (name, curve), color in zip(curves.items(), cycle(COLORS), strict=False):
         is_sequence = hasattr(curve, "num_observations")
         places = curve.num_observations if is_sequence else curve.scale
@@ -97,7 +98,7 @@ def draw_curves(curves: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 def draw_effects(table: Any, ax: Axes | None = None) -> Axes:
     """Medians and 95% intervals of effects, the first one on top."""
     shown = table.effects[:MOST_EFFECTS]
-    ax = new_axes(6.5, 1.2 + 0.3 * len(shown)) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 1.2 + 0.3 * len(shown))
     colors = dict(zip(dict.fromkeys(one.term for one in shown), cycle(COLORS), strict=False))
     for place, one in enumerate(shown):
         ax.plot([one.low, one.high], [place] * 2, color=colors[one.term], linewidth=2)
@@ -119,7 +120,7 @@ def draw_models(log_evidence: Mapping[str, float], ax: Axes | None = None) -> Ax
     every = np.array(list(log_evidence.values()))
     total = float(logsumexp(every))
     shares = np.exp([log_evidence[name] - total for name in names])
-    ax = new_axes(6.5, 1.2 + 0.35 * len(names)) if ax is None else ax
+    ax = axes_or_new(ax, 6.5, 1.2 + 0.35 * len(names))
     ax.barh(range(len(names)), shares, color=COLORS[0])
     for place, share in enumerate(shares):
         ax.annotate(f" {share:.3f}", (share, place), va="center", fontsize="small")

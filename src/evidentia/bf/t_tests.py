@@ -17,7 +17,7 @@ from evidentia.bf.hypotheses import interval_of
 from evidentia.bf.prior import Prior, law_of, of_law, scale_of
 from evidentia.bf.result import BayesFactor
 from evidentia.bf.samples import count_of, finite_of, numbers_of, without_missing
-from evidentia.errors import ConfigurationError, DataError
+from evidentia.errors import ConfigurationError, DataError, check_flag
 
 SCALES = {"medium": np.sqrt(0.5), "wide": 1.0, "ultrawide": np.sqrt(2)}
 NAME = "effect size δ"
@@ -88,8 +88,7 @@ def t_test(
 
     Source: Rouder, Speckman, Sun, Morey, Iverson (2009); Gronau, Ly, Wagenmakers (2020).
     """
-    if not isinstance(paired, bool | np.bool_):
-        raise ConfigurationError(f"paired must be True or False; got {paired!r}.")
+    check_flag("paired", paired)
     interval = interval_of(null, "the effect size", EVERYWHERE)
     mean = 0.0 if interval else float(null)  # type: ignore[arg-type]
     if x is None:

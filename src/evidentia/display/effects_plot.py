@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evidentia.display.plots import COLORS, new_axes, verbatim
+from evidentia.display.axes import axes_or_new
+from evidentia.display.plots import COLORS, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ def draw_effects(effects: DataFrame, name: str, ax: Axes | None = None) -> Axes:
     ordered = effects.sort_values(name)
     mean, deviation = ordered[name].to_numpy(), ordered[f"{name} (sd)"].to_numpy()
     is_named, place = len(mean) <= MOST_NAMED, np.arange(len(mean))
-    ax = new_axes(7, max(2.5, 0.6 + 0.2 * len(mean)) if is_named else 5) if ax is None else ax
+    ax = axes_or_new(ax, 7, max(2.5, 0.6 + 0.2 * len(mean)) if is_named else 5)
     centre, spread = mean.mean(), np.sqrt(np.mean(deviation**2) + mean.var())
     ax.axvspan(centre - 2 * spread, centre + 2 * spread, color=COLORS[6], alpha=0.15, linewidth=0)
     ax.axvline(centre, color=COLORS[6], linestyle="--", linewidth=1)

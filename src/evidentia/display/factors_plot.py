@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from evidentia.display.plots import COLORS, NATS, new_axes, tidy, verbatim
+from evidentia.display.axes import axes_or_new
+from evidentia.display.plots import COLORS, NATS, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def draw_factors(
     Returns:
         The axes.
     """
-    ax = new_axes(7, 1.2 + 0.35 * len(names)) if ax is None else ax
+    ax = axes_or_new(ax, 7, 1.2 + 0.35 * len(names))
     places = np.arange(len(names))
     ax.errorbar(factors, places, xerr=2 * np.nan_to_num(errors), fmt="o", capsize=3, color=COLORS[0])
     ax.axvline(0.0, color="black", linewidth=1, linestyle="--")

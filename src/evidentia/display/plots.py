@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
+from evidentia.display.axes import axes_or_new, pair_or_new
 from evidentia.display.text import is_count
 from evidentia.posterior.summary import ParameterSummary
 from evidentia.weights import model_probabilities
@@ -48,7 +49,7 @@ def draw_trajectory(trajectory: Any, title: str, ax: Axes | None = None) -> Axes
         title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = new_axes(7, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 7, 4.2)
     counts = trajectory.num_observations
     value, error = trajectory.log_evidence / counts, trajectory.standard_error / counts
     ax.plot(counts, value, color=COLORS[0], marker="o" if len(counts) < 30 else "", markersize=4)
@@ -85,7 +86,7 @@ def draw_comparison(
     Returns:
         The two axes.
     """
-    upper, lower = new_pair() if axes is None else axes
+    upper, lower = pair_or_new(axes)
     paths = list(trajectories.values())
     counts = reduce(np.intersect1d, [path.num_observations for path in paths])
     rows = [np.searchsorted(path.num_observations, counts) for path in paths]
@@ -126,7 +127,7 @@ def draw_sensitivity(
         label: of the changes.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = new_axes(7, 4.2) if ax is None else ax
+    ax = axes_or_new(ax, 7, 4.2)
     for (name, (value, error)), style in zip(curves.items(), styles(), strict=False):
         _line_with_band(ax, factors, value, error, label=verbatim(name), **style)
     ax.set_xscale("log", base=2)
@@ -149,7 +150,7 @@ def draw_fit(fit: Any, ax: Axes | None = None) -> Axes:
         fit: an `evidentia.regression.prediction.GroupedFit`.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = new_axes(7, 5) if ax is None else ax
+    ax = axes_or_new(ax, 7, 5)
     for (label, observed), style in zip(fit.observed.items(), styles(), strict=False):
         predicted, outside, color = fit.predicted[label], fit.outside(label), style["color"]
         ax.vlines(predicted, fit.low[label], fit.high[label], color=color, alpha=0.3, linewidth=5)
@@ -176,7 +177,7 @@ def draw_posterior(summaries: Sequence[ParameterSummary], limit: int = 50, ax: A
         ax: axes to draw into; a new pyplot figure of suitable height if not given.
     """
     total, summaries = len(summaries), summaries[:limit]
-    ax = new_axes(7, posterior_height(len(summaries))) if ax is None else ax
+    ax = axes_or_new(ax, 7, posterior_height(len(summaries)))
     low, lower, median, upper, high = np.array([summary.quantiles for summary in summaries]).reshape(-1, 5).T
     place = np.arange(len(summaries))
     ax.hlines(place, low, high, color=COLORS[0], linewidth=1.2, label="90% interval")
@@ -203,7 +204,7 @@ def draw_bounds(bounds: Any, title: str, ax: Axes | None = None) -> Axes:
         title: title of the plot.
         ax: axes to draw into; a new pyplot figure if not given.
     """
-    ax = new_axes(7, 2.6) if ax is None else ax
+    ax = axes_or_new(ax, 7, 2.6)
     middle = 0.5 * (bounds.lower + bounds.upper)
     ax.axvspan(
         bounds.lower - middle, bounds.upper - middle, color=COLORS[5], alpha=0.25, linewidth=0, label="bounds"
@@ -273,17 +274,3 @@ def tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, which="major", color="#808080", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
-
-
-def new_axes(width: float, height: float) -> Axes:
-    """Axes of a new pyplot figure, in inches."""
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-
-
-def new_pair() -> Sequence[Axes]:
-    """Two axes of a new pyplot figure, one above the other."""
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")[1]

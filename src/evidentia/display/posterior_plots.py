@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from evidentia.display.plots import COLORS, draw_trajectory, new_pair, tidy, verbatim
+from evidentia.display.axes import pair_or_new
+from evidentia.display.plots import COLORS, draw_trajectory, tidy, verbatim
 from evidentia.posterior.summary import quantiles
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def draw_prior_posterior(
 
 def draw_run(trajectory: Any, title: str) -> tuple[Axes, Axes]:
     """Plot log evidence per observation and the standard error, against the number of rows."""
-    upper, lower = new_pair()
+    upper, lower = pair_or_new(None)
     draw_trajectory(trajectory, title, upper)
     upper.set_xlabel("")
     lower.plot(trajectory.num_observations, trajectory.standard_error, color=COLORS[0])
@@ -133,7 +134,7 @@ def draw_nested_run(
     # As logarithms: far down, weights are below the smallest number, and masses are not.
     shrunk = -np.logaddexp.accumulate((log_share + log_evidence - height)[::-1])[::-1]
     evidence = np.minimum(np.cumsum(np.exp(log_share)), 1.0)
-    upper, lower = new_pair()
+    upper, lower = pair_or_new(None)
     upper.plot(shrunk, height - height.max(), color=COLORS[0])
     upper.set_yscale("symlog", linthresh=1)
     upper.set_ylabel("log-likelihood\n(nats, relative to the largest)")

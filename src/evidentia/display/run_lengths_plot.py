@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
-from evidentia.display.plots import COLORS, new_pair
+from evidentia.display.axes import pair_or_new
+from evidentia.display.plots import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def draw_run_lengths(
     """
     from matplotlib.colors import LogNorm
 
-    upper, lower = new_pair() if axes is None else axes
+    upper, lower = pair_or_new(axes)
     numbers = first + np.arange(len(rows))
     upper.plot(numbers, rows, ".", color=COLORS[6], markersize=4)
     upper.set_ylabel("row's value")

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.ticker import EngFormatter
 
-from evidentia.display.plots import COLORS, new_pair, styles, tidy, verbatim
+from evidentia.display.axes import pair_or_new
+from evidentia.display.plots import COLORS, styles, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,7 @@ def draw_stream(curves: StreamCurves, axes: Sequence[Axes] | None = None) -> tup
     Returns:
         The axes.
     """
-    upper, lower = new_pair() if axes is None else (axes[0], axes[-1])
+    upper, lower = pair_or_new(axes, least=1)
     if not curves.probabilities and axes is None:
         lower.remove()
         lower = upper

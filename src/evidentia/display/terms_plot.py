@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evidentia.display.plots import COLORS, new_axes, tidy, verbatim
+from evidentia.display.axes import axes_or_new
+from evidentia.display.plots import COLORS, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def draw_terms(
         The axes.
     """
     terms = sorted(probability, key=lambda term: -probability[term])
-    ax = new_axes(7, 1.2 + 0.3 * len(terms)) if ax is None else ax
+    ax = axes_or_new(ax, 7, 1.2 + 0.3 * len(terms))
     places, values = np.arange(len(terms)), np.array([probability[term] for term in terms])
     errors = 2 * np.nan_to_num([error[term] for term in terms])
     bars = np.minimum(errors, values), np.minimum(errors, 1 - values)  # within 0 and 1

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia.arviz_bridge import inference_data
-from evidentia.errors import ConfigurationError
+from evidentia.errors import ConfigurationError, check_flag
 from evidentia.evidence.nested_sampling import NestedSampling
 from evidentia.results.arviz_groups import attributes_of, groups_of
 from evidentia.results.weighted import Weighted
@@ -41,12 +41,14 @@ class Conversions:
                 `arviz.compare` need; a number for each, in the order of the data.
 
         Raises:
-            ConfigurationError: log-likelihoods of a result without its model and data, such as a
-                loaded one; or this process was forked from one that had used JAX.
+            ConfigurationError: `log_likelihood` is no bool; log-likelihoods of a result without
+                its model and data, such as a loaded one; or this process was forked from one that
+                had used JAX.
 
         Example:
             >>> arviz.loo(evidence.to_arviz(log_likelihood=True))  # doctest: +SKIP
         """
+        check_flag("log_likelihood", log_likelihood)
         return inference_data(groups_of(self.weighted, self.seed, log_likelihood), attributes_of(self))
 
     def to_anesthetic(self) -> Any:

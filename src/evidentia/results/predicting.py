@@ -9,10 +9,10 @@ from typing import Any
 import jax
 
 from evidentia.data.arrays import as_one_row
-from evidentia.errors import ConfigurationError, check_seed
+from evidentia.errors import ConfigurationError, attempt, check_seed, kind_of
 from evidentia.model.model import Model
 from evidentia.model.pymc import PyMCProgram
-from evidentia.results.predicted import Predicted, Predictor
+from evidentia.results.predicted import Chosen, Predicted, Predictor
 
 
 def of_model(model: Model) -> Predictor | None:
@@ -20,7 +20,13 @@ def of_model(model: Model) -> Predictor | None:
     predict = model.predict
     if predict is None:
         return None
-    return lambda chosen, new_data, seed: predict(chosen.draws, _checked(model, new_data), seed)
+
+    def predictor(chosen: Chosen, new_data: Any, seed: int) -> Mapping[str, Any]:
+        data = _checked(model, new_data)
+        given = ", ".join(map(repr, data)) or "no names" if isinstance(data, Mapping) else kind_of(data)
+        return attempt(f"a prediction from new data ({given})", lambda: predict(chosen.draws, data, seed))
+
+    return predictor
 
 
 def predict(evidence: Any, new_data: Any, n: int | None, seed: int | None) -> Predicted:

@@ -29,7 +29,7 @@ from evidentia.data.sources.followed import Followed
 from evidentia.data.sources.lines import Lines
 from evidentia.data.sources.paths import Paths, expanded
 from evidentia.data.sources.table import TableSource, read_tables
-from evidentia.errors import ConfigurationError, DataError, HalfLineError, check_count, names_in
+from evidentia.errors import ConfigurationError, DataError, HalfLineError, check_count, check_flag, names_in
 from evidentia.system.storage import is_remote, opened
 
 POLL_SECONDS = 0.2  # between polls of a followed file
@@ -185,8 +185,7 @@ def read_csv(
         dtype('int32')
     """
     check_missing(missing)
-    if not isinstance(follow, bool):
-        raise ConfigurationError(f"follow must be True or False; got {follow!r}.")
+    check_flag("follow", follow)
     found = expanded(paths)
     if follow and len(found) > 1:
         raise ConfigurationError(f"only one file can be followed; got {len(found)} paths.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
-from evidentia.errors import ConfigurationError, DataError, ModelError, attempt, check_count
+from evidentia.errors import ConfigurationError, DataError, ModelError, attempt, check_count, check_flag
 from evidentia.model.built_in.kernels_by_name import KERNELS, OF_TIMES, prior_of
 from evidentia.model.built_in.sequences import drawn_from
 from evidentia.model.gaussian_process import GaussianProcess, draw_given, draw_replicates
@@ -119,11 +119,8 @@ def _check_arguments(kernel, mean, noise, num_features) -> None:
         raise ConfigurationError(
             f"mean must be None, 'constant' or a function (params, x) -> (n,); got {mean!r}."
         )
-    if not isinstance(noise, bool | np.bool_):
-        raise ConfigurationError(
-            f"noise must be True or False; got {noise!r}. Known errors of the observations are data, 'yerr'; the prior of an "
-            "unknown one is prior={'noise_scale': ...}."
-        )
+    known = " Known errors of the observations are data, 'yerr'; the prior of an unknown one is prior={'noise_scale': ...}."
+    check_flag("noise", noise, known)
     if num_features is not None:
         check_count("num_features", num_features, 1)
         if kernel in OF_TIMES:

@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from evidentia.errors import ConfigurationError, check_count
+from evidentia.errors import ConfigurationError, check_count, check_flag
 from evidentia.model.built_in.checks import check_size
 from evidentia.model.built_in.sequences import LENGTH, check_series, drawn_from, infinite_evidence
 from evidentia.model.model import Model
@@ -97,8 +97,7 @@ def state_space(
     """
     check_not_forked()  # the prior takes JAX
     for name, value in (("level", level), ("trend", trend)):
-        if not isinstance(value, bool | np.bool_):
-            raise ConfigurationError(f"{name} must be True or False; got {value!r}.")
+        check_flag(name, value)
     counts = {"seasonal": seasonal, "autoregression": autoregression, "num_features": num_features}
     for name, value in counts.items():
         check_count(name, value, 0)
