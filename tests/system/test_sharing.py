@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import evidentia as ev
+from evidentia.monitor import NormalInverseGamma, RunLengths
 from evidentia.system.sharing import OneAtATime
 from tests.evidence_factory import make_evidence
 
@@ -167,6 +168,14 @@ ENTRIES = {
     "Stream": lambda kept: kept["fleet"]["a"].evidence(),
     "ModelAverage": lambda kept: ev.ModelAverage({"a": kept["online"]}).update(batch(1)),
     "mixture": lambda kept: ev.models.gaussian_mixture(2, 2),
+    "simulate": lambda kept: kept["sequences"].simulate(10, seed=0),
+    "predict": lambda kept: kept["predicts"].predict(n=3),
+    "RunLengths": lambda kept: kept["runs"].update(np.arange(3.0)),
+    "bridge_sampling_of": lambda kept: ev.bridge_sampling_of(
+        lambda u: -0.5 * np.sum(u**2, axis=1),
+        np.random.default_rng(0).normal(size=(500, 2)),
+        num_observations=3,
+    ),
 }
 
 
@@ -195,7 +204,14 @@ def kept(tmp_path_factory):
     one, folder = online(), tmp_path_factory.mktemp("kept")
     one.update(batch(0))
     one.save(folder)
-    return {"online": one, "fleet": online_fleet(), "folder": folder}
+    return {
+        "online": one,
+        "fleet": online_fleet(),
+        "folder": folder,
+        "sequences": ev.models.autoregression(1),
+        "predicts": ev.estimate(MODEL, DATA, method=ev.SGAIS(num_particles=16)),
+        "runs": RunLengths(NormalInverseGamma()),
+    }
 
 
 needs_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked")

@@ -13,6 +13,7 @@ from evidentia.errors import ConfigurationError, attempt, check_seed, kind_of
 from evidentia.model.model import Model
 from evidentia.model.pymc import PyMCProgram
 from evidentia.results.predicted import Chosen, Predicted, Predictor
+from evidentia.system.sharing import check_not_forked
 
 
 def of_model(model: Model) -> Predictor | None:
@@ -22,6 +23,7 @@ def of_model(model: Model) -> Predictor | None:
         return None
 
     def predictor(chosen: Chosen, new_data: Any, seed: int) -> Mapping[str, Any]:
+        check_not_forked()  # most models take JAX
         data = _checked(model, new_data)
         given = ", ".join(map(repr, data)) or "no names" if isinstance(data, Mapping) else kind_of(data)
         return attempt(f"a prediction from new data ({given})", lambda: predict(chosen.draws, data, seed))

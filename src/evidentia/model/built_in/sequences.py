@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 
 from evidentia.errors import DataError
 from evidentia.model.program import Prior
+from evidentia.system.sharing import check_not_forked
 
 LENGTH = 100  # of each sequence, where many are simulated
 
@@ -60,6 +61,7 @@ def check_names(data: Any, needed: set[str]) -> None:
 
 def drawn_from(prior: Prior, seed: int) -> dict[str, np.ndarray]:
     """One draw of the parameters from their prior."""
+    check_not_forked()
     params: dict[str, Any] = {}
     for key, (name, value) in zip(
         jax.random.split(jax.random.key(seed), len(prior)), prior.items(), strict=True
