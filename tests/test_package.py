@@ -181,6 +181,26 @@ def test_import_leaves_jax_alone_when_it_comes_first():
     assert run(*quiet, f"{IMPORT_ALL}; {show}") == run(*quiet, show)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked")
+def test_import_computes_nothing_with_jax():
+    """In a child of a process that had used JAX, the import would never end."""
+    script = f"""
+        import os, signal
+
+        import jax.numpy as jnp
+        import arviz, blackjax, numpyro, numpyro.infer  # what they compute on import does not count
+
+        jnp.zeros(3).block_until_ready()
+        if not os.fork():
+            signal.alarm(60)
+            {IMPORT_ALL}
+            os._exit(0)
+        assert os.wait()[1] == 0
+    """
+    run(sys.executable, "-W", "ignore", "-c", textwrap.dedent(script))
+
+
 def documented(name: str, thing: object) -> list[str]:
     """The names below a public class or function without a docstring."""
     if isinstance(thing, property):

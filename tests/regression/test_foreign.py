@@ -38,6 +38,13 @@ TABLE = {
         ("y ~ (s(x) | g)", r"there is no function s\. A smooth effect is a spline, bs\(x, df=4\)"),
         ("y | weights(s) ~ x", r"How often each row occurred is weights='n' of Regression"),
         ("s | trials(f) ~ x", r"is 'successes \| trials', as in 's \| n ~ x'"),
+        (
+            "y ~ max(x, f)",
+            r"there is no function max\. Write np\.maximum\(x, z\), or x\.max\(\) for that of all",
+        ),
+        ("y ~ I(x - min(x))", r"there is no function min\. Write np\.minimum\(x, z\), or x\.min\(\)"),
+        ("y ~ C(g, sum)", r"there is no contrast sum\. Write C\(g, contr\.sum\(\)\)"),
+        ("y ~ x + C(g,contr.helmert)", r"Write C\(g, contr\.helmert\(\)\)"),
         ("y ~ poly(x, 2, raw = TRUE)", r"there is no constant TRUE\. Write True"),
     ],
 )
@@ -58,6 +65,10 @@ def test_names_of_r_say_what_to_write(formula, words):
         "y ~ I(x > 1.5)",
         "y ~ x:g",
         "y ~ C(g, contr.treatment('b'))",
+        "y ~ C(g, contr.sum())",
+        "y ~ C(g, contr.helmert())",
+        "y ~ I(x - x.min())",
+        "y ~ I(x.max() - x)",
         "y ~ poly(x, 2, raw=True)",
     ],
 )

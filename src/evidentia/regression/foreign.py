@@ -33,8 +33,8 @@ FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(("Surv", "cens", "resp_cens"), SURVIVAL),
     **dict.fromkeys(("re", "Error", "strata", "random", "f", "cluster", "frailty"), GROUPS),
     **dict.fromkeys(("ifelse", "if_else", "case_when"), COMPARED),
-    "pmin": "Write np.minimum(x, z).",
-    "pmax": "Write np.maximum(x, z).",
+    **dict.fromkeys(("pmin", "min"), "Write np.minimum(x, z), or x.min() for that of all rows."),
+    **dict.fromkeys(("pmax", "max"), "Write np.maximum(x, z), or x.max() for that of all rows."),
     "ln": "Write log(x).",
     "interaction": "Write a:b.",
     "relevel": "The first category is that of C(g, contr.treatment('b')).",
@@ -46,6 +46,9 @@ FUNCTIONS: dict[str, str] = {
 CONSTANTS = {"TRUE": "True", "FALSE": "False", "NULL": "None"}
 _APART = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")  # quoted names and texts
 _CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\s*\(")
+_CONTRAST = re.compile(
+    r"(?<![\w.])C\(([^(),]+),\s*(?:contr\.)?(sum|treatment|poly|helmert)\s*\)"
+)  # R's spelling
 _CONSTANT = re.compile(rf"=\s*({'|'.join(CONSTANTS)})\b")
 
 
@@ -87,6 +90,10 @@ def check_functions(formula: str, known: str | None = None) -> None:
             raise ConfigurationError(
                 f"formula {shortened(formula)!r}: there is no function {name}{PLACED.get(name, '')}. {FUNCTIONS[name]}"
             )
+    if found := _CONTRAST.search(code):
+        raise ConfigurationError(
+            f"formula {shortened(formula)!r}: there is no contrast {found[2]}. Write C({found[1]}, contr.{found[2]}()), whose brackets are needed."
+        )
     if found := _CONSTANT.search(code):
         name = found[1]
         raise ConfigurationError(

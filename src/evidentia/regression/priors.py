@@ -20,12 +20,18 @@ from evidentia.regression.scaled_response import Response
 
 JZS_SCALE = math.sqrt(2) / 4  # "medium" in BayesFactor's regressions
 WIDTH = 2.5  # of the normal prior of an effect, for one standard deviation of its column
-EXTRA: dict[str, dist.Distribution] = {  # of standardised responses
-    "scale": dist.Exponential(1.0),
-    "degrees_of_freedom": dist.Gamma(2.0, 0.1),
-    "dispersion": dist.Exponential(1.0),
-    **dict.fromkeys(("zi", "hu", "zoi", "coi"), dist.Beta(1.0, 1.0)),
-}
+
+
+def extra_prior(name: str) -> dist.Distribution:
+    """The default prior of a parameter besides the effects, of standardised responses.
+
+    Example:
+        >>> extra_prior("scale").rate
+        1.0
+    """
+    if name in ("scale", "dispersion"):
+        return dist.Exponential(1.0)
+    return dist.Gamma(2.0, 0.1) if name == "degrees_of_freedom" else dist.Beta(1.0, 1.0)
 
 
 def in_words(choice: str, scale: float | None, instead: str = "") -> str:
@@ -100,7 +106,9 @@ def priors_of(
         if name in replaced:
             priors[name] = scaled(replaced, name, float(deviation) / response.scale)
     for name in family.extra:
-        default = dist.Dirichlet(np.ones(len(response.levels))) if name == "probabilities" else EXTRA[name]
+        default = (
+            dist.Dirichlet(np.ones(len(response.levels))) if name == "probabilities" else extra_prior(name)
+        )
         factor = 1 / response.scale if name == "scale" else 1.0
         priors[name] = scaled(replaced, name, factor, default=default)
     return priors
