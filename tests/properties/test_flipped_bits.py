@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import evidentia as ev
 from evidentia.checkpoint import results
+from evidentia.checkpoint.folder import CheckpointFolder, read
 from evidentia.checkpoint.journal import Journal
 from evidentia.checkpoint.packing import pack
 from evidentia.cli import main
@@ -21,6 +22,7 @@ from evidentia.fleet import folder as fleets
 from evidentia.model.outside.record import Record
 from evidentia.report import write_results
 from evidentia.results.comparing import compare
+from evidentia.service.bundle import bundled, unbundled
 from tests.evidence_factory import make_evidence
 from tests.properties.examples import ODD, changed, examples, for_all, paths_of
 
@@ -127,7 +129,14 @@ def read_average(folder):
     return known_of(ev.ModelAverage.load(folder, {"a": MODEL, "b": MODEL}).onlines["a"])
 
 
+def write_service(folder):
+    content = {"keys": ["a", "b"], "arrays": [np.linspace(0, 1, 7), np.arange(6).reshape(2, 3)]}
+    with CheckpointFolder(folder) as kept:
+        kept.write({"monitors": bundled(content), "texts": "{}"}, {"rows": 7})
+
+
 STORES = {
+    "service": (write_service, lambda folder: everything(unbundled(read(folder)[0]["monitors"], {}))),
     "online": (lambda folder: online().save(folder), lambda folder: known_of(ev.Online.load(folder, MODEL))),
     "average": (write_average, read_average),
     "fleet": (write_fleet, read_fleet),
@@ -151,9 +160,9 @@ STORES = {
 )
 @examples(many=2000, few=60)
 def test_a_flipped_bit_gives_the_same_or_an_error(count, kind, tmp_path):
-    write, read = STORES[kind]
+    write, reread = STORES[kind]
     write(tmp_path / "store")
-    known = read(tmp_path / "store")
+    known = reread(tmp_path / "store")
     files = [
         path for path in sorted((tmp_path / "store").rglob("*")) if path.is_file() and path.stat().st_size
     ]
@@ -167,7 +176,7 @@ def test_a_flipped_bit_gives_the_same_or_an_error(count, kind, tmp_path):
         damaged[place // 8 % len(whole)] ^= 1 << place % 8
         path.write_bytes(damaged)
         try:
-            now = read(tmp_path / "store")
+            now = reread(tmp_path / "store")
         except ev.EvidentiaError:
             return
         finally:
