@@ -51,11 +51,22 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
 
 def test_a_half_line_is_removed_and_other_lines_stay(tmp_path):
     path = tmp_path / "letters.jsonl"
-    path.write_bytes(b'something else\n{"source": "a", "po')
+    path.write_bytes(b'{"source": "damaged\n{"a": 3}\n{"source": "a", "po')
     letters = DeadLetters(path)
+    assert letters.count == 0
     letters.append("a", POISON, {"0": 3}, "no JSON")
-    first, second = path.read_bytes().splitlines()
-    assert first == b"something else" and json.loads(second)["position"] == {"0": 3}
+    first, other, second = path.read_bytes().splitlines()
+    assert first == b'{"source": "damaged' and other == b'{"a": 3}'
+    assert json.loads(second)["position"] == {"0": 3}
+
+
+@pytest.mark.parametrize("content", [b"x,y\n1,2\n3,4", b'{"a": 3}\n', b"\xff", b"\n"])
+def test_a_file_of_somebody_else_is_not_touched(tmp_path, content):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"dead_letters must be a file .*rows\.csv was not written"):
+        DeadLetters(path)
+    assert path.read_bytes() == content
 
 
 def test_a_full_disk_leaves_no_part_of_a_line(tmp_path, monkeypatch):

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evidentia.brokers.message import Message, Position
-from evidentia.errors import CheckpointError
+from evidentia.errors import CheckpointError, ConfigurationError
 from evidentia.system.storage import local_path
 
+BEGINNING = b'{"source": '  # of each line
 REMEMBERED = 100_000  # letters by which one that comes again after a crash is recognised
 
 
@@ -29,7 +30,7 @@ class DeadLetters:
         path: the file; it need not exist.
 
     Raises:
-        ConfigurationError: not a path on this machine.
+        ConfigurationError: not a path on this machine, or a file of somebody else.
         CheckpointError: the file cannot be written to.
 
     Example:
@@ -85,6 +86,12 @@ class DeadLetters:
 
     def _read(self, file: Any) -> None:
         file.seek(0)
+        first = file.read(len(BEGINNING))
+        if first != BEGINNING[: len(first)]:
+            raise ConfigurationError(
+                f"dead_letters must be a file of evidentia's or a new one; {self.path} was not written by evidentia."
+            )
+        file.seek(0)
         end = 0
         for line in file:
             if not line.endswith(b"\n"):
@@ -92,13 +99,13 @@ class DeadLetters:
             end += len(line)
             try:
                 self._remember(json.loads(line))
-            except (ValueError, TypeError):
-                continue  # not one of ours: it stays
+            except (ValueError, TypeError, LookupError):
+                continue  # damaged: it stays
         file.truncate(end)
 
     def _remember(self, letter: Any) -> None:
-        self.count += 1
         self._known[_identity(letter)] = None
+        self.count += 1
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
 
