@@ -287,3 +287,36 @@ def test_models_of_a_selection_have_the_error_of_rounding():
     selection = ev.select_terms("y ~ a + b + c", table, family="student-t")
     is_close = selection.included[:, :2].all(axis=1)
     assert (selection.log_bayes_factor_error[is_close] > 0.1).all()
+
+
+COUNTS = np.resize([1, 2, 4, 8, 16], ROWS)
+EXPLAINED = {
+    "x": np.log(COUNTS),
+    "k": COUNTS,
+    "t": np.exp(1 + 0.5 * np.log(COUNTS)),
+    "b": (COUNTS > 3).astype(int),
+    "s": np.full(ROWS, 0.1),
+    "y": 2 * np.log(COUNTS) + 1,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::evidentia.EvidenceWarning")
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("t ~ x", "exponential"),
+        ("k ~ x", "poisson"),
+        ("k ~ 0", "ordinal"),
+        ("b ~ x", "bernoulli"),
+        ("y | se(s) ~ 1", "gaussian"),
+    ],
+)
+def test_a_bounded_likelihood_has_a_finite_evidence_that_prior_draws_confirm(formula, family):
+    """Also where the columns separate the categories: only the prior bounds the effects then."""
+    regression = ev.Regression(formula, family=family)
+    found = ev.estimate(regression, EXPLAINED)
+    plain = ev.estimate(regression, EXPLAINED, method=ev.PriorSampling(num_particles=100_000))
+    error = np.hypot(found.standard_error, plain.standard_error)
+    assert error < 0.1
+    assert abs(found.log_evidence - plain.log_evidence) < 4 * error
