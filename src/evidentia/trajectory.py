@@ -113,7 +113,7 @@ def trajectory_of(entries: Sequence[Any]) -> Trajectory:
     return Trajectory(**columns)
 
 
-def _numbers(name: str, values: Any, dtype: type) -> ndarray:
+def _numbers(name: str, values: Any, dtype: type[np.int64 | np.float64]) -> ndarray:
     try:
         column = np.asarray(values, dtype)
     except (TypeError, ValueError, OverflowError):
