@@ -277,7 +277,9 @@ def draw(record: Record) -> Figure:
     for name, color in zip(list(record["growth"])[1:], COLORS, strict=False):
         grown.plot(record["growth"]["sizes"], record["growth"][name], color=color, marker="o", label=name)
     grown.set(xscale="log", yscale="log", xlabel="number of rows", title="processor time (s)")
-    for axes in (modes, grown):
+    for axes, places in ((modes, sizes), (grown, record["growth"]["sizes"])):
+        axes.set_xticks(places, [f"{place:,}" for place in places], rotation=45)
+        axes.xaxis.set_minor_formatter("")
         axes.legend(frameon=False)
     for axes in (off, modes, grown):
         axes.spines[["top", "right"]].set_visible(False)
