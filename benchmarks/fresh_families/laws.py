@@ -1,14 +1,16 @@
 """Laws of rows whose two parameters trade off: tails, truncation, over-dispersion."""
 
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import betaln as jax_betaln
 from jax.scipy.special import log_ndtr as jax_log_ndtr
 from scipy import stats
+from scipy.integrate import quad
 from scipy.special import betaln as log_beta
-from scipy.special import gammaln, log_ndtr
+from scipy.special import gammaln, log_ndtr, logsumexp
 
 import evidentia as ev
 
@@ -16,7 +18,7 @@ from .problem import LOG_TWO_PI, Drawn, log_integral, log_trapezoid, log_uniform
 
 ROWS = (5, 100)
 TRIALS = 12
-EDGE = 30.0  # where the tests' quadrature begins, on the unconstrained scale
+DEGREES = (-9.0, 6.0)  # of freedom: the range of their logarithm
 NORMAL = stats.norm.logpdf
 
 
@@ -45,9 +47,42 @@ def degrees_of_freedom(generator: np.random.Generator) -> Drawn:
             rows.sum(1) + (stats.gamma.logpdf(nu, 2, scale=10) + np.log(nu) + NORMAL(location, 0, 10))[:, 0]
         )
 
-    drawn = {"rows": count, "degrees": degrees, "scale": float(scale[0]), "edge": EDGE}
-    truth = log_integral(log_density, (-9.0, 6.0), (-60.0, 60.0))
-    return Drawn(_tails_model(), {"y": y, "scale": scale}, truth, drawn)
+    drawn = {"rows": count, "degrees": degrees, "scale": float(scale[0])}
+    if count == ROWS[0]:
+        truth = _over_peaks(log_density, y, scale[0])
+    else:
+        truth = log_integral(log_density, DEGREES, (-60.0, 60.0))
+    second = partial(_by_intervals, wide(y), float(scale[0]))
+    return Drawn(_tails_model(), {"y": y, "scale": scale}, truth, drawn, second)
+
+
+def _by_intervals(y, scale) -> float:
+    """The log integral over the location first, from row to row: there may be a peak at each."""
+    edges = np.unique([-60, *np.clip(y, -60, 60), 60])
+
+    def given(log_degrees):
+        nu = np.exp(log_degrees)
+        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi * scale**2)
+
+        def height(location):
+            rows = constant - (nu + 1) / 2 * np.log1p(((y - location) / scale) ** 2 / nu)
+            return np.sum(rows) + NORMAL(location, 0, 10)
+
+        top = max(height(one) for one in (*edges, np.median(y)))
+        parts = [quad(lambda one: np.exp(height(one) - top), *pair, limit=200)[0] for pair in pairwise(edges)]
+        return np.log(sum(parts)) + top + stats.gamma.logpdf(nu, 2, scale=10) + log_degrees
+
+    nodes, step = np.linspace(*DEGREES, 90, retstep=True)
+    return log_trapezoid(np.array([given(one) for one in nodes]), step)
+
+
+def _over_peaks(log_density, y, scale) -> float:
+    """The log integral where heavy tails may leave a narrow peak of the location at each row."""
+    about = wide(y)[:, None] + scale * np.sinh(np.linspace(-7, 7, 400))
+    places = np.unique(np.clip(np.append(np.linspace(-60, 60, 3000), about), -60, 60))
+    log_degrees, step = np.linspace(*DEGREES, 300, retstep=True)
+    heights = [log_density(np.column_stack([np.full(len(places), one), places])) for one in log_degrees]
+    return float(logsumexp(np.array(heights) + np.log(step * np.gradient(places))))
 
 
 @cache
