@@ -43,7 +43,8 @@ def proportion(
 
     Args:
         successes: a count, or one for each group. Without trials, a column of zeros and ones in
-            their order (for equal proportions, one for each group): `sequential` adds them.
+            their order: `sequential` adds them. For equal proportions a column for each group, of
+            which it takes equal shares.
         trials: how many of each could have been one.
         null: the proportion under H₀; an interval (low, high), which H₁ leaves out; or "equal".
         scale: of the logistic prior: "medium" (1/2), "wide" (√2/2), "ultrawide" (1) or a number.

@@ -35,7 +35,7 @@ LOG_G = np.linspace(-25.0, 60.0, 1701)  # with one g
 STEPS = np.concatenate([-np.geomspace(30, 6, 20)[:-1], np.linspace(-6, 6, 121), np.geomspace(6, 200, 60)[1:]])
 FLAT, LOWEST = 0.97, -300.0  # of the logarithm of a slice
 RANDOMISATIONS, SMALLEST, LARGEST = 8, 7, 14  # and powers of two of points each
-ENOUGH = 2.5e-5  # nats
+ENOUGH = 2.5e-5  # nats: 10⁻⁴ is promised, and the error of points was found up to four times too small
 NEAR_MODE = {"ftol": 1e-6, "gtol": 1e-2}  # which the points need not have to all digits
 
 # Normal scores by the number of g's; how far they reach; degrees of the polynomial.
