@@ -5,9 +5,11 @@
     python benchmarks/slow_work.py --remark "beside other work"     # all: more than an hour
 
 Each case runs in a process of its own, which keeps no compiled programs: its first run compiles,
-and later runs have other seeds. *Passes* are its seconds over those of a bare pass with 512 draws
-over the same rows in the same process, if that takes long enough to be measured. Each run is a
-line of benchmarks/results/slow-work.jsonl, written at once. `smc` compares `SMC()` with BlackJAX's
+and later runs have other seeds. Seconds are those of the processors, summed over threads, which
+other programs hardly affect, except for `smc`, where both methods are timed by the clock.
+*Passes* are the seconds over those of a bare pass with 512 draws over the same rows in the same
+process, if that takes long enough to be measured. Each run is a line of
+benchmarks/results/slow-work.jsonl, written at once. `smc` compares `SMC()` with BlackJAX's
 tempered SMC (`tempered_peers.py`) by `estimators.py`: the ratio of their errors at equal seconds.
 How long the tests take is not here: `time make test`.
 """
