@@ -8,6 +8,7 @@ The arrays of a window may be spread over devices (`shards`). Its rows are summe
 (`row_sums.py`).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
@@ -24,7 +25,10 @@ from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
 MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
-NUM_EXACT = 8  # particles whose log-likelihood is summed in float64
+# Particles whose log-likelihood is summed in float64, or if the mean of their rounding errors may
+# be off by more than OFFSET.
+NUM_EXACT, MORE_EXACT = 8, 128
+OFFSET = 0.01  # nats
 MANY = 100_000  # rows from which correcting by some of them is faster than float64
 FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 
@@ -200,10 +204,12 @@ class Window:
         on average. If they then differ by more than `ROUNDING`, rounding errors are corrected by
         those of some of the rows (`_rounded_off`). If they still do, as where data lie thousands
         of deviations from the prior, or a sum is NaN, as where float32 has no Cholesky factor, all
-        sums are computed in float64, unless rows are many.
+        sums are computed in float64, unless rows are many. Where they differ by less, the mean
+        over more particles makes the offset as good as if they did not.
         """
         deviations = np.asarray(row_sums.deviations(model, positions, self), np.float64)
-        few = np.argsort(~np.isfinite(deviations), kind="stable")[:NUM_EXACT]
+        order = np.argsort(~np.isfinite(deviations), kind="stable")
+        few, more = order[:NUM_EXACT], order[:MORE_EXACT]
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
         offset, error = _compared(deviations[few], exact)
         is_defined = not np.isnan(deviations).any()
@@ -215,6 +221,9 @@ class Window:
             exact = np.where(exact == np.inf, np.nan, exact)
             offset = float(np.max(exact[np.isfinite(exact)], initial=-np.inf))
             return (exact - offset, offset) if np.isfinite(offset) else (exact, 0.0)
+        if error > OFFSET * math.sqrt(NUM_EXACT):
+            exact = self.exact_log_likelihoods(model, np.asarray(positions)[more])
+            offset, _ = _compared(deviations[more], exact)
         return deviations, offset
 
     def _rounded_off(self, model: BoundModel, positions: Positions) -> LogLikelihoods:
