@@ -12,7 +12,7 @@ import pytest
 import evidentia as ev
 from evidentia.data.arrays import on_device
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.population.chunks import ChunkInfo
+from evidentia.evidence.population.chunks import ChunkInfo, Redraw
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.kernels import BAOAB, SGHMC, SGLD, SGNHT
 from evidentia.posterior.gradients import ControlVariate, FullBatch, MiniBatch
@@ -295,14 +295,14 @@ def test_signs_are_those_since_the_last_redraw(monkeypatch):
     bound, method, estimate = model.bind(data), ev.SGAIS(), Estimate(0.0, 0.01)
     state, rows = method.init(bound, jax.random.key(0)), Window(on_device(data), 0, 100)
     collapsed = ChunkInfo((StepInfo(0.01),), estimate, estimate)
-    redrawn = collapsed._replace(is_redrawn=True, is_checked=False, pareto_shape=0.9)
+    redrawn = collapsed._replace(redraw=Redraw(is_checked=False, unseen=0.2, pareto_shape=0.9))
     good = ChunkInfo((StepInfo(0.9),), estimate, estimate)
-    of_draws = ["heavy weights", "irregular posterior"]
+    of_draws = ["heavy weights", "modes not found", "irregular posterior"]
     for infos, signs in (
         ([collapsed, good], ["ESS collapsed"]),
         ([collapsed, redrawn], of_draws),
         ([collapsed, redrawn, good], of_draws),
         ([redrawn, collapsed], [*of_draws, "ESS collapsed"]),
-        ([redrawn, redrawn._replace(is_checked=True, pareto_shape=0.2), good], []),
+        ([redrawn, redrawn._replace(redraw=Redraw(pareto_shape=0.2)), good], []),
     ):
         assert list(method.diagnose(bound, state, rows, infos).signs) == signs

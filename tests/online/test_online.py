@@ -9,6 +9,7 @@ import pytest
 import evidentia as ev
 from evidentia.errors import CheckpointError, ConfigurationError, DataError, EstimationError, ModelError
 from evidentia.evidence.population import leaps
+from evidentia.evidence.population.chunks import Redraw
 from evidentia.online import reservoir as reservoirs
 from evidentia.online import state as states
 from evidentia.online.past import StreamPast
@@ -230,7 +231,7 @@ def test_signs_of_bad_health_are_warnings_and_named_in_the_result(data, finished
 def test_signs_of_the_last_redraw_stay_until_the_next_one(data, monkeypatch):
     def with_signs(*arguments):
         state, info = redraw_for(*arguments)
-        return state, info._replace(pareto_shape=0.9, is_checked=False)
+        return state, info._replace(redraw=Redraw(is_checked=False, unseen=0.2, pareto_shape=0.9))
 
     redraw_for = leaps.redraw_for
     with monkeypatch.context() as patched:
@@ -238,7 +239,9 @@ def test_signs_of_the_last_redraw_stay_until_the_next_one(data, monkeypatch):
         online, _ = fed(new_online(), data, [0, 150])
     online.update(rows(data, 150, 160))
     with pytest.warns(ev.DiagnosticWarning):
-        assert online.evidence().diagnostics["warnings"] == "heavy weights; irregular posterior"
+        assert online.evidence().diagnostics["warnings"] == (
+            "heavy weights; modes not found; irregular posterior"
+        )
     online.update(rows(data, 160, 600))  # with a redraw
     assert online.evidence().diagnostics["warnings"] == ""
 

@@ -19,17 +19,19 @@ from evidentia.errors import ConfigurationError, check_count, check_not_negative
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot
 from evidentia.evidence.population import warning_signs
 from evidentia.evidence.population.chunks import (
+    ChunkedMethod,
     ChunkInfo,
     PathState,
+    Redraw,
     next_stop,
     over_chunks,
     variance_shares,
 )
-from evidentia.evidence.population.leaps import RedrawingMethod, over_leaps, redrawn
+from evidentia.evidence.population.leaps import after_redraw, over_leaps
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population, estimate_of, from_prior
 from evidentia.evidence.population.path import anneal, end_of, needs_second_opinion, with_second_opinion
-from evidentia.evidence.population.redrawing import CHECKED, at_modes_above
+from evidentia.evidence.population.redrawing import AFFORDABLE, at_modes_above
 from evidentia.evidence.population.warning_signs import diagnose_moves
 from evidentia.kernels import BAOAB, HMC, SGHMC
 from evidentia.kernels.kernel import check_kernel
@@ -37,46 +39,45 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradient
 from evidentia.posterior.rows import Rows, Window
 
-GROWTH = 5.0  # of the rows from one redraw to the next, at most
+GROWTH = 5.0  # of the rows from one redraw to the next, at most, or else a chunk
 LEARNT_GROWTH = 2.5  # the same if the proposal must be learnt anew each time
 
 Resample = bool | Literal["each step"]
 
 
 @dataclass(frozen=True)
-class SGAIS(RedrawingMethod):
+class SGAIS(ChunkedMethod):
     """Stochastic gradient annealed importance sampling.
 
     Particles follow the posterior as the data arrive. Each chunk of rows reweights the particles,
-    at once or over temperatures 0 < λ₁ < … < 1 chosen to keep the effective sample size at its
-    target or above,
+    at once or over temperatures 0 < λ₁ < … < 1 chosen for an effective sample size,
 
         wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ,
 
-    and a kernel driven by mini-batch gradients moves them, at a cost that does not grow with the
-    data.
+    and a kernel moves them; with mini-batch gradients its cost does not grow with the data.
 
     The defaults are the best settings we know. Weights are exact. Particles are resampled
     (systematically) and moved only when the ESS falls to its target: by HMC with a Metropolis
     correction while there are few rows, then by preconditioned Langevin dynamics with second-order
-    control variates. Chunks grow with the data. If Student t's at the posterior modes cover the
-    posterior, the particles are redrawn from them at round numbers of rows and weighted by all
-    rows (`refresh`), which removes the errors of the earlier path. `log_evidence` is corrected for
-    the bias -variance/2 of the logarithm of an unbiased estimate. `SGAIS.published()` is exactly
-    Algorithm 1 of the paper.
+    control variates. Chunks grow with the data. If Student t's at the posterior modes, or fitted
+    to particles, cover the posterior, the particles are redrawn from them at round numbers of rows
+    and weighted by all rows (`refresh`), which removes the errors of the earlier path.
+    `log_evidence` is corrected for the bias -variance/2 of the logarithm of an unbiased estimate.
+    `SGAIS.published()` is exactly Algorithm 1 of the paper.
 
     Attributes:
         num_particles: number of particles M. The variance of the log evidence falls as 1/M.
-        chunk_size: rows in a chunk, if no round number of rows (100, 200, 500, …) comes first.
+        chunk_size: rows in a chunk, if chunks do not grow or no round number of rows (100, 200,
+            500, …) comes first.
         chunk_growth: rows in a chunk as a fraction of the rows seen, if that exceeds `chunk_size`.
         target_ess: effective sample size, as a fraction of the particles, at which they are
             resampled and moved.
         resample: whether to resample before a move. If not, weights accumulate and every annealing
             step moves the particles, as published. With "each step", every annealing step
             resamples and moves them, the option in Algorithm 8 of the thesis.
-        refresh: whether to redraw the particles by importance sampling with all rows, from Student
-            t's at the posterior modes, if these cover the posterior. In a stream, the weights use
-            the rows and sums that `Online` keeps.
+        refresh: whether to redraw the particles by importance sampling with all rows, if Student
+            t's cover the posterior. In a stream, the weights use the rows and sums that `Online`
+            keeps.
         kernel: the move: `kernels.BAOAB`, `SGHMC`, `SGLD`, `SGNHT` or your own (`kernels.Kernel`).
         gradient: the gradient estimator: `gradients.ControlVariate`, `gradients.MiniBatch` or
             `gradients.FullBatch`.
@@ -149,7 +150,7 @@ class SGAIS(RedrawingMethod):
         Raises ConfigurationError if the rows are on a cluster and `refresh` is False.
         """
         if self.refresh:
-            return over_leaps(self, model, rows, key)
+            return over_leaps(self, self.path, model, rows, key)
         if rows.near.num_observations < rows.num_observations:
             raise ConfigurationError(
                 "SGAIS needs refresh=True for rows on a cluster: its path visits a sample."
@@ -158,15 +159,16 @@ class SGAIS(RedrawingMethod):
 
     def next_stop(self, state: PathState, total: int) -> int:
         """Number of rows processed after the next chunk; growing chunks stop at round numbers."""
-        start, tried_at = state.num_observations, max(state.num_observations, state.tried_at)
+        start = state.num_observations
+        above = max(start, state.retry_above)
         if state.proposal is None:
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
             # Redrawing uses all rows seen. At round numbers up to a fifth of the rows, and at the
             # end, all redraws together cost 1.4 times as much as the last.
             growth = LEARNT_GROWTH if state.proposal.is_learnt else GROWTH
-            size = max(self.chunk_size, int(growth * tried_at) - start)
-        return next_stop(start, size, total, round_above=tried_at if self.chunk_growth > 0 else None)
+            size = max(self.chunk_size, int(growth * above) - start)
+        return next_stop(start, size, total, round_above=above if self.chunk_growth > 0 else None)
 
     def update(
         self, model: BoundModel, state: PathState, past: Window, chunk: Window
@@ -177,9 +179,9 @@ class SGAIS(RedrawingMethod):
         particle, or -inf at all particles.
         """
         settings, num_observations = self.path, state.num_observations + chunk.num_observations
-        if state.is_irregular and isinstance(self.gradient, ControlVariate):
+        if state.has_failed and isinstance(self.gradient, ControlVariate):
             # An expansion about one centre is poor, so exact gradients are used while affordable.
-            exact_rows = max(self.gradient.exact_rows, CHECKED // model.num_parameters)
+            exact_rows = max(self.gradient.exact_rows, AFFORDABLE // model.num_parameters)
             settings = settings._replace(gradient=replace(self.gradient, exact_rows=exact_rows))
         # From the prior, where it may be long or stuck: later ones begin at modes that are known.
         is_first = past.size == 0
@@ -187,7 +189,7 @@ class SGAIS(RedrawingMethod):
         found = end_of(anneal(settings, model, state.population, past, chunk, shortcut=shortcut))
         population, steps = found.population, found.steps
         if found.shortcut is not None:
-            return redrawn(self, population, found.shortcut, num_observations, steps)
+            return after_redraw(self, population, found.shortcut, num_observations, steps)
         if is_first and needs_second_opinion(steps):
 
             def run(key: Array) -> Population:
@@ -208,30 +210,31 @@ class SGAIS(RedrawingMethod):
     ) -> Diagnosis:
         """Diagnostics of a run over `rows`, and the sources of the squared standard error.
 
-        The path before the last redraw is measured, and is a second opinion on the first redraw
-        from its particles.
+        All steps are measured; those after the last redraw give signs. The path that led to a
+        redraw is a second opinion on it.
         """
-        redraws = [index for index, info in enumerate(infos) if info.is_redrawn]
+        redraws = [index for index, info in enumerate(infos) if info.redraw is not None]
         start = redraws[-1] + 1 if redraws else 0
         steps, later = ([step for info in part for step in info.steps] for part in (infos, infos[start:]))
         is_on_path = start < len(infos)
         spread = warning_signs.height_spread(model, rows, state.population) if is_on_path else math.nan
         measured = warning_signs.measure(steps, spread)
         measured["num_refreshes"] = len(redraws)
-        measured["pareto_shape"] = infos[start - 1].pareto_shape if redraws else math.nan
-        measured["unchecked"] = float(bool(redraws) and not infos[start - 1].is_checked)
-        measured["unseen"] = 0.0 if state.proposal is None else state.proposal.unseen
+        redraw = (infos[start - 1].redraw if redraws else None) or Redraw()
+        measured |= warning_signs.measure_redraw(redraw)
+        if state.proposal is not None:  # which also is of a redraw that was no better than the path
+            measured["unseen"] = state.proposal.unseen
         remedy = warning_signs.SMALLER_CHUNKS if self.resample else "resample=True"
         of_path = warning_signs.signs_of_path(warning_signs.measure(later, spread), remedy)
         signs = warning_signs.signs_of_draws(measured) | of_path
         found = Diagnosis({**measured, **variance_shares(infos)}, signs)
         if is_on_path:
             return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
-        walked = [info for info in infos if info.is_redrawn and info.steps]
+        walked = [info for info in infos if info.redraw is not None and info.steps]
         if not walked:
             return found
         opinions = walked[-1].path, walked[-1].estimate
-        return found.plus(warning_signs.compare_with_path(*opinions, effective=infos[start - 1].effective))
+        return found.plus(warning_signs.compare_with_path(*opinions, effective=redraw.effective))
 
     def diagnose_steps(
         self, model: BoundModel, state: PathState, rows: Rows, steps: Sequence[Any]

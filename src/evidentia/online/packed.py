@@ -12,7 +12,7 @@ from evidentia import evidence, kernels
 from evidentia.checkpoint.packing import as_damaged, check_fields
 from evidentia.errors import CheckpointError, check_seed
 from evidentia.evidence.nested.run import Iteration
-from evidentia.evidence.population.chunks import PathState
+from evidentia.evidence.population.chunks import PathState, Redraw
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
 from evidentia.online.condensed import Condensed
@@ -43,7 +43,7 @@ RECORDS: dict[str, type] = {
     for record in (
         *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums, Prefix),
         *(ReturningGroups, Condensed),
-        *(PathState, StepInfo, Iteration, Population, Expansion, ControlVariateMemory),
+        *(PathState, Redraw, StepInfo, Iteration, Population, Expansion, ControlVariateMemory),
         *(evidence.SGAIS, evidence.Sequential, evidence.OnlineNestedSampling),
         *(evidence.AIS, evidence.AMIS, evidence.SMC, evidence.NestedSampling),  # for the first rows
         *(evidence.PriorSampling, evidence.Laplace),

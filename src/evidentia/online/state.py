@@ -16,7 +16,7 @@ from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.nested.run import Iteration
 from evidentia.evidence.online_nested_sampling import OnlineNestedSampling
 from evidentia.evidence.population import chunks, leaps, warning_signs
-from evidentia.evidence.population.chunks import ChunkInfo, PathState, next_round_number
+from evidentia.evidence.population.chunks import ChunkInfo, PathState, Redraw, next_round_number
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.sequential import Sequential
 from evidentia.evidence.sgais import SGAIS
@@ -76,7 +76,7 @@ class OnlineState(NamedTuple):
         num_steps: annealing steps so far.
         marks: trajectory entries at round numbers of rows.
         seconds: time for all batches.
-        pareto_shape, is_checked: of the last redraw (`ChunkInfo`).
+        redraw: the last redraw.
         signs: of trouble in chunks, which later ones do not heal.
     """
 
@@ -86,8 +86,7 @@ class OnlineState(NamedTuple):
     num_steps: int = 0
     marks: tuple[Mark, ...] = ()
     seconds: float = 0.0
-    pareto_shape: float = math.nan
-    is_checked: bool = True
+    redraw: Redraw = Redraw()
     signs: tuple[tuple[str, str], ...] = ()
 
 
@@ -164,8 +163,7 @@ def diagnose(model: BoundModel, method: StreamMethod, state: OnlineState) -> Dia
     measured = {"reservoir_standard_error": state.past.standard_error}
     signs = dict(state.signs) | warning_signs.signs_of_reservoir(measured)
     if isinstance(method, SGAIS):
-        of_redraw = {"pareto_shape": state.pareto_shape, "unchecked": float(not state.is_checked)}
-        of_redraw["unseen"] = 0.0 if state.path.proposal is None else state.path.proposal.unseen
+        of_redraw = warning_signs.measure_redraw(state.redraw)
         measured, signs = measured | of_redraw, signs | warning_signs.signs_of_draws(of_redraw)
     found = method.diagnose_steps(model, state.path, state.past.window, state.steps)
     return found.plus(Diagnosis(measured, signs))
@@ -173,8 +171,8 @@ def diagnose(model: BoundModel, method: StreamMethod, state: OnlineState) -> Dia
 
 def _with_signs_of(method: StreamMethod, state: OnlineState, info: Any) -> OnlineState:
     """The state with what `diagnose` needs to know of a redraw, or of steps since the last one."""
-    if isinstance(info, ChunkInfo) and info.is_redrawn:
-        return state._replace(steps=(), pareto_shape=info.pareto_shape, is_checked=info.is_checked)
+    if isinstance(info, ChunkInfo) and info.redraw is not None:
+        return state._replace(steps=(), redraw=info.redraw)
     signs = dict(state.signs) | method.lasting_signs(info)
     return state._replace(steps=(*state.steps, *info.steps)[-RECENT:], signs=tuple(signs.items()))
 

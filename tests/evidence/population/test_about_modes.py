@@ -80,7 +80,7 @@ def test_modes_are_followed_and_the_smallest_forgotten(particles):
         earlier = about_many_modes(sampling_of(model, Window(rows.arrays, 0, 20)), particles)
         assert len(earlier.components) == 2
         sampling = sampling_of(model, rows)
-        later = about(sampling, modes_of_more_rows(sampling, earlier, 10.0))
+        later = about(sampling, modes_of_more_rows(sampling, earlier.components, 10.0))
         assert len(later.components) == num_modes
         assert later.components[0].centre == pytest.approx(200 / 201, abs=0.1 / np.sqrt(201))
 

@@ -8,8 +8,8 @@ import pytest
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.population import leaps, redrawing
-from evidentia.evidence.population.moves import moved_by_sketch
+from evidentia.evidence.population import about_modes, ahead, leaps
+from evidentia.evidence.population.ahead import moved_by_sketch, redraw_ahead
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.evidence.population.path import anneal, end_of
 from evidentia.evidence.population.redrawing import draw_anew
@@ -30,7 +30,7 @@ def linear():
 
 @pytest.fixture
 def few_rows(monkeypatch):
-    monkeypatch.setattr(redrawing, "MOVED", 900)
+    monkeypatch.setattr(ahead, "MOVED", 900)
 
 
 def particles_of(model, rows):
@@ -59,7 +59,7 @@ def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
 @pytest.mark.slow
 def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_rows):
     model, rows, exact = linear
-    found = redrawing.redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
+    found = redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
     assert found is not None and len(found.proposal.components) == 1
     error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
     assert abs(found.draws.log_evidence - exact) < 4.5 * error < 0.1
@@ -68,9 +68,9 @@ def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_row
 @pytest.mark.slow
 def test_no_redraw_where_no_mode_is_found(linear, monkeypatch):
     model, rows, _ = linear
-    monkeypatch.setattr(redrawing, "newton", lambda *arguments: None)
+    monkeypatch.setattr(about_modes, "newton", lambda *arguments: None)
     population = from_prior(model, jax.random.key(0), COUNT)
-    assert redrawing.redraw_ahead(METHOD.path, model, rows, population) is None
+    assert redraw_ahead(METHOD.path, model, rows, population) is None
 
 
 def peak_on_a_foot():
@@ -102,7 +102,7 @@ def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
     start = Population(
         jax.random.key(0), jnp.asarray(generator.normal(0, 0.03, (COUNT, 1)), jnp.float32), np.zeros(COUNT)
     )
-    found = redrawing.redraw_ahead(METHOD.path, model, rows, start)
+    found = redraw_ahead(METHOD.path, model, rows, start)
     assert found is not None and found.proposal.is_learnt
     error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
     assert abs(found.draws.log_evidence) < 4.5 * error < 0.2  # -0.4 about the mode alone
@@ -121,7 +121,7 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
     def noted(settings, model, rows, population):
         looked.append(rows.num_observations)
         is_tried = len(population.log_weights) == COUNT
-        return redrawing.redraw_ahead(settings, model, rows, population) if is_tried else None
+        return redraw_ahead(settings, model, rows, population) if is_tried else None
 
     monkeypatch.setattr(leaps, "draw_anew", fails_below_2000)
     monkeypatch.setattr(leaps, "only_mode", lambda *_: None)
@@ -143,7 +143,7 @@ def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
 
     def noted(*arguments):
         looked.append(arguments)
-        return redrawing.redraw_ahead(*arguments)
+        return redraw_ahead(*arguments)
 
     monkeypatch.setattr(leaps, "draw_anew", lambda *_: None)
     monkeypatch.setattr(leaps, "redraw_ahead", noted)
@@ -155,4 +155,4 @@ def test_a_method_without_exact_moves_does_not_look_ahead(linear):
     model, rows, _ = linear
     population = from_prior(model, jax.random.key(0), COUNT)
     settings = ev.SGAIS(exact_kernel=None).path
-    assert redrawing.redraw_ahead(settings, model, rows, population) is None
+    assert redraw_ahead(settings, model, rows, population) is None

@@ -17,7 +17,7 @@ from evidentia.evidence.population.importance import (
     is_enough,
     weighted_draws,
 )
-from evidentia.evidence.population.leaps import redrawn
+from evidentia.evidence.population.leaps import after_redraw
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import Particles, Population, weighted_particles
 from evidentia.evidence.population.redrawing import Redrawn, _with_prior, draw_anew, only_mode, redraw_about
@@ -420,7 +420,7 @@ def test_modes_too_small_for_the_particles_widen_the_error_bar(symmetric):
         Population(jax.random.key(0), jnp.ones((64, 1)), np.zeros(64)),
     )
     variances = [
-        redrawn(method, population, Redrawn(draws, both._replace(unseen=share)), 100)[1].estimate.variance
+        after_redraw(method, population, Redrawn(draws, both._replace(unseen=share)), 100)[1].estimate.variance
         for share in (0.0, 0.02)
     ]
     assert variances[1] - variances[0] == pytest.approx(0.02**2)

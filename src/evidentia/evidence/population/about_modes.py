@@ -26,7 +26,7 @@ higher of the two.
 Source: Opper and Archambeau (2009), Neural Computation 21, 786, Eq. 8 and 9 (means).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
 import numpy as np
@@ -85,10 +85,12 @@ def about_many_modes(sampling: Sampling, particles: Particles) -> Mixture | None
     return about(sampling, modes_near(sampling, particles))
 
 
-def modes_of_more_rows(sampling: Sampling, proposal: Mixture, growth: float) -> list[LocalGaussian | None]:
-    """The modes nearest to those of a proposal for fewer rows, by a factor `growth`."""
+def modes_of_more_rows(
+    sampling: Sampling, modes: Iterable[LocalGaussian], growth: float
+) -> list[LocalGaussian | None]:
+    """The modes nearest to those of fewer rows, by a factor `growth`."""
     model, rows, *_ = sampling
-    return [newton(model, rows, mode.centre, growth * mode.precision) for mode in proposal.components]
+    return [newton(model, rows, mode.centre, growth * mode.precision) for mode in modes]
 
 
 def modes_near(sampling: Sampling, particles: Particles) -> list[LocalGaussian]:

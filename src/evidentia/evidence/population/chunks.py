@@ -31,16 +31,34 @@ class PathState(NamedTuple):
     Attributes:
         population: the particles.
         num_observations: number of rows processed.
-        proposal: a proposal near the posterior of these rows, from which to leap to more rows.
-        tried_at: number of rows at the last attempt to redraw.
-        is_irregular: whether that attempt failed.
+        proposal: a proposal near the posterior of these rows, from which to leap to more rows;
+            without one, the path goes on.
+        retry_above: number of rows above which a redraw is tried again.
+        has_failed: whether the last one failed.
     """
 
     population: Population
     num_observations: int
     proposal: Mixture | None = None
-    tried_at: int = 0
-    is_irregular: bool = False
+    retry_above: int = 0
+    has_failed: bool = False
+
+
+class Redraw(NamedTuple):
+    """What is known of a redraw.
+
+    Attributes:
+        is_checked: whether particles have shown that it covers the posterior (`Mixture`).
+        unseen: expected share of the posterior in modes that were not found (`Mixture`).
+        effective: effective draws, as a fraction of all.
+        pareto_shape: Pareto shape of the importance weights, if there are more draws than
+            particles.
+    """
+
+    is_checked: bool = True
+    unseen: float = 0.0
+    effective: float = math.nan
+    pareto_shape: float = math.nan
 
 
 class ChunkInfo(NamedTuple):
@@ -50,20 +68,13 @@ class ChunkInfo(NamedTuple):
         steps: the annealing steps.
         path: the estimate along the path, before any redraw.
         estimate: the estimate after the chunk.
-        is_redrawn: whether the particles were redrawn.
-        is_checked: whether particles have shown that a redraw covers the posterior (`Mixture`).
-        effective: effective draws of a redraw, as a fraction of all.
-        pareto_shape: Pareto shape of the importance weights, if the redraw took more draws than
-            particles.
+        redraw: of the particles, if they were redrawn after it.
     """
 
     steps: Sequence[StepInfo]
     path: Estimate
     estimate: Estimate
-    is_redrawn: bool = False
-    is_checked: bool = True
-    effective: float = math.nan
-    pareto_shape: float = math.nan
+    redraw: Redraw | None = None
 
 
 @runtime_checkable
@@ -186,7 +197,7 @@ def snapshot_of(
 
 def variance_shares(infos: Sequence[ChunkInfo]) -> dict[str, float]:
     """Fractions of the squared standard error by source."""
-    redrawn = [info for info in infos if info.is_redrawn]
+    redrawn = [info for info in infos if info.redraw is not None]
     start, name = (redrawn[-1], "last_refresh") if redrawn else (infos[0], "first_chunk")
     total = infos[-1].estimate.variance
     share = min(1.0, start.estimate.variance / total) if total else 1.0

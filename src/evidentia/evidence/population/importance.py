@@ -4,9 +4,9 @@ M draws θᵢ from a proposal q give
 
     wᵢ = p(θᵢ) p(D | θᵢ) / q(θᵢ),        Ẑ = (1/M) Σ wᵢ,
 
-which is unbiased, with independent terms: its standard error is that of a mean. With a share δ of
-the draws from the prior, q includes δ p(θ), and no weight exceeds p(D | θᵢ) / δ, wherever the rest
-of q may be thin.
+which is unbiased, but for a cut of the largest weights, with independent terms: its standard error
+is that of a mean. With a share δ of the draws from the prior, q includes δ p(θ), and no weight
+exceeds p(D | θᵢ) / δ, wherever the rest of q may be thin.
 
 Near modes, a few thousand of many rows are enough. With e_i the second-order expansion of a row's
 log-likelihood ℓ_i about the nearest mode, whose sum E over all rows is known, and S a sample of R
@@ -80,7 +80,11 @@ class Sampling(NamedTuple):
 
     @classmethod
     def of(cls, model: BoundModel, rows: Rows, population: Population) -> "Sampling":
-        """As many draws as there are particles, with random numbers from their key."""
+        """As many draws as there are particles, with random numbers from their key.
+
+        The key stays with the particles. So it is split wherever others are drawn later: after a
+        failed attempt (`leaps`), and for the particles that replace these.
+        """
         return cls(model, rows, host_generator(population.key), len(population.log_weights))
 
 
@@ -125,9 +129,9 @@ def weighted_draws(
     """Weighted draws from the proposal: one batch, or more if the weights are uneven.
 
     Those of a learnt proposal are as many as `GOOD` asks for, within the batches: the largest
-    weights, in tails that it covers thinly, are rare. There are at least `min_batches`; it stops
-    early if the target is unreachable. A number that depends on the weights makes the mean of
-    heavy ones slightly low. The proposal is checked first (`mixture.check_density`).
+    weights, in tails that it covers thinly, are rare. There are at least `min_batches`, unless
+    even the most batches would not give `MIN_ESS`. A number that depends on the weights makes the
+    mean of heavy ones slightly low. The proposal is checked first (`mixture.check_density`).
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.

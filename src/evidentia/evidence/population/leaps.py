@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import UnfinishedError
 from evidentia.evidence.method import Snapshot
+from evidentia.evidence.population.ahead import redraw_ahead
 from evidentia.evidence.population.chunks import (
     ChunkedMethod,
     ChunkInfo,
     Held,
     P,
     PathState,
+    Redraw,
     advance,
     next_round_number,
     snapshot_of,
 )
 from evidentia.evidence.population.moves import PathSettings, StepInfo
 from evidentia.evidence.population.particles import Population, log_evidence_variance, split_key
-from evidentia.evidence.population.redrawing import Redrawn, draw_anew, only_mode, redraw_ahead
+from evidentia.evidence.population.redrawing import Redrawn, draw_anew, only_mode
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
@@ -36,21 +38,12 @@ SLOW = 100_000  # rows above which there are ways around the path, since it woul
 SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
-class RedrawingMethod(ChunkedMethod, Protocol):
-    """A chunked method whose particles may be redrawn from an approximation to the posterior."""
-
-    @property
-    def path(self) -> PathSettings:
-        """Settings of its annealed path."""
-        ...
-
-
 def is_redraw_due(state: PathState) -> bool:
     """Whether a round number of rows has been reached since the last attempt to redraw."""
-    return state.num_observations >= next_round_number(state.tried_at)
+    return state.num_observations >= next_round_number(state.retry_above)
 
 
-def redrawn(
+def after_redraw(
     method: ChunkedMethod,
     population: Population,
     found: Redrawn,
@@ -64,18 +57,10 @@ def redrawn(
     shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
     draws = draws._replace(variance=draws.variance + proposal.unseen**2)
     population = draws.population(key, method.num_particles)
-    state = PathState(population, num_observations, proposal, tried_at=num_observations)
-    estimate = method.estimate(state)
-    info = ChunkInfo(
-        steps,
-        path=estimate,
-        estimate=estimate,
-        is_redrawn=True,
-        is_checked=proposal.is_checked,
-        effective=weights.ess(draws.log_weights) / len(draws.log_weights),
-        pareto_shape=shape,
-    )
-    return state, info
+    state = PathState(population, num_observations, proposal, retry_above=num_observations)
+    estimate, effective = method.estimate(state), weights.ess(draws.log_weights) / len(draws.log_weights)
+    redraw = Redraw(proposal.is_checked, proposal.unseen, effective, shape)
+    return state, ChunkInfo(steps, path=estimate, estimate=estimate, redraw=redraw)
 
 
 def redraw_for(
@@ -84,7 +69,7 @@ def redraw_for(
     """State and info with particles redrawn for all `rows`; None if no proposal is good enough."""
     growth = rows.num_observations / max(1, state.num_observations)
     found = draw_anew(model, rows, state.population, state.proposal, growth)
-    return found and redrawn(method, state.population, found, rows.num_observations)
+    return found and after_redraw(method, state.population, found, rows.num_observations)
 
 
 def redraw(
@@ -99,15 +84,17 @@ def redraw(
     centred = past.recentred(model, state.population)
     found = redraw_for(method, model, state, centred.window)
     if found is None:
-        return _tried(state, state.num_observations), past, info
+        return _failed(state, state.num_observations), past, info
     if found[1].estimate.variance > log_evidence_variance(state.population):
-        kept = _tried(state, state.num_observations)
-        return kept._replace(proposal=found[0].proposal, is_irregular=False), past, info
+        kept = _failed(state, state.num_observations)
+        return kept._replace(proposal=found[0].proposal, has_failed=False), past, info
     state, later = found
     return state, centred, later if info is None else later._replace(steps=info.steps, path=info.path)
 
 
-def over_leaps(method: RedrawingMethod, model: BoundModel, rows: Rows, key: Array) -> Iterator[Snapshot]:
+def over_leaps(
+    method: ChunkedMethod, settings: PathSettings, model: BoundModel, rows: Rows, key: Array
+) -> Iterator[Snapshot]:
     """Yield a snapshot after each chunk or leap over rows that are near, with a redraw at the end.
 
     If these are a sample of rows elsewhere, particles are redrawn for all rows at last.
@@ -117,17 +104,12 @@ def over_leaps(method: RedrawingMethod, model: BoundModel, rows: Rows, key: Arra
     near = rows.near
     state, past, infos, has_looked_ahead = method.init(model, key), Held(near), [], False
     while state.num_observations < near.size:
-        found, has_looked_ahead = None, has_looked_ahead and state.is_irregular
-        is_slow = state.is_irregular and state.proposal is None and near.size > SLOW
-        if is_slow and not has_looked_ahead:
-            found, has_looked_ahead = redraw_ahead(method.path, model, near, state.population), True
-            if found is None:
-                state = _with_new_key(state)
-        if found is not None:
-            state, info = redrawn(method, state.population, found, near.num_observations)
-        elif state.proposal is not None:
+        info, has_looked_ahead = None, has_looked_ahead and state.has_failed
+        if state.proposal is not None:
             state, info = _leap(method, model, state, near)
             past = Held(near, state.num_observations)
+        elif state.has_failed and near.size > SLOW and not has_looked_ahead:
+            (state, info), has_looked_ahead = _look_ahead(method, settings, model, state, near), True
         else:
             state, past, info = _walk(method, model, state, past, near.size)
         if info is not None:
@@ -139,22 +121,31 @@ def over_leaps(method: RedrawingMethod, model: BoundModel, rows: Rows, key: Arra
 
 
 def _walk(
-    method: RedrawingMethod, model: BoundModel, state: PathState, past: Held, total: int
+    method: ChunkedMethod, model: BoundModel, state: PathState, past: Held, total: int
 ) -> tuple[PathState, Held, ChunkInfo]:
     """Process a chunk along the path; redraw if due and at the end, or find the only mode."""
-    was_irregular = state.is_irregular
+    had_failed = state.has_failed
     state, past, info = advance(method, model, state, past, total)
-    if is_redraw_due(state):
+    is_at_end = state.num_observations == total
+    if is_redraw_due(state) or (is_at_end and state.retry_above != total):
         state, past, info = redraw(method, model, state, past, info)
-    if state.num_observations == total:
-        return (state, past, info) if state.tried_at == total else redraw(method, model, state, past, info)
-    if state.is_irregular and not was_irregular:
+    if state.has_failed and not had_failed and not is_at_end:
         state = state._replace(proposal=only_mode(model, past.window, state.population))
     return state, past, info
 
 
+def _look_ahead(
+    method: ChunkedMethod, settings: PathSettings, model: BoundModel, state: PathState, rows: Window
+) -> tuple[PathState, ChunkInfo | None]:
+    """Redraw the particles for all rows, the path to which takes long; no info on failure."""
+    found = redraw_ahead(settings, model, rows, state.population)
+    if found is None:
+        return _with_new_key(state), None
+    return after_redraw(method, state.population, found, rows.num_observations)
+
+
 def _leap(
-    method: RedrawingMethod, model: BoundModel, state: PathState, rows: Window
+    method: ChunkedMethod, model: BoundModel, state: PathState, rows: Window
 ) -> tuple[PathState, ChunkInfo | None]:
     """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
@@ -172,12 +163,12 @@ def _leap(
     if found is not None:
         return found
     if stop < rows.size and not is_learnt:
-        return _tried(state, stop), None
-    return _tried(state, state.num_observations)._replace(proposal=None), None
+        return _failed(state, stop), None
+    return _failed(state, state.num_observations)._replace(proposal=None), None
 
 
 def _for_all(
-    method: RedrawingMethod, model: BoundModel, state: PathState, rows: Rows
+    method: ChunkedMethod, model: BoundModel, state: PathState, rows: Rows
 ) -> tuple[PathState, ChunkInfo]:
     """State and info with particles redrawn for all rows, of which the path has seen a sample."""
     if state.proposal is None:  # particles of the sample cannot check a proposal for all rows
@@ -191,9 +182,9 @@ def _for_all(
     return found
 
 
-def _tried(state: PathState, num_observations: int) -> PathState:
-    """The state after a failed redraw."""
-    return _with_new_key(state)._replace(tried_at=num_observations, is_irregular=True)
+def _failed(state: PathState, num_observations: int) -> PathState:
+    """The state after a failed redraw, to be tried again above a number of rows."""
+    return _with_new_key(state)._replace(retry_above=num_observations, has_failed=True)
 
 
 def _with_new_key(state: PathState) -> PathState:

@@ -1,7 +1,6 @@
 """Moves of the particles along a path: the kernel, its gradient and scale, and diagnostics."""
 
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -25,11 +24,9 @@ from evidentia.evidence.population.transitions import (
 )
 from evidentia.kernels import Kernel, Scale, posterior_scale
 from evidentia.model.bound import BoundModel
-from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.gradients import FullBatch, Prepared
-from evidentia.posterior.rows import Positions, Rows, Window
 from evidentia.posterior.symmetry import Centre, fold
-from evidentia.posterior.target import Target, expand_prior, expand_target, posterior
+from evidentia.posterior.target import Target, expand_prior, expand_target
 from evidentia.system.interruption import check
 
 CORRELATED = 0.3  # lag-one autocorrelation above which particles are moved again, if rows are few
@@ -63,6 +60,11 @@ class PathSettings(NamedTuple):
     moves_each_step: bool = False
     is_repeating: bool = False
     chain_length: int = 1
+
+    @property
+    def is_always_moving(self) -> bool:
+        """Whether every step moves the particles."""
+        return self.resampling is None or self.moves_each_step
 
 
 class StepInfo(NamedTuple):
@@ -238,60 +240,3 @@ def _folded(
         return population, None
     positions, centre = fold(model, population.positions, shares)
     return population._replace(positions=positions), centre
-
-
-def moved_by_sketch(
-    settings: PathSettings,
-    model: BoundModel,
-    rows: Window,
-    sketch: Window,
-    population: Population,
-    generator: np.random.Generator,
-) -> Population:
-    """Particles after moves by a `sketch` that leave the posterior of all rows invariant.
-
-    All rows are too many for such moves. A move from θ to θ' by the likelihood L of the sketch,
-    which can be wrong by hundreds of nats far from its mode, is accepted with the probability
-    min(1, p(D | θ') exp L(θ) / p(D | θ) exp L(θ')), for one pass over all rows.
-
-    Source: Christen and Fox (2005), Journal of Computational and Graphical Statistics 14, 795
-    (delayed acceptance).
-    """
-    settings = settings._replace(gradient=FullBatch(), is_repeating=False, resampling=None)
-    count = len(population.log_weights)
-    lacks = _lacks(model, rows, sketch, population.positions)
-    for _ in range(4):
-        there, _ = move_particles(
-            settings, model, population, np.zeros(count), posterior(sketch), StepInfo(1.0)
-        )
-        lacks_there = _lacks(model, rows, sketch, there.positions)
-        is_accepted = np.log(generator.random(count)) < lacks_there - lacks
-        lacks = np.where(is_accepted, lacks_there, lacks)
-        positions = np.where(is_accepted[:, None], there.positions, population.positions)
-        population = there._replace(positions=jnp.asarray(positions))
-    return population
-
-
-def sketch_of(model: BoundModel, rows: Window, few: Window, mode: LocalGaussian) -> Window:
-    """R of n rows in place of all, with the expansion Q of what they lack about a mode of all.
-
-        Σ_{i ≤ n} ℓ_i(θ) ≈ L(θ) = (n/R) Σ_{i in few} ℓ_i(θ) + Q(θ)
-
-    Source: Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical Association
-    114, 831, Eq. 5.
-    """
-    assert mode.expansion is not None  # Newton's method has found it
-    weight = rows.num_observations / few.size
-    remainder = mode.expansion.plus(few.expand(model, mode.centre), -weight)
-    return replace(few, weight=weight, remainder=remainder)
-
-
-def _lacks(
-    model: BoundModel, rows: Rows, sketch: Window, positions: Positions
-) -> Float[np.ndarray, " particles"]:
-    """The log-likelihood of the rows minus that of a sketch at positions, in nats."""
-    if sketch.weight == 1.0:  # all rows
-        return np.zeros(len(positions))
-    (exact, offset), (near, near_offset) = (each.log_likelihoods(model, positions) for each in (rows, sketch))
-    with np.errstate(invalid="ignore"):  # both are -inf where a row has zero likelihood
-        return exact - near + (offset - near_offset)

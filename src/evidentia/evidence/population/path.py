@@ -1,7 +1,8 @@
 """The annealed path: reweight by a tempered chunk, resample if the weights are uneven, move.
 
 Particles θᵢ with weights wᵢ represent the posterior of the rows so far. A chunk is processed over
-temperatures 0 < λ₁ < … < 1, chosen to keep the effective sample size at its target or above,
+temperatures 0 < λ₁ < … < 1, chosen to keep the effective sample size at its target, or above half
+of it if that completes the chunk,
 
     wᵢ ← wᵢ p(chunk | θᵢ)^Δλ,        log Ẑ ← log Ẑ + log Σ Wᵢ p(chunk | θᵢ)^Δλ.
 
@@ -40,7 +41,6 @@ LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardl
 STUCK = 0.9  # lag-one autocorrelation of as many moves as are made at most
 HARDLY = 5.0  # temperature times rows
 AGREEMENT = 1.5  # standard errors of a difference
-MOST_RUNS = 3
 
 
 class Annealed(NamedTuple):
@@ -76,11 +76,12 @@ def anneal(
     """Process a chunk, and yield the particles after each temperature.
 
     `past` holds the rows of earlier chunks, on which the moves depend. `stops` are the ends of the
-    steps, as fractions of the path; without them, steps go as far as the effective sample size
-    allows. A path that then turns out to be long, or whose particles do not leave their modes,
-    asks for a `shortcut` to its end, and stops there unless that is None. In reverse, the chunk is
-    removed: particles of the posterior of past and chunk become those of the past alone, and the
-    log evidence gains -log p(chunk | past).
+    steps, as fractions of the path, for methods that choose them beforehand (AIS) or go back
+    (reverse SMC); without them, steps go as far as the effective sample size allows. A path that
+    then turns out to be long, or whose particles do not leave their modes, asks for a `shortcut`
+    to its end, and stops there unless that is None. In reverse, the chunk is removed: particles of
+    the posterior of past and chunk become those of the past alone, and the log evidence gains
+    -log p(chunk | past).
 
     Raises EstimationError, which names the rows, if the log-likelihood is NaN or +inf at a
     particle, or -inf at all particles.
@@ -157,7 +158,7 @@ def anneal_step(
     population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
     ess = weights.ess(population.log_weights) / len(population.log_weights)
     info = StepInfo(ess, lost=lost)
-    if settings.resampling is None or settings.moves_each_step or done < 1.0 or ess < settings.target_ess:
+    if settings.is_always_moving or done < 1.0 or ess < settings.target_ess:
         target = tempered(past, chunk, 1.0 - done if is_reverse else done)
         population, info = move_particles(settings, model, population, log_weights, target, info)
     return population, done, info
@@ -188,19 +189,21 @@ def _reweight(
     # Without resampling, the ESS is that of the step alone, as published.
     carried = np.zeros_like(deviations) if settings.resampling is None else population.log_weights
     if stop is None:
-        stop = _next_stop(settings, carried, deviations, done)
+        stop = _next_temperature(settings, carried, deviations, done)
     increments = (stop - done) * deviations
     population = population._replace(log_evidence=population.log_evidence + (stop - done) * offset)
     return reweighted(population, increments), stop, carried + increments, lost
 
 
-def _next_stop(settings: PathSettings, carried: np.ndarray, deviations: np.ndarray, done: float) -> float:
+def _next_temperature(
+    settings: PathSettings, carried: np.ndarray, deviations: np.ndarray, done: float
+) -> float:
     target = settings.target_ess * len(deviations)
-    if settings.resampling is None or settings.moves_each_step:
+    if settings.is_always_moving:
         return weights.next_temperature(carried, deviations, done, target)
     # One step down to half the target is better than evaluating the chunk again after a move.
-    stop = weights.next_temperature(carried, deviations, done, 0.5 * target)
-    return stop if stop == 1.0 else weights.next_temperature(carried, deviations, done, target)
+    furthest = weights.next_temperature(carried, deviations, done, 0.5 * target)
+    return 1.0 if furthest == 1.0 else weights.next_temperature(carried, deviations, done, target)
 
 
 def needs_second_opinion(steps: Sequence[StepInfo]) -> bool:
@@ -209,24 +212,20 @@ def needs_second_opinion(steps: Sequence[StepInfo]) -> bool:
 
 
 def with_second_opinion(first: Population, run: Callable[..., Population]) -> Population:
-    """The population of a run pooled with that of `run(key)`, and of more if the two disagree.
+    """The population of a run pooled with that of `run(key)`, and of a third if the two disagree.
 
     Where moves do not lead from mode to mode, each run reaches the modes in other proportions, and
     the genealogy of its particles does not show by how much these are wrong. The mean of a fixed
     number of evidences is unbiased; that the number depends on the first two makes it slightly
     low, by less than its standard error.
     """
-    key, runs = first.key, [first]
-    while len(runs) < 2 or (len(runs) < MOST_RUNS and not _agree(runs)):
+    key, key_run = split_key(first.key)
+    runs = [first, run(key_run)]
+    error = math.sqrt(sum(log_evidence_variance(each) for each in runs))
+    if not abs(runs[0].log_evidence - runs[1].log_evidence) < AGREEMENT * error:
         key, key_run = split_key(key)
         runs.append(run(key_run))
     return pooled([first._replace(key=key), *runs[1:]])
-
-
-def _agree(runs: Sequence[Population]) -> bool:
-    return len(runs) == 2 and abs(runs[0].log_evidence - runs[1].log_evidence) < AGREEMENT * math.sqrt(
-        sum(log_evidence_variance(run) for run in runs)
-    )
 
 
 def pooled(runs: Sequence[Population]) -> Population:

@@ -5,14 +5,13 @@ sampling cannot detect a mode that a proposal misses, so it must first cover the
 from the prior (`check`). Particles always seem covered by a proposal learnt from them, so it is
 learnt from one half of them, and the other half completes its draws.
 
-`only_mode` and `at_modes_above` serve paths that are long, or whose particles do not leave their
-modes. `redraw_ahead` redraws for many more rows than a path has processed, if its redraws fail.
+`at_modes_above` serves a first path that is long, or whose particles do not leave their modes. If
+a redraw fails, `only_mode` finds what leaps may follow, and `ahead` redraws for many more rows.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from evidentia.evidence.population.about_modes import (
@@ -42,24 +41,20 @@ from evidentia.evidence.population.importance import (
     weighted_draws,
 )
 from evidentia.evidence.population.mixture import Mixture, fitted, with_components
-from evidentia.evidence.population.moves import PathSettings, moved_by_sketch, sketch_of
 from evidentia.evidence.population.particles import (
     Particles,
     Population,
-    resample_particles,
     some_of,
-    split_key,
     weighted_particles,
 )
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import is_summed
-from evidentia.posterior.modes import distinct, few_of, modes_above, newton, refined_modes_above
-from evidentia.posterior.rows import Rows, Window
+from evidentia.posterior.modes import modes_above, newton
+from evidentia.posterior.rows import Rows
 
 FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
 PRIOR_SHARE = 0.25  # of the draws of a learnt proposal, if they are as many as can be
-CHECKED = 400_000  # rows times parameters up to which an irregular posterior needs particles
-MOVED = 3 * CHECKED  # the same with which particles are moved for many more rows
+AFFORDABLE = 400_000  # rows times parameters up to which the path goes on where draws are uneven
 ROUNDING = 0.01  # nats by which a log posterior that falls may rise
 
 
@@ -107,22 +102,23 @@ def redraw_about(
     particles. It need not cover the second half, which completes its draws.
     """
     model, _, generator, count = sampling
-    proposal = None
+    at_best = None  # the last modes, which a fit may include
     for proposal, max_batches in proposals:
+        at_best = proposal
         if proposal is None:
             continue
         draws = weighted_draws(sampling, proposal, max_batches)
         if not is_good(sampling, proposal, draws, particles):
             continue
-        proposal, draws = with_modes_beside(sampling, proposal, draws)
-        if is_good(sampling, proposal, draws, particles):
-            draws = _completed_about_modes(sampling, proposal, draws, particles)
-            return Redrawn(draws, proposal._replace(unseen=unseen(proposal, particles)))
+        at_best, draws = with_modes_beside(sampling, proposal, draws)
+        if is_good(sampling, at_best, draws, particles):
+            draws = _completed_about_modes(sampling, at_best, draws, particles)
+            return Redrawn(draws, at_best._replace(unseen=unseen(at_best, particles)))
     half, other = particles.halves
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
         return None
-    draws, learnt = _learnt(sampling, with_components(fit, proposal, half))
+    draws, learnt = _learnt(sampling, with_components(fit, at_best, half))
     found = completed(sampling, learnt, draws, other.folded_to(model, learnt.domain))
     learnt = learnt._replace(unseen=unseen(learnt, particles.folded_to(model, learnt.domain)))
     return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
@@ -185,7 +181,7 @@ def _at_modes_of_more_rows(sampling: Sampling, previous: Mixture, growth: float)
     at the modes of a ridge can miss its arms.
     """
     model, rows, _, count = sampling
-    proposal = about(sampling, modes_of_more_rows(sampling, previous, growth))
+    proposal = about(sampling, modes_of_more_rows(sampling, previous.components, growth))
     if proposal is None:
         return None
     draws = weighted_draws(sampling, proposal)
@@ -202,7 +198,7 @@ def _at_modes_of_more_rows(sampling: Sampling, previous: Mixture, growth: float)
         draws = accurate_draws(sampling, proposal, draws)
         if is_enough(draws, count):
             return Redrawn(draws, proposal.as_known_as(previous))
-    if rows.num_observations * model.num_parameters <= CHECKED:
+    if rows.num_observations * model.num_parameters <= AFFORDABLE:
         return None
     proposal = proposal.as_known_as(previous)._replace(is_checked=False)
     if is_enough(draws, count):
@@ -247,42 +243,3 @@ def at_modes_above(model: BoundModel, rows: Rows, population: Population) -> Red
     proposal, draws = with_modes_beside(sampling, proposal, draws)
     proposal = proposal._replace(unseen=unseen(proposal, particles))
     return Redrawn(draws, proposal) if is_enough(draws, sampling.count) else None
-
-
-def redraw_ahead(
-    settings: PathSettings, model: BoundModel, rows: Window, population: Population
-) -> Redrawn | None:
-    """Weighted draws from the posterior of `rows`, given particles of many fewer of them.
-
-    Until a redraw succeeds, each step of the path moves the particles with all rows so far; to
-    reach 100,000 rows takes minutes. But particles of few rows are spread over the posterior, and
-    climbs from them lead to the modes of many rows. Draws about these can miss what is not
-    Gaussian, without a sign of it: up to half of the posterior, for mixtures of five components
-    and 20,000 rows. So the draws are moved by an exact kernel, which carries some of them there,
-    and the proposal of the redraw must cover them.
-
-    None if they show no mode, no proposal gives enough draws that cover the posterior, or there is
-    no exact kernel.
-    """
-    if settings.exact_kernel is None:
-        return None
-    sampling = Sampling.of(model, rows, population)
-    few = rows.sample(max(1, MOVED // model.num_parameters))
-    starts = some_of(weighted_particles(model, population), sampling.generator, NUM_STARTS)
-    found = refined_modes_above(model, few, few_of(model, few), starts)
-    growth = rows.num_observations / few.size
-    modes = distinct(model, [newton(model, rows, mode.centre, growth * mode.precision) for mode in found])
-    if not modes:
-        return None
-    proposal = at_modes(sampling, modes)
-    draws = weighted_draws(sampling, proposal)
-    if not np.isfinite(draws.log_evidence):
-        return None
-    _, key = split_key(population.key)  # the first is of the particles drawn anew, or of the path
-    population = resample_particles(draws.population(key, sampling.count), "systematic")
-    # A sketch is not the same in all copies, so all particles must be of that of its mode.
-    folded = weighted_particles(model, population).positions
-    population = population._replace(positions=jnp.asarray(folded, jnp.float32))
-    sketch = few if few.size == rows.size else sketch_of(model, rows, few, modes[0])
-    population = moved_by_sketch(settings, model, rows, sketch, population, sampling.generator)
-    return redraw_about(sampling, [(proposal, FEW_BATCHES)], weighted_particles(model, population))

@@ -13,6 +13,7 @@ import numpy as np
 
 from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.population import importance
+from evidentia.evidence.population.chunks import Redraw
 from evidentia.evidence.population.moves import PathSettings, StepInfo, moved_once, prepared_move
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.model.bound import BoundModel
@@ -83,6 +84,12 @@ def heavy_weights(shape: float, remedy: str) -> str:
         f"the largest importance weights have a Pareto shape of {shape:.2f}: the proposal has lighter tails than the "
         f"posterior, and the log evidence may be too low by more than the standard error suggests. {remedy}"
     )
+
+
+def measure_redraw(redraw: Redraw) -> dict[str, float]:
+    """Diagnostics of the last redraw, for `signs_of_draws`."""
+    of_weights = {"pareto_shape": redraw.pareto_shape, "unseen": redraw.unseen}
+    return of_weights | {"unchecked": float(not redraw.is_checked)}
 
 
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
