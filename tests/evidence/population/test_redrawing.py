@@ -420,7 +420,9 @@ def test_modes_too_small_for_the_particles_widen_the_error_bar(symmetric):
         Population(jax.random.key(0), jnp.ones((64, 1)), np.zeros(64)),
     )
     variances = [
-        after_redraw(method, population, Redrawn(draws, both._replace(unseen=share)), 100)[1].estimate.variance
+        after_redraw(method, population, Redrawn(draws, both._replace(unseen=share)), 100)[
+            1
+        ].estimate.variance
         for share in (0.0, 0.02)
     ]
     assert variances[1] - variances[0] == pytest.approx(0.02**2)
