@@ -2,10 +2,10 @@
 
 import base64
 import json
+import os
 
 import pytest
 
-import evidentia.brokers.dead_letters as module
 from evidentia.brokers.dead_letters import DeadLetters
 from evidentia.brokers.message import Message
 from evidentia.errors import CheckpointError, ConfigurationError
@@ -39,14 +39,17 @@ def test_a_message_that_comes_again_stays_once(tmp_path):
     assert letters.count == 2
 
 
-def test_memory_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "REMEMBERED", 10)
-    letters = DeadLetters(tmp_path / "letters.jsonl")
+def test_memory_is_bounded(tmp_path):
+    letters = DeadLetters(tmp_path / "letters.jsonl", most_remembered=10)
     for offset in range(30):
         letters.append("a", POISON, {"0": offset}, "no JSON")
-    assert len(letters._known) == 10
-    again = DeadLetters(letters.path)
-    assert again._known == letters._known and again.count == 30
+    again = DeadLetters(letters.path, most_remembered=10)
+    for known, forgotten in ((letters, 19), (again, 18)):
+        for offset in range(20, 30):
+            known.append("a", POISON, {"0": offset}, "no JSON")
+        assert known.count == 30
+        known.append("a", POISON, {"0": forgotten}, "no JSON")
+        assert known.count == 31
 
 
 def test_a_half_line_is_removed_and_other_lines_stay(tmp_path):
@@ -77,7 +80,7 @@ def test_a_full_disk_leaves_no_part_of_a_line(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CheckpointError, match="letters.jsonl cannot be written: No space left on device"):
         letters.append("a", POISON, {"0": 2}, "no JSON")
     assert letters.path.read_bytes() == before

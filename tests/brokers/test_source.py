@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import evidentia.brokers.source as module
 from evidentia.brokers.dead_letters import DeadLetters
 from evidentia.brokers.place import START, Place
-from evidentia.brokers.source import BrokerSource, read
+from evidentia.brokers.source import BLOCK, BrokerSource, read
 from evidentia.data.batches import all_rows, recut
 from evidentia.errors import ConfigurationError, DataError
 from tests.brokers.fakes import FakeBroker
@@ -80,9 +79,8 @@ def test_a_place_inside_a_message():
     assert source.place_at(5) == Place(5, {"0": 3}, {})
 
 
-def test_without_places_a_batch_is_processed_when_the_next_is_asked_for(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 1)
-    broker = FakeBroker([[payload(1), payload(2)]])
+def test_without_places_a_batch_is_processed_when_the_next_is_asked_for():
+    broker = FakeBroker([[payload(*range(BLOCK)), payload(2)]])
     batches = BrokerSource(broker, ["y"]).batches()
     next(batches)
     assert broker.acknowledged == []

@@ -39,7 +39,7 @@ def test_quoted_values_are_found_together_as_one_by_one(count):
 
 
 @examples(many=2000, few=60)
-def test_rows_are_the_same_whatever_the_size_of_blocks(count, tmp_path, monkeypatch):
+def test_rows_are_the_same_whatever_the_size_of_blocks(count, tmp_path):
     path = tmp_path / "rows.csv"
 
     @for_all(
@@ -53,8 +53,8 @@ def test_rows_are_the_same_whatever_the_size_of_blocks(count, tmp_path, monkeypa
         content = text.getvalue() if has_last_end else text.getvalue().removesuffix(end)
         path.write_bytes(content.encode())
         longest = max(len(str(row)) for row in rows) + 60
-        monkeypatch.setattr(csv, "BLOCK_SIZE", longest + size)
-        arrays = joined([*read_csv(path, ["a", "b"], types={"a": float, "b": float}).batches()]).arrays
+        source = read_csv(path, ["a", "b"], types={"a": float, "b": float}, block_size=longest + size)
+        arrays = joined([*source.batches()]).arrays
         np.testing.assert_array_equal(arrays["a"], [row[0] for row in rows])
         np.testing.assert_array_equal(arrays["b"], [row[2] for row in rows])
         table = read_columns(path, ["a", 'the\n"note"'])
@@ -87,11 +87,10 @@ def test_an_unbalanced_quote_is_an_error_with_its_line(tmp_path, lines, message,
             read()
 
 
-def test_an_unbalanced_quote_far_below_the_first_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv, "BLOCK_SIZE", 64)
+def test_an_unbalanced_quote_far_below_the_first_rows(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("y,note\n" + "1,a\n" * 50 + '1,"b\n' + "1,a\n" * 50)
-    batches = read_csv(path, ["y"]).batches()
+    batches = read_csv(path, ["y"], block_size=64).batches()
     assert next(batches).num_rows
     with pytest.raises(DataError, match="the one in line 52 is not closed within 64 bytes"):
         list(batches)

@@ -12,14 +12,13 @@ from evidentia.errors import CheckpointError, ConfigurationError
 from evidentia.system.storage import local_path
 
 BEGINNING = b'{"source": '  # of each line
-REMEMBERED = 100_000  # letters by which one that comes again after a crash is recognised
 
 
 class DeadLetters:
     """A file of JSON lines: "source", "reason", "position", "key", "payload" in base64.
 
     It is only appended to. A message that is read again after a crash is recognised by its
-    position and payload among the last 100,000, and stays in the file once. A line that was half
+    position and payload among the last letters, and stays in the file once. A line that was half
     written is removed when the file is opened.
 
     Attributes:
@@ -28,6 +27,7 @@ class DeadLetters:
 
     Args:
         path: the file; it need not exist.
+        most_remembered: the number of last letters among which one that comes again is recognised.
 
     Raises:
         ConfigurationError: not a path on this machine, or a file of somebody else.
@@ -38,9 +38,10 @@ class DeadLetters:
         >>> letters.append("redis://host/readings", message, {"id": "1-0"}, "it has no y")
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, *, most_remembered: int = 100_000):
         self.path: Path = local_path("dead_letters", path, "file")
         self._known: dict[str, None] = {}
+        self._most_remembered = most_remembered
         self.count: int = 0
         try:
             with self.path.open("a+b") as file:
@@ -106,7 +107,7 @@ class DeadLetters:
     def _remember(self, letter: Any) -> None:
         self._known[_identity(letter)] = None
         self.count += 1
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > self._most_remembered:
             del self._known[next(iter(self._known))]
 
     def _failed(self, error: OSError) -> CheckpointError:

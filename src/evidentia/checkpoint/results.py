@@ -33,14 +33,15 @@ FORMAT = 1
 MAGIC = "evidentia evidence"
 INDEX = "evidence.json"
 PACKAGES = "evidentia", "jax", "numpyro"
-PATIENCE = 60.0  # seconds to wait for another one that saves, which takes milliseconds
 ATTEMPTS = 100  # to read a result that others replace meanwhile
 OWN_FILES = re.compile(r"(evidence\.json|[a-z_]+-[0-9a-f]{16}\.parquet)(\.new)?|\.[0-9a-f]{16}\.new")
 LOCK_FILES = re.compile(r"lock(\.holder)?")
 
 
-def write_result(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
+def write_result(path: str | os.PathLike[str], fields: Mapping[str, Any], *, patience: float = 60.0) -> None:
     """Save the fields of an `Evidence` into a folder.
+
+    If another one is saving, which takes milliseconds, it waits for at most `patience` seconds.
 
     Raises:
         ConfigurationError: `path` is not the name of a folder.
@@ -51,7 +52,7 @@ def write_result(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> Non
     try:
         _check_own(folder)  # before the folder is made or locked
         index, files = _encoded(fields)
-        with FolderLock(folder, "the folder", patience=PATIENCE, is_kept=False):
+        with FolderLock(folder, "the folder", patience=patience, is_kept=False):
             _check_own(folder)
             _write(folder, index, files)
     except OSError as error:

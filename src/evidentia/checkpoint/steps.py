@@ -34,8 +34,6 @@ from evidentia.system.storage import replace
 
 VALUES, ABOUT = "steps.bin", "steps.json"
 HEAD = struct.Struct("<Q16s16s")  # of an entry: bytes of its arrays, digest of the call, checksum
-LEAST_SECONDS = 2e-3  # of a program whose results are kept
-MOST_BYTES = 2e7  # for each second that they took
 LARGE = 65_536  # bytes of an array whose digest is remembered, as that of data
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # in the text of a function; another in each process
 
@@ -46,15 +44,20 @@ class Steps:
     Args:
         folder: created if missing.
         call: what must be equal in a call that goes on: names and values, compared as text.
+        least_seconds: that a program takes whose results are kept.
+        most_bytes: of kept results, for each second that they took.
 
     Raises:
         CheckpointError: the folder cannot be written to, is in use, holds damaged results, or
             those of another call, which the message names.
     """
 
-    def __init__(self, folder: Path, call: Mapping[str, Any]):
+    def __init__(
+        self, folder: Path, call: Mapping[str, Any], least_seconds: float = 2e-3, most_bytes: float = 2e7
+    ):
         self._folder, self._path = folder, folder / VALUES
         self._call = {name: ADDRESS.sub("", repr(value)) for name, value in {**call, **_machine()}.items()}
+        self._least_seconds, self._most_bytes = least_seconds, most_bytes
         self._lock = FolderLock(folder, "checkpoint", name="steps.lock")
         self._file: Any = None
         self._places: dict[bytes, tuple[int, int]] = {}  # where the arrays of a call are, and their bytes
@@ -103,9 +106,16 @@ class Steps:
         arrays = jax.tree.leaves(found)
         if place is not None:
             self._check_same(call.name, arrays, self._read(*place))
-        elif _is_worth(arrays, seconds):
+        elif self._is_worth(arrays, seconds):
             self._append(digest, [np.asarray(one) for one in arrays])
         return found
+
+    def _is_worth(self, arrays: list[Any], seconds: float) -> bool:
+        """Whether to keep results. Keys and weakly typed numbers would come back as others."""
+        if any(one.weak_type or jnp.issubdtype(one.dtype, jax.dtypes.prng_key) for one in arrays):
+            return False
+        size = sum(one.nbytes for one in arrays)
+        return seconds > self._least_seconds and size < self._most_bytes * seconds
 
     def _digest(self, call: Call, leaves: list[Any]) -> bytes:
         """Of the program, what it was made for, and the arrays that it is given."""
@@ -210,13 +220,6 @@ class Steps:
 
     def _failed(self, error: OSError) -> CheckpointError:
         return CheckpointError(f"checkpoint {self._folder}: {error.strerror or error}.")
-
-
-def _is_worth(arrays: list[Any], seconds: float) -> bool:
-    """Whether to keep results. Keys and weakly typed numbers would come back as others."""
-    if any(one.weak_type or jnp.issubdtype(one.dtype, jax.dtypes.prng_key) for one in arrays):
-        return False
-    return seconds > LEAST_SECONDS and sum(one.nbytes for one in arrays) < MOST_BYTES * seconds
 
 
 def _machine() -> dict[str, str]:

@@ -43,13 +43,19 @@ def test_live_view_fits_80_columns():
     assert "Alarm: linear changed at row 1,200,000 (1,199,500 to 1,200,499)" in shown.replace("\n", " ")
 
 
-def test_plain_lines_where_there_is_no_terminal(monkeypatch):
+def plain_lines(lines_every):
     console = Console(width=80, record=True, file=io.StringIO())
-    with viewing(quiet=False, console=console) as view:
+    with viewing(quiet=False, console=console, lines_every=lines_every) as view:
         view.show(an_update(500))
-        monkeypatch.setattr("evidentia.cli.stream.view.LINES_EVERY", 0.0)
         view.show(an_update(1000, [ALARM]))
-    alarm, line = console.export_text().splitlines()
+    return console.export_text().splitlines()
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    (alarm,) = plain_lines(lines_every=60.0)
+    assert alarm.startswith("alarm: linear changed at row 1,200,000")
+    first, alarm, line = plain_lines(lines_every=0.0)
+    assert first.startswith("500 rows")
     assert alarm.startswith("alarm: linear changed at row 1,200,000")
     assert (
         line.startswith("1,000 rows, ")

@@ -2,19 +2,17 @@
 
 import os
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 from evidentia.data.batches import joined
-from evidentia.data.sources import csv, followed, read_csv
+from evidentia.data.sources import csv, read_csv
 from evidentia.errors import ConfigurationError, DataError
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Split a small file into many blocks."""
-    monkeypatch.setattr(csv, "BLOCK_SIZE", 64)
+read_in_blocks = partial(read_csv, block_size=64)  # which split a small file into many
 
 
 def text(folder, content, name="table.csv"):
@@ -27,12 +25,11 @@ def read(source, skip=0):
     return joined([*source.batches(skip)])
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_blocks_and_files_are_one_stream(tmp_path):
     lines = [f"{i}.5,{i}" for i in range(100)]
     text(tmp_path, "a,b\n" + "\n".join(lines[:60]), "0.csv")
     text(tmp_path, "\n\nb,a\r\n\r\n" + "\r\n".join(f"{i},{i}.5" for i in range(60, 100)) + "\r\n", "1.csv")
-    source = read_csv(str(tmp_path / "*.csv"), ["a", "b"])
+    source = read_in_blocks(str(tmp_path / "*.csv"), ["a", "b"])
     arrays = read(source).arrays
     np.testing.assert_array_equal(arrays["a"], np.arange(100) + 0.5)
     np.testing.assert_array_equal(arrays["b"], np.arange(100))
@@ -41,20 +38,18 @@ def test_blocks_and_files_are_one_stream(tmp_path):
         np.testing.assert_array_equal(read(source, skip).arrays["b"], np.arange(skip, 100))
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_what_the_first_rows_say_holds_to_the_end(tmp_path):
     path = text(tmp_path, "a,b,c\n" + "1,2,true\n" * 50 + "1,2.5,false\n")
-    assert read(read_csv(path, ["a", "c"])).arrays["c"].tolist() == [1] * 50 + [0]
-    batches = read_csv(path, {"y": "b"}).batches()
+    assert read(read_in_blocks(path, ["a", "c"])).arrays["c"].tolist() == [1] * 50 + [0]
+    batches = read_in_blocks(path, {"y": "b"}).batches()
     assert next(batches).arrays["y"].dtype == np.int32
     with pytest.raises(
         DataError, match=r"'b' holds integers.*; data row 51 has 2\.5\. .*types=\{'b': float\}"
     ):
         list(batches)
-    assert read(read_csv(path, {"y": "b"}, types={"b": float})).arrays["y"][-1] == 2.5
+    assert read(read_in_blocks(path, {"y": "b"}, types={"b": float})).arrays["y"][-1] == 2.5
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -65,7 +60,7 @@ def test_what_the_first_rows_say_holds_to_the_end(tmp_path):
     ],
 )
 def test_lines_that_cannot_be_used_are_named(tmp_path, line, message):
-    source = read_csv(text(tmp_path, "a,b\n" + "1,2\n" * 50 + line + "\n1,2\n"))
+    source = read_in_blocks(text(tmp_path, "a,b\n" + "1,2\n" * 50 + line + "\n1,2\n"))
     with pytest.raises(DataError, match=message):
         list(source.batches())
 
@@ -96,6 +91,8 @@ def test_a_later_file_without_the_column_is_named_at_once(tmp_path):
         read_csv(str(tmp_path / "*.csv"), follow=True)
     with pytest.raises(ConfigurationError, match="stop needs follow=True"):
         read_csv(tmp_path / "0.csv", stop=lambda: True)
+    with pytest.raises(ConfigurationError, match="block_size must be at least 1; got 0"):
+        read_csv(tmp_path / "0.csv", block_size=0)
 
 
 @pytest.fixture
@@ -161,31 +158,13 @@ def test_a_followed_file_that_changes_behind_the_reader(tmp_path, grows, change,
         next(batches)
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_only_the_last_line_of_the_last_file_may_grow(tmp_path):
     text(tmp_path, "y\n" + "1\n" * 50 + "2", "0.csv")
     for content, may_grow in (("y\n3\n4\n5", True), ("y\n3\n4\n5\n", False), ("y\n3", True)):
         text(tmp_path, content, "1.csv")
-        batches = list(read_csv(str(tmp_path / "*.csv")).batches())
+        batches = list(read_in_blocks(str(tmp_path / "*.csv")).batches())
         assert [batch.may_grow for batch in batches] == [False] * (len(batches) - 1) + [may_grow]
         assert batches[-1].num_read == 1 or not may_grow
-
-
-def test_a_long_followed_file_is_compared_at_both_ends(tmp_path, grows, monkeypatch):
-    monkeypatch.setattr(followed, "REMEMBERED", 8)
-    path, stop = text(tmp_path, "y\n" + "1\n" * 50), threading.Event()
-
-    def append():
-        with path.open("a") as file:
-            file.write("2\n")
-
-    grows += [append, append, stop.set]
-    assert read(read_csv(path, follow=True, stop=stop.is_set)).arrays["y"].tolist() == [1] * 50 + [2, 2]
-    for rewritten in ("y\n3\n" + "1\n" * 60, "y\n" + "1\n" * 50 + "3\n3\n2\n"):
-        grows.append(lambda content=rewritten: path.write_text(content))
-        with pytest.raises(DataError, match="was rewritten while it was followed"):
-            list(read_csv(path, follow=True).batches())
-        path.write_text("y\n" + "1\n" * 50 + "2\n2\n")
 
 
 def test_a_followed_file_needs_its_whole_header(tmp_path):
@@ -201,11 +180,10 @@ def test_a_line_of_spaces_is_a_header_and_empty_lines_are_none(tmp_path):
 LATIN = "größe,y\n1,2\n3,4\n".encode("latin-1")
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "ISO8859-1"])
 def test_text_in_another_encoding(tmp_path, encoding):
     lines = "".join(f"{i},{2 * i},é{i}\n" for i in range(100))
-    source = read_csv(
+    source = read_in_blocks(
         text(tmp_path, f"größe,y,ähnlich\n{lines}".encode("latin-1")), ["größe", "y"], encoding=encoding
     )
     arrays = read(source).arrays
@@ -232,13 +210,12 @@ def test_text_that_is_not_utf_8(tmp_path, content, columns, message):
         read_csv(text(tmp_path, content), columns).batches()
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_bytes_that_are_not_utf_8_after_the_first_rows(tmp_path):
     path = text(tmp_path, b"y,z\n" + b"1,2\n" * 50 + b"1\xa0000,2\n")
     with pytest.raises(DataError, match=r"'y' holds .* in data row 51, .*encoding 'utf-8'.*--encoding latin"):
-        read(read_csv(path))
+        read(read_in_blocks(path))
     with pytest.raises(DataError, match=r"'y' holds .* in data row 51, which is not a number\. Encode text"):
-        read(read_csv(path, encoding="latin-1"))
+        read(read_in_blocks(path, encoding="latin-1"))
 
 
 def test_columns_that_are_not_used_may_hold_any_bytes(tmp_path):

@@ -17,7 +17,6 @@ from evidentia.display import text
 from evidentia.display.progress import short_count
 
 PACE_SECONDS = 10.0  # averaging time of the rows per second
-LINES_EVERY = 5.0  # seconds between plain lines
 ALARMS_SHOWN = 5
 
 
@@ -66,18 +65,18 @@ class View:
 
 
 class _Lines(View):
-    """Plain lines on a console."""
+    """Plain lines on a console, at least `lines_every` seconds apart."""
 
-    def __init__(self, console: Console):
+    def __init__(self, console: Console, lines_every: float):
         super().__init__()
-        self._console = console
+        self._console, self._lines_every = console, lines_every
         self._said = time.monotonic()
 
     def show(self, update: SessionUpdate) -> None:
         super().show(update)
         for alarm in update.alarms:
             self._say(f"alarm: {describe(alarm)}")
-        if time.monotonic() - self._said >= LINES_EVERY:
+        if time.monotonic() - self._said >= self._lines_every:
             self._said = time.monotonic()
             models = "; ".join(_in_words(update, name) for name in update.updates)
             rows = ", ".join(filter(None, [f"{update.num_observations:,} rows", self.rows_per_second()]))
@@ -88,13 +87,16 @@ class _Lines(View):
 
 
 @contextmanager
-def viewing(quiet: bool, console: Console | None = None) -> Iterator[View]:
-    """Choose the view for a console, by default stderr."""
+def viewing(quiet: bool, console: Console | None = None, lines_every: float = 5.0) -> Iterator[View]:
+    """Choose the view for a console, by default stderr.
+
+    Without a terminal, plain lines come at least `lines_every` seconds apart; alarms at once.
+    """
     console = console or Console(stderr=True)
     if quiet:
         yield View()
     elif not console.is_terminal:
-        yield _Lines(console)
+        yield _Lines(console, lines_every)
     else:
         view = View()
         with Live(console=console, get_renderable=view.render, refresh_per_second=4, transient=True):

@@ -46,6 +46,7 @@ class CsvSource:
     follow: bool = False
     stop: Callable[[], bool] | None = None
     encoding: str = UTF_8
+    block_size: int = BLOCK_SIZE
 
     @property
     def num_rows(self) -> None:
@@ -71,14 +72,14 @@ class CsvSource:
     def pieces_of(self, names: Sequence[str]) -> Generator[Piece, None, None]:
         """Yield these columns of all rows, of text as well as of numbers.
 
-        A column holds text if it does in the first four megabytes of the first file; an empty
-        field or NA is a missing value in it.
+        A column holds text if it does in the first block of the first file; an empty field or NA
+        is a missing value in it.
 
         Raises:
             DataError: a file without one of the columns, or as raised by `pieces`.
         """
         path = self.paths[0]
-        schema = _first_rows(path, self.encoding).schema
+        schema = _first_rows(path, self.encoding, self.block_size).schema
         check_unique(path, names, schema.names)
         check_names(path, names, schema.names)
         found = {name: schema.field(name).type for name in names}
@@ -94,7 +95,7 @@ class CsvSource:
             row = 0
             with reading(path, ".csv"), opened(path) as file:
                 text = Followed(path, file) if self.follow else file
-                records, header = _header(path, text, self.follow)
+                records, header = _header(path, text, self.block_size, self.follow)
                 lines = Lines(path, header, self.encoding)
                 check_names(path, list(types), lines.parsed().column_names)
                 for block, has_end in self._blocks(text, records):
@@ -112,7 +113,7 @@ class CsvSource:
         The last line of a file may have none; of a followed file it waits for its end.
         """
         while not (self.follow and self.stop is not None and self.stop()):
-            read = file.read(BLOCK_SIZE)
+            read = file.read(self.block_size)
             if block := records.take(read):
                 yield block, True
             elif not read and self.follow:
@@ -136,6 +137,7 @@ def read_csv(
     decimal: str = ".",
     na: Sequence[str] = (),
     comment: str | None = None,
+    block_size: int = BLOCK_SIZE,
 ) -> CsvSource | TableSource:
     """Read CSV files with a header line as a source of observations, which may exceed memory.
 
@@ -143,9 +145,9 @@ def read_csv(
     sorted by name for a pattern) and line order. A thread reads ahead a few megabytes of text at a
     time. Blank lines are ignored. Values in quotes may hold commas and line ends.
 
-    Column types are fixed at the start: a column is integer if the first four megabytes of the
-    first file hold only integers (or true and false). A later real number in it is an error that
-    names its row, unless `types={"price": float}` declares the column real.
+    Column types are fixed at the start: a column is integer if the first block of the first file
+    holds only integers (or true and false). A later real number in it is an error that names its
+    row, unless `types={"price": float}` declares the column real.
 
     Args:
         paths: a file, a pattern such as `"days/*.csv"`, a URL, or a list of these.
@@ -163,6 +165,7 @@ def read_csv(
         decimal: "," for numbers with decimal commas.
         na: words that also stand for a missing value, such as ["-", "?"].
         comment: the beginning of lines that are left out, such as "#".
+        block_size: the bytes of text that are read at a time, and of the longest line.
 
     Text of another form than the default, compressed text (.csv.gz, .bz2, .zst, .xz), Excel
     (.xlsx), Feather, JSON (lines), Stata (.dta) and SQLite are read into memory.
@@ -195,6 +198,7 @@ def read_csv(
         raise ConfigurationError(
             f"stop needs follow=True, and must be a function without arguments; got {stop!r}."
         )
+    check_count("block_size", block_size, 1)
     form = Form(sep, decimal, tuple(names_in("na", na)), comment, encoding=encoding)
     if any(is_whole(path, form) for path in found):
         if follow:
@@ -204,23 +208,25 @@ def read_csv(
         return read_tables(found, columns, form=form, missing=missing, types=types)
     for path in found:
         check_content(path, ".csv")
-    table = _first_rows(found[0], form.codec, follow)
+    table = _first_rows(found[0], form.codec, block_size, follow)
     selection = select(columns, [(str(found[0]), table.schema)], types, first_rows=table)
     booleans = [name for name in selection.names if pa.types.is_boolean(table.schema.field(name).type)]
     for path in found[1:]:
-        check_names(path, selection.names, _names(path, form.codec))
-    return CsvSource(tuple(found), selection, missing, frozenset(booleans), follow, stop, form.codec)
+        check_names(path, selection.names, _names(path, form.codec, block_size))
+    return CsvSource(
+        tuple(found), selection, missing, frozenset(booleans), follow, stop, form.codec, block_size
+    )
 
 
-def _first_rows(path: Path, encoding: str, follow: bool = False) -> pa.Table:
-    """The first four megabytes of lines, with the types that they suggest."""
+def _first_rows(path: Path, encoding: str, block_size: int, follow: bool = False) -> pa.Table:
+    """The first block of lines, with the types that they suggest."""
     last = b""
     with reading(path, ".csv"), opened(path) as file:
-        records, header = _header(path, file, follow)
-        block = records.take(read := file.read(BLOCK_SIZE))
+        records, header = _header(path, file, block_size, follow)
+        block = records.take(read := file.read(block_size))
         while read and not block:
-            block = records.take(read := file.read(BLOCK_SIZE))
-        if len(read) < BLOCK_SIZE and not follow:
+            block = records.take(read := file.read(block_size))
+        if len(read) < block_size and not follow:
             with suppress(HalfLineError):  # which the reading of the rows meets again
                 last = records.last()
     return _with_last_line(Lines(path, header, encoding), block, last)
@@ -239,15 +245,15 @@ def _with_last_line(lines: Lines, block: bytes, last: bytes) -> pa.Table:
     return table
 
 
-def _names(path: Path, encoding: str) -> list[str]:
+def _names(path: Path, encoding: str, block_size: int) -> list[str]:
     """The names of a file's columns."""
     with reading(path, ".csv"), opened(path) as file:
-        return Lines(path, _header(path, file)[1], encoding).parsed().column_names
+        return Lines(path, _header(path, file, block_size)[1], encoding).parsed().column_names
 
 
-def _header(path: Path, file: Readable, follow: bool = False) -> tuple[Records, bytes]:
+def _header(path: Path, file: Readable, block_size: int, follow: bool = False) -> tuple[Records, bytes]:
     """Read the header line; return it, after what cuts the records behind it."""
-    records = Records(path, BLOCK_SIZE)
+    records = Records(path, block_size)
     header = records.header(file)
     if header.endswith((b"\n", b"\r")):
         return records, header

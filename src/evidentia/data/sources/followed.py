@@ -6,19 +6,19 @@ from typing import IO
 
 from evidentia.errors import DataError
 
-REMEMBERED = 1 << 22  # bytes of the beginning, and of the end of what was read, to compare
-
 
 class Followed:
     """Reads a growing file, and compares what it has read whenever the file changes.
 
     A file that was emptied and written anew may be longer than before at the next look. Up to
-    twice `REMEMBERED` bytes, all that was read is compared; beyond, the beginning and the end.
+    twice `most_remembered` bytes, all that was read is compared; beyond, so many bytes of the
+    beginning and of the end.
     """
 
-    def __init__(self, path: Path, file: IO[bytes]):
+    def __init__(self, path: Path, file: IO[bytes], most_remembered: int = 1 << 22):
         self._path, self._file = path, file
         self._beginning = self._last = b""
+        self._most = most_remembered
         self._changed = self._state().st_mtime_ns
         self._has_waited = False
 
@@ -29,8 +29,8 @@ class Followed:
             DataError: the file was truncated, rewritten, replaced or removed.
         """
         read = self._file.read(size)
-        self._beginning += read[: REMEMBERED - len(self._beginning)]
-        self._last = (self._last + read)[-REMEMBERED:]
+        self._beginning += read[: self._most - len(self._beginning)]
+        self._last = (self._last + read)[-self._most :]
         state = self._state()
         if state.st_size < self._file.tell():
             raise DataError(

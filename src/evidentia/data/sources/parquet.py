@@ -25,7 +25,6 @@ from evidentia.data.sources.paths import Paths, expanded
 from evidentia.errors import DataError, check_count
 from evidentia.system.storage import for_arrow
 
-VALUES_AT_ONCE = 1 << 20  # values per batch: a few megabytes for any number of columns
 BUFFER_SIZE = 1 << 20  # bytes of a column read at a time; a row group may exceed memory
 
 
@@ -40,11 +39,15 @@ class Part:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """The source that `read_parquet` returns: files and the selected columns."""
+    """The source that `read_parquet` returns: files and the selected columns.
+
+    A batch has about `values_at_once` values: a few megabytes for any number of columns.
+    """
 
     parts: tuple[Part, ...]
     selection: Selection
     missing: Missing
+    values_at_once: int = 1 << 20
 
     @property
     def num_rows(self) -> int:
@@ -95,7 +98,7 @@ class ParquetSource:
                 row += file.metadata.row_group(group).num_rows
                 group += 1
             groups = range(group, file.num_row_groups)
-            size = max(1024, VALUES_AT_ONCE // max(1, len(stored)))
+            size = max(1024, self.values_at_once // max(1, len(stored)))
             for table in file.iter_batches(size, row_groups=groups, columns=stored, use_threads=False):
                 first = max(row, skip)
                 if first < row + table.num_rows:
