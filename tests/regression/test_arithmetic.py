@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import evidentia as ev
 from evidentia import errors
 from evidentia.errors import ConfigurationError, DataError
-from evidentia.regression import frame, sample
 from evidentia.regression.design import evaluate, learn
 from evidentia.regression.formula import parse
 from tests.regression.test_streamed import parts_of
@@ -119,18 +118,19 @@ def test_a_design_in_blocks_is_that_of_all_rows(term, cuts):
     np.testing.assert_array_equal(np.concatenate(parts), design.columns(table))
 
 
+@pytest.fixture
+def whole(term):
+    """A table, and its evidence in memory at once."""
+    return (table := table_of(1100)), ev.estimate(ev.Regression(f"y ~ {term}"), table).log_evidence
+
+
 @pytest.mark.parametrize("term", LEARNT)
-def test_what_is_learnt_of_files_is_learnt_on_all_rows(term, tmp_path, monkeypatch):
+def test_what_is_learnt_of_files_is_learnt_on_all_rows(term, whole, small_blocks, tmp_path):
     """Also of more rows than those that are kept as a sample, and of small blocks in memory."""
-    monkeypatch.setattr(sample, "LEAST", 20)
-    table = table_of(1100)
-    expected = ev.estimate(ev.Regression(f"y ~ {term}"), table).log_evidence
-    source = parts_of(table, tmp_path, count=4)
-    assert ev.estimate(ev.Regression(f"y ~ {term}"), source).log_evidence == pytest.approx(
-        expected, rel=1e-10
-    )
-    monkeypatch.setattr(frame, "VALUES_AT_ONCE", 1)
-    assert ev.estimate(ev.Regression(f"y ~ {term}"), table).log_evidence == pytest.approx(expected, rel=1e-10)
+    table, expected = whole
+    for each in (parts_of(table, tmp_path, count=4), table):
+        found = ev.estimate(ev.Regression(f"y ~ {term}"), each)
+        assert found.log_evidence == pytest.approx(expected, rel=1e-10)
 
 
 def test_memory_of_what_is_learnt_is_checked_before_it_is_asked_for(monkeypatch):
@@ -141,8 +141,7 @@ def test_memory_of_what_is_learnt_is_checked_before_it_is_asked_for(monkeypatch)
         ev.estimate(ev.Regression("y ~ bs(x, df=900)"), table_of())
 
 
-def test_responses_and_offsets_are_learnt_on_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample, "LEAST", 20)
+def test_responses_and_offsets_are_learnt_on_all_rows(tmp_path, small_blocks):
     table = table_of(1000)
     source = parts_of(table, tmp_path)
     for formula in ("I((y - y.mean()) ** 2) ~ x", "scale(y) ~ x + offset(scale(z))"):

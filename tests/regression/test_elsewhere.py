@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import evidentia as ev
-from evidentia.cluster import rows
 from evidentia.cluster.over_executor import OverExecutor
 from evidentia.regression import streamed
 from evidentia.regression.families import FAMILIES
@@ -100,11 +99,6 @@ def test_model_and_arrays_are_those_of_the_table(name, has_intercept):
     for name, values in whole.arrays.items():
         assert found[name].dtype == values.dtype
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6)
-
-
-@pytest.fixture
-def small_sample(monkeypatch):
-    monkeypatch.setattr(rows, "NUM_NEAR", 100)
 
 
 def test_the_rows_stay_where_they_are(small_sample):

@@ -6,7 +6,11 @@ import pytest
 import scipy.stats
 
 import evidentia as ev
+from evidentia.regression.exact import evidence_of
 from evidentia.regression.exact_coefficients import quantiles
+from evidentia.regression.formula import parse
+from evidentia.regression.frame import frame_of
+from evidentia.regression.priors import JZS_SCALE
 from tests.regression.attitude import ATTITUDE
 
 GENERATOR = np.random.default_rng(0)
@@ -32,9 +36,9 @@ def test_bayes_factors_are_those_of_pairs_of_formulas(prior, start):
 
 @pytest.mark.parametrize("formula", ["y ~ x + z + g", "y ~ 0 + x + z", "y ~ 1"])
 @pytest.mark.parametrize("prior", ["jzs", "unit-information"])
-def test_moments_and_quantiles_are_those_of_the_draws(formula, prior, monkeypatch):
-    monkeypatch.setattr("evidentia.regression.exact.NUM_DRAWS", 200_000)
-    evidence = ev.estimate(ev.Regression(formula, prior=prior), TABLE)
+def test_moments_and_quantiles_are_those_of_the_draws(formula, prior):
+    scale = JZS_SCALE if prior == "jzs" else None
+    evidence = evidence_of(frame_of(parse(formula), TABLE), TABLE, scale, 0, 0.0, num_draws=200_000)
     found = evidence.summary()
     for place, name in enumerate(found.names):
         draws, deviation = evidence.posterior[name], found.standard_deviation[place]

@@ -6,9 +6,9 @@ import pytest
 
 import evidentia as ev
 from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
-from evidentia.regression import frequencies
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import frame_of
+from evidentia.regression.frequencies import repeated_in_blocks
 from evidentia.regression.streamed import Streamed
 
 GENERATOR = np.random.default_rng(4)
@@ -41,6 +41,13 @@ def same(found, exact):
     assert found.fingerprints == exact.fingerprints and list(found.posterior) == list(exact.posterior)
 
 
+@pytest.mark.parametrize("rows_at_once", [1, 16, 1000])
+def test_rows_are_repeated_in_blocks(rows_at_once):
+    blocks = list(repeated_in_blocks(TABLE, TABLE["n"].to_numpy(), rows_at_once))
+    assert max(map(len, blocks)) <= rows_at_once
+    pd.testing.assert_frame_equal(pd.concat(blocks, ignore_index=True), REPEATED)
+
+
 @pytest.mark.parametrize(
     "formula, arguments",
     [
@@ -49,9 +56,8 @@ def same(found, exact):
         ("scale(y) ~ bs(x, df=4) + poly(c, 2) + offset(n)", {"prior": "unit-information"}),
     ],
 )
-def test_exact_evidences_are_those_of_repeated_rows(tmp_path, monkeypatch, formula, arguments):
+def test_exact_evidences_are_those_of_repeated_rows(tmp_path, formula, arguments):
     """In memory and in files; what is learnt of all rows, such as knots, too."""
-    monkeypatch.setattr(frequencies, "ROWS_AT_ONCE", 16)
     exact = estimate(formula, REPEATED, **arguments)
     for table in (TABLE, *in_files(TABLE, tmp_path)):
         same(estimate(formula, table, weights="n", **arguments), exact)

@@ -1,5 +1,7 @@
 """The search over models against all models listed."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -121,8 +123,7 @@ def test_chains_that_disagree_are_reported(monkeypatch):
     table |= {f"e{place}": generator.standard_normal(400) for place in range(8)}
     table["y"] = x[0] * x[1] + near[0] * near[1] + generator.standard_normal(400)
     formula = "y ~ a * b + c * d + " + " + ".join(f"e{place}" for place in range(8))
-    monkeypatch.setattr(model_search, "FIRST_STEPS", 0)
-    monkeypatch.setattr(model_search, "MOST_STEPS", 1)
+    monkeypatch.setattr(selection, "search", partial(model_search.search, first_steps=0, most_steps=1))
     with pytest.warns(DiagnosticWarning, match="chains of the search disagree: the probability of c:d is"):
         searched(monkeypatch, formula, table)
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import evidentia as ev
-from evidentia.cluster import rows
 from evidentia.cluster.over_executor import OverExecutor
 from evidentia.regression.formula import parse
 from evidentia.regression.frame import frame_of
@@ -85,13 +84,13 @@ def test_partitions_that_cannot_be_used(parts, message):
 
 
 @pytest.mark.cluster
-def test_a_dask_data_frame(monkeypatch):
-    monkeypatch.setattr(rows, "NUM_NEAR", 30)  # so that the rest of the rows stays there
+def test_a_dask_data_frame(small_sample):
     frames, distributed = pytest.importorskip("dask.dataframe"), pytest.importorskip("distributed")
     with distributed.Client(processes=False, n_workers=1, dashboard_address=":0"):  # a free port
-        far = frames.from_pandas(TABLE, npartitions=3)
+        table = pd.concat(4 * [TABLE], ignore_index=True)
+        far = frames.from_pandas(table, npartitions=3)
         for regression in ev.Regression("y ~ x + g"), ev.Regression("k ~ x", "poisson"):
             found = ev.estimate(regression, far)
-            whole = ev.estimate(regression, TABLE)
+            whole = ev.estimate(regression, table)
             error = np.hypot(found.standard_error, whole.standard_error)
             assert abs(found.log_evidence - whole.log_evidence) <= 4 * error + 1e-6

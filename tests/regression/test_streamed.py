@@ -1,6 +1,7 @@
 """Tables in files: the same evidence as in memory, with one block of rows in memory at a time."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import evidentia as ev
-from evidentia.data.sources import csv, parquet
 from evidentia.errors import ConfigurationError, DataError, EvidenceWarning
-from evidentia.regression import frame, sample
 from evidentia.regression.moments import merged, moments_of
+from evidentia.regression.sample import Sample
 
 ROUNDING = 1e-11  # of log evidences of some hundred nats in float64
 
@@ -27,22 +27,21 @@ def table_of(rows, seed=0):
 
 
 def parts_of(table, folder, count=3):
-    """Parquet files with small row groups."""
+    """Parquet files with small row groups, read in batches of 1,024 rows."""
     for index, rows in enumerate(np.array_split(np.arange(len(table)), count)):
         piece = pa.Table.from_pandas(table.iloc[rows], preserve_index=False)
         pq.write_table(piece, folder / f"{index}.parquet", row_group_size=100)
-    return ev.read_parquet(folder / "*.parquet")
+    return replace(ev.read_parquet(folder / "*.parquet"), values_at_once=1)
 
 
 def estimate(formula, table, **arguments):
     return ev.estimate(ev.Regression(formula, **arguments), table)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(frame, "VALUES_AT_ONCE", 1024)
-    monkeypatch.setattr(parquet, "VALUES_AT_ONCE", 1024)
-    monkeypatch.setattr(csv, "BLOCK_SIZE", 20_000)
+@pytest.fixture(scope="module")
+def whole():
+    """A table, and its evidence in memory at once."""
+    return (table := table_of(5000)), estimate("y ~ x + k", table).log_evidence
 
 
 def test_moments_of_blocks_are_those_of_all_rows():
@@ -74,7 +73,7 @@ def test_files_give_the_evidence_of_the_table_in_memory(tmp_path, formula):
     table = table_of(5000)
     table.to_csv(tmp_path / "table.csv", index=False)
     inside = estimate(formula, table)
-    for source in (parts_of(table, tmp_path), ev.read_csv(tmp_path / "table.csv")):
+    for source in (parts_of(table, tmp_path), ev.read_csv(tmp_path / "table.csv", block_size=20_000)):
         found = estimate(formula, source)
         assert found.log_evidence == pytest.approx(inside.log_evidence, rel=ROUNDING)
         assert list(found.posterior) == list(inside.posterior) and found.num_observations == 5000
@@ -82,12 +81,10 @@ def test_files_give_the_evidence_of_the_table_in_memory(tmp_path, formula):
             np.testing.assert_allclose(found.posterior[name], draws, rtol=1e-6, atol=1e-9)
 
 
-def test_every_kind_of_table_in_blocks_gives_the_same(monkeypatch):
-    table = table_of(5000)
-    whole = estimate("y ~ x + k", table).log_evidence
-    monkeypatch.setattr(frame, "VALUES_AT_ONCE", 1)
+def test_every_kind_of_table_in_blocks_gives_the_same(whole, small_blocks):
+    table, log_evidence = whole
     for each in (table, pl.DataFrame(table.to_dict("list")), pa.Table.from_pandas(table)):
-        assert estimate("y ~ x + k", each).log_evidence == pytest.approx(whole, rel=ROUNDING)
+        assert estimate("y ~ x + k", each).log_evidence == pytest.approx(log_evidence, rel=ROUNDING)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -136,7 +133,7 @@ def test_missing_values_are_counted_over_all_batches(tmp_path):
     table.loc[[5, 1500, 2999], "x"] = np.nan
     table.loc[[5, 7], "k"] = None
     table.to_csv(tmp_path / "table.csv", index=False)
-    for source in (parts_of(table, tmp_path), ev.read_csv(tmp_path / "table.csv")):
+    for source in (parts_of(table, tmp_path), ev.read_csv(tmp_path / "table.csv", block_size=20_000)):
         with pytest.warns(EvidenceWarning) as caught:
             found = estimate("y ~ x + k", source)
         assert [str(one.message) for one in caught] == [
@@ -150,8 +147,7 @@ def test_missing_values_are_counted_over_all_batches(tmp_path):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_numbers_as_categories_must_occur_in_the_rows_to_learn_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample, "LEAST", 100)
+def test_numbers_as_categories_must_occur_in_the_rows_to_learn_on(tmp_path):
     table = table_of(3000)
     table.loc[2999, "r"] = 3  # an extreme would be in the sample
     table.loc[2998, "r"] = 30
@@ -160,9 +156,8 @@ def test_numbers_as_categories_must_occur_in_the_rows_to_learn_on(tmp_path, monk
         estimate("y ~ C(r)", source)
 
 
-def test_a_large_table_is_learnt_on_spread_rows_and_its_extremes(monkeypatch):
-    monkeypatch.setattr(sample, "LEAST", 100)
-    table, kept = table_of(10_000), sample.Sample()
+def test_a_large_table_is_learnt_on_spread_rows_and_its_extremes(small_blocks):
+    table, kept = table_of(10_000), Sample()
     table.loc[4567, "x"] = 99.0
     for start in range(0, 10_000, 251):
         kept.add(table.iloc[start : start + 251])
@@ -207,10 +202,7 @@ def test_files_of_different_types_are_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_memory_is_bounded_by_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(frame, "VALUES_AT_ONCE", 1 << 15)
-    monkeypatch.setattr(parquet, "VALUES_AT_ONCE", 1 << 15)
-    monkeypatch.setattr(sample, "LEAST", 1000)
+def test_memory_is_bounded_by_a_block(tmp_path, small_blocks):
     table = table_of(200_000)
     source = parts_of(table, tmp_path)
     estimate("y ~ x + k", ev.read_parquet(tmp_path / "0.parquet"))  # imports

@@ -71,7 +71,12 @@ class GPriorWidths:
 
 
 def evidence_of(
-    frame: Frame, table: DataFrame | Streamed, scale: float | None, seed: int, started: float
+    frame: Frame,
+    table: DataFrame | Streamed,
+    scale: float | None,
+    seed: int,
+    started: float,
+    num_draws: int = NUM_DRAWS,
 ) -> Evidence:
     """The log evidence up to the constant of the flat and Jeffreys priors, and posterior draws.
 
@@ -91,7 +96,7 @@ def evidence_of(
             ]
         )
     log_evidence = g_prior.log_evidence_of_null(sums) + g_prior.log_bayes_factor(sums, fit, scale)
-    draws = g_prior.sample_posterior(sums, fit, chosen, scale, NUM_DRAWS, seed)
+    draws = g_prior.sample_posterior(sums, fit, chosen, scale, num_draws, seed)
     deviation = sums.deviations[-1]
     effects = draws.effects * deviation / frame.deviations
     posterior = dict(zip(frame.names, effects.T, strict=True))
@@ -107,7 +112,7 @@ def evidence_of(
         trajectory=Trajectory(
             *(np.array([value]) for value in (frame.num_rows, log_evidence, 0.0, 0, seconds))
         ),
-        weighted=evenly_weighted(posterior, NUM_DRAWS),
+        weighted=evenly_weighted(posterior, num_draws),
         method=GPrior(scale),
         model_name=frame.formula.text,
         seed=seed,

@@ -19,7 +19,6 @@ from evidentia.regression.plain import plain
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-ROWS_AT_ONCE = 1 << 20
 MOST = 2**53  # whole numbers that a float64 holds
 
 
@@ -86,12 +85,14 @@ def repeated(table: DataFrame, frequencies: Int[ndarray, " rows"], name: str) ->
     return table.iloc[np.repeat(np.arange(len(table)), frequencies)].reset_index(drop=True)
 
 
-def repeated_in_blocks(table: DataFrame, frequencies: Int[ndarray, " rows"]) -> Iterator[DataFrame]:
+def repeated_in_blocks(
+    table: DataFrame, frequencies: Int[ndarray, " rows"], rows_at_once: int = 1 << 20
+) -> Iterator[DataFrame]:
     """The same in blocks that fit memory; rows keep their numbers."""
     if (frequencies == 1).all():
         yield table
         return
     ends = np.cumsum(frequencies)
-    for start in range(0, int(ends[-1]), ROWS_AT_ONCE):
-        places = np.arange(start, min(start + ROWS_AT_ONCE, int(ends[-1])))
+    for start in range(0, int(ends[-1]), rows_at_once):
+        places = np.arange(start, min(start + rows_at_once, int(ends[-1])))
         yield table.iloc[np.searchsorted(ends, places, side="right")]

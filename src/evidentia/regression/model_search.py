@@ -28,7 +28,6 @@ from evidentia.weights import log_sum_exp
 
 NUM_CHAINS = 16
 FOCUS = 5.0  # κ
-FIRST_STEPS, MOST_STEPS = 500, 16_000  # of a chain
 TARGET = 0.005  # standard error of a probability of inclusion, at which the search ends
 START_SIZE = 20  # terms of a first model, at most on average
 CACHED = 2**27  # bytes of kept neighbourhoods
@@ -84,11 +83,17 @@ class Search(NamedTuple):
     visited_probability: float
 
 
-def search(neighbours: Neighbours, needs: Bool[ndarray, "terms terms"], seed: int) -> Search:
-    """Run chains until every term's standard error is at most `TARGET`, or `MOST_STEPS`."""
+def search(
+    neighbours: Neighbours,
+    needs: Bool[ndarray, "terms terms"],
+    seed: int,
+    first_steps: int = 500,
+    most_steps: int = 16_000,
+) -> Search:
+    """Run chains until every term's standard error is at most `TARGET`, or for `most_steps`."""
     generators = np.random.default_rng(seed).spawn(NUM_CHAINS)
     leave = _Leave(neighbours)
-    steps = FIRST_STEPS + 5 * len(needs)
+    steps = first_steps + 5 * len(needs)
     chains = []
     for generator in generators:
         burnt = advance(_start(needs, generator), leave, steps // 2, generator)
@@ -101,9 +106,9 @@ def search(neighbours: Neighbours, needs: Bool[ndarray, "terms terms"], seed: in
         ]
         total += steps
         inclusion, error = inclusion_of(chains)
-        if error.max(initial=0) <= TARGET or total >= MOST_STEPS:
+        if error.max(initial=0) <= TARGET or total >= most_steps:
             break
-        steps = min(total, MOST_STEPS - total)
+        steps = min(total, most_steps - total)
     return _found(chains, leave.log_joints, inclusion, error)
 
 

@@ -11,7 +11,6 @@ from evidentia.data.batches import joined
 from evidentia.data.sources import csv, read_csv
 from evidentia.errors import ConfigurationError, DataError
 
-
 read_in_blocks = partial(read_csv, block_size=64)  # which split a small file into many
 
 
@@ -91,7 +90,7 @@ def test_a_later_file_without_the_column_is_named_at_once(tmp_path):
         read_csv(str(tmp_path / "*.csv"), follow=True)
     with pytest.raises(ConfigurationError, match="stop needs follow=True"):
         read_csv(tmp_path / "0.csv", stop=lambda: True)
-    with pytest.raises(ConfigurationError, match="block_size must be at least 1; got 0"):
+    with pytest.raises(ConfigurationError, match="block_size must be an integer of at least 1; got 0"):
         read_csv(tmp_path / "0.csv", block_size=0)
 
 
