@@ -204,7 +204,7 @@ def test_files_of_different_types_are_named(tmp_path):
 @pytest.mark.slow
 def test_memory_is_bounded_by_a_block(tmp_path, small_blocks):
     table = table_of(200_000)
-    source = parts_of(table, tmp_path)
+    source = replace(parts_of(table, tmp_path), values_at_once=1 << 15)
     estimate("y ~ x + k", ev.read_parquet(tmp_path / "0.parquet"))  # imports
     tracemalloc.start()
     estimate("y ~ x + k", source)

@@ -119,11 +119,10 @@ def test_secrets_must_be_set(monkeypatch):
         Deliverer("pager", Webhook(url="http://x/", token_env="NOT_SET"), lambda alarm: None)
 
 
-def test_the_oldest_of_too_many_alarms_is_given_up(monkeypatch):
+def test_the_oldest_of_too_many_alarms_is_given_up():
     """Memory is bounded while a receiver is away."""
-    monkeypatch.setattr("evidentia.service.webhooks.MOST_WAITING", 3)
-    given_up = []
-    deliverer = Deliverer("pager", Webhook(url="http://127.0.0.1:9/hook"), given_up.append)
+    given_up, receiver = [], Webhook(url="http://127.0.0.1:9/hook")
+    deliverer = Deliverer("pager", receiver, given_up.append, most_waiting=3)
     for number in range(5):  # it was not started: nothing is sent
         deliverer.send(ALARM._replace(id=str(number)))
     assert [alarm.id for alarm in given_up] == ["0", "1"]

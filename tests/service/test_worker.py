@@ -16,11 +16,13 @@ from evidentia.service.worker import Worker
 from tests.service.conftest import Given, engine_of, fed, payloads_of, readings, settings_of
 
 
-def worker_of(given, folder, *, every=0.0, settings=None, deliver=lambda alarm, hooks: None, webhooks=()):
+def worker_of(
+    given, folder, *, every=0.0, settings=None, deliver=lambda alarm, hooks: None, webhooks=(), **limits
+):
     settings = settings or settings_of()
     path = None if folder is None else folder / "state"
     engine = engine_of(settings, webhooks)
-    return Worker(engine, settings.streams["s"], given, path, every, folder or Path(), deliver)
+    return Worker(engine, settings.streams["s"], given, path, every, folder or Path(), deliver, **limits)
 
 
 def finished(worker, rows, timeout=20.0):
@@ -138,7 +140,7 @@ def test_a_dead_letter_waits_for_room_on_the_disk(tmp_path, monkeypatch):
     """No checkpoint comes before it, and nothing is read meanwhile."""
     settings = settings_of(dead_letters="letters.jsonl")
     given = Given([*payloads_of(readings(10)), b"not json", *payloads_of(readings(10))])
-    worker = worker_of(given, tmp_path, settings=settings)
+    worker = worker_of(given, tmp_path, settings=settings, room_every=0.01)
     is_full = [True]
 
     def fsync(file, fsync=os.fsync):
@@ -147,7 +149,6 @@ def test_a_dead_letter_waits_for_room_on_the_disk(tmp_path, monkeypatch):
         fsync(file)
 
     monkeypatch.setattr("os.fsync", fsync)
-    monkeypatch.setattr("evidentia.service.worker.ROOM_EVERY", 0.01)
     worker.start()
     while worker.problem is None:
         time.sleep(0.01)
@@ -188,7 +189,6 @@ def test_a_worker_that_ends_on_a_full_disk_reads_the_message_again(tmp_path, mon
 
 def test_a_slow_monitor_makes_the_broker_wait(tmp_path, monkeypatch):
     """Nothing is read while a batch is processed, so memory does not grow."""
-    monkeypatch.setattr("evidentia.service.worker.GATHERED_ROWS", 60)
     read, is_slow, may_go = [], threading.Event(), threading.Event()
 
     class Counted(Given):
@@ -197,7 +197,7 @@ def test_a_slow_monitor_makes_the_broker_wait(tmp_path, monkeypatch):
                 read.append(message)
                 yield message
 
-    worker = worker_of(Counted(payloads_of(readings())), tmp_path)
+    worker = worker_of(Counted(payloads_of(readings())), tmp_path, gathered_rows=60)
 
     def slow(process=worker.engine.process):
         is_slow.set()

@@ -19,6 +19,7 @@ import evidentia as ev
 from evidentia.cli import main
 from evidentia.cli import run as shell
 from evidentia.system import compilation
+from evidentia.system.compilation import Programs
 
 # test_package.py tests that the import leaves JAX's configuration unchanged.
 
@@ -273,19 +274,11 @@ def test_a_second_call_with_the_same_shapes_compiles_nothing():
 # --- How many programs are kept ------------------------------------------------------------------
 
 
-@pytest.fixture
-def programs(monkeypatch):
-    """An empty store of programs, in place of the process's own."""
-    monkeypatch.setattr(compilation, "_programs", compilation._Programs())
-    return compilation._programs
-
-
-@pytest.fixture
 def traced(programs):
     """A jitted function of a static argument, and the list of arguments it was traced for."""
     arguments = []
 
-    @compilation.compiled(static_argnames="power")
+    @compilation.jitted(static_argnames="power", kept_in=programs)
     def summed(x, power):
         arguments.append(power)
         return jnp.sum(x**power)
@@ -293,26 +286,24 @@ def traced(programs):
     return summed, arguments
 
 
-def test_a_program_is_compiled_once_while_few_are_kept(traced):
-    summed, arguments = traced
+def test_a_program_is_compiled_once_while_few_are_kept():
+    summed, arguments = traced(Programs())
     for power in (2, 3, 2, 3):
         assert summed(jnp.arange(3.0), power) == 1 + 2**power
     assert arguments == [2, 3]
     assert summed(jnp.arange(3.0), power=4) == 17
 
 
-def test_programs_used_longest_ago_are_dropped_and_compiled_again_when_used(traced, programs, monkeypatch):
-    monkeypatch.setattr(compilation, "MOST_PROGRAMS", 2)
-    summed, arguments = traced
+def test_programs_used_longest_ago_are_dropped_and_compiled_again_when_used():
+    summed, arguments = traced(programs := Programs(most=2))
     before = [float(summed(jnp.arange(3.0), power)) for power in (2, 3, 2, 4)]  # drops 3
     assert len(programs) == 2
     assert [float(summed(jnp.arange(3.0), power)) for power in (2, 3, 2, 4)] == before
     assert arguments == [2, 3, 4, 3, 4]
 
 
-def test_jax_lets_go_of_dropped_programs(traced, programs, monkeypatch):
-    monkeypatch.setattr(compilation, "MOST_PROGRAMS", 3)
-    summed, _ = traced
+def test_jax_lets_go_of_dropped_programs():
+    summed, _ = traced(programs := Programs(most=3))
     functions = []
     for power in range(8):
         summed(jnp.arange(3.0), power)
@@ -321,13 +312,15 @@ def test_jax_lets_go_of_dropped_programs(traced, programs, monkeypatch):
     assert [function() is not None for function in functions] == 5 * [False] + 3 * [True]
 
 
-def test_programs_are_dropped_when_memory_maps_get_scarce(traced, programs, monkeypatch):
-    monkeypatch.setattr(compilation, "MAPS_EVERY", 1)
-    for power in range(4):
-        traced[0](jnp.arange(3.0), power)
-    monkeypatch.setattr(compilation, "_share_of_maps", lambda: 0.6)
-    traced[0](jnp.arange(3.0), 4)
-    assert [key[1] for key in programs._kept] == [1, 2, 3, 4]
+def test_programs_are_dropped_when_memory_maps_get_scarce():
+    shares = iter([0.1, 0.2, 0.3, 0.4, 0.6])
+    summed, arguments = traced(programs := Programs(maps_every=1, share_of_maps=lambda: next(shares)))
+    for power in range(5):
+        summed(jnp.arange(3.0), power)
+    assert len(programs) == 4
+    for power in (4, 3, 2, 1):
+        summed(jnp.arange(3.0), power)
+    assert arguments == [0, 1, 2, 3, 4]  # the first was dropped
 
 
 MANY_MODELS = """
@@ -336,7 +329,7 @@ import numpy as np, numpyro.distributions as dist
 import evidentia as ev
 from evidentia.system import compilation
 
-compilation.MOST_PROGRAMS = 12
+compilation.programs.most = 12
 y = np.arange(5.0)
 
 
@@ -348,7 +341,7 @@ def one(width):
 
 
 first, *rest = [one(width) for width in range(1, 9)]
-assert len(compilation._programs) == 12, len(compilation._programs)
+assert len(compilation.programs) == 12, len(compilation.programs)
 assert one(1)[0] == first[0]
 growth = [rest[place + 1][1] - rest[place][1] for place in range(len(rest) - 1)]
 assert max(growth) < 40, growth  # 129 if all programs are kept

@@ -27,7 +27,6 @@ from evidentia.service.engine import Alarm
 from evidentia.service.logs import log
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0  # seconds
-MOST_WAITING = 10_000  # alarms; then the oldest is given up
 AGAIN = {408, 425, 429}  # and 5xx: statuses after which another attempt may succeed
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 
@@ -63,6 +62,7 @@ class Deliverer(threading.Thread):
         settings: of the webhook.
         delivered: called with an alarm that was delivered or given up.
         first_pause: seconds after the first failure.
+        most_waiting: alarms that wait; with more, the oldest is given up.
     """
 
     def __init__(
@@ -71,9 +71,11 @@ class Deliverer(threading.Thread):
         settings: schema.Webhook,
         delivered: Callable[[Alarm], None],
         first_pause: float = FIRST_PAUSE,
+        most_waiting: int = 10_000,
     ):
         super().__init__(name=f"evidentia-webhook-{name}", daemon=True)
         self._webhook, self._delivered, self._first_pause = name, delivered, first_pause
+        self._most_waiting = most_waiting
         key = f"webhooks.{name}"
         url = settings.url or schema.secret(settings.url_env or "", f"{key}.url_env")
         self._url = url
@@ -88,11 +90,11 @@ class Deliverer(threading.Thread):
     def send(self, alarm: Alarm) -> None:
         """Add an alarm to those that wait; gives the oldest up if they are too many."""
         self._waiting.put(alarm)
-        if self._waiting.qsize() > MOST_WAITING:
+        if self._waiting.qsize() > self._most_waiting:
             with suppress(queue.Empty):
                 oldest = self._waiting.get_nowait()
                 if oldest is not None:
-                    self._give_up(oldest, f"{MOST_WAITING:,} newer ones wait")
+                    self._give_up(oldest, f"{self._most_waiting:,} newer ones wait")
                     self._delivered(oldest)
 
     def stop(self) -> None:

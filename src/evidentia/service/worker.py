@@ -25,10 +25,8 @@ from evidentia.service import settings as schema
 from evidentia.service.engine import Alarm, Engine
 from evidentia.service.logs import log
 
-GATHERED_ROWS = 10_000  # after which whole batches are processed
 GATHERED_SECONDS = 0.2  # after which whole batches do not wait for others
 SHARE_OF_TIME = 0.1  # that checkpoints may take, where there are many keys
-ROOM_EVERY = 1.0  # seconds between attempts to write a dead letter on a full disk
 DEAD_LETTERS_LOGGED = 10  # for each stream; then every tenth, hundredth, ...
 
 
@@ -53,6 +51,8 @@ class Worker(threading.Thread):
         checkpoint_every: seconds.
         base: folder of relative paths.
         deliver: called with each alarm and the names of the webhooks that lack it.
+        gathered_rows: after which whole batches are processed.
+        room_every: seconds between attempts to write a dead letter on a full disk.
     """
 
     def __init__(
@@ -64,10 +64,13 @@ class Worker(threading.Thread):
         checkpoint_every: float,
         base: Path,
         deliver: Callable[[Alarm, set[str]], None],
+        gathered_rows: int = 10_000,
+        room_every: float = 1.0,
     ):
         super().__init__(name=f"evidentia-{engine.name}", daemon=True)
         self.engine, self._settings, self._subscription = engine, settings, subscription
         self._path, self._every, self._base, self._deliver = folder, checkpoint_every, base, deliver
+        self._gathered_rows, self._room_every = gathered_rows, room_every
         self.state: Literal["starting", "running", "stopped", "failed"] = "starting"
         self.problem: str | None = None
         self.checkpoint_seconds = self.checkpoint_time = math.nan
@@ -201,7 +204,7 @@ class Worker(threading.Thread):
                 return letters.append(self._subscription.name, message, place, reason)
             except CheckpointError as error:
                 self._cannot_write("dead letter failed", error)
-                if self._is_ending.wait(ROOM_EVERY):
+                if self._is_ending.wait(self._room_every):
                     raise
 
     def _cannot_write(self, event: str, error: CheckpointError) -> None:
@@ -219,7 +222,7 @@ class Worker(threading.Thread):
             self._oldest = self.engine.rows.waiting_since or math.nan
         return (
             is_idle
-            or self._gathered >= GATHERED_ROWS
+            or self._gathered >= self._gathered_rows
             or time.monotonic() - self._gathered_at >= GATHERED_SECONDS
         )
 

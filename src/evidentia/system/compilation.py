@@ -4,7 +4,7 @@ JAX keeps every program that it has compiled until its function is gone. One mod
 programs, which hold 34 MiB and 570 memory maps; Linux gives a process 65,530 maps, and ends it
 with a segmentation fault when they are used up, after 110 models. The programs of a model, or of
 another static argument, therefore belong to a function of their own here, and the functions that
-were used longest ago are dropped: `MOST_PROGRAMS` are kept, fewer if the maps get scarce.
+were used longest ago are dropped: `programs` keeps some, fewer if the maps get scarce.
 """
 
 import functools
@@ -28,9 +28,7 @@ import jax
 from evidentia.errors import ConfigurationError
 from evidentia.system.storage import local_path
 
-MOST_PROGRAMS = 512  # of some 45 models, with 29,000 maps and 1.5 GiB
 MOST_MAPS = 0.5  # of those that Linux allows
-MAPS_EVERY = 16  # new programs, between two looks at the maps: one takes 20 ms
 WITHOUT_FALSE_ALARMS = (0, 10, 2)  # the first JAX that loads programs quietly; openxla/xla#44565
 XLA_LEVEL, JAX_DEFAULT = "TF_CPP_MIN_LOG_LEVEL", "1"  # which `import jax` sets
 
@@ -82,7 +80,67 @@ def compiled(*, static_argnames: str | tuple[str, ...] = ()) -> Callable[[Callab
     return jitted(static_argnames=static_argnames, compiler_options=options)
 
 
-def jitted(*, static_argnames: str | tuple[str, ...] = (), **options: Any) -> Callable[..., Any]:
+def _share_of_maps() -> float:
+    """The memory maps of this process, as a share of those that Linux allows; elsewhere zero."""
+    try:
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+        return Path("/proc/self/maps").read_bytes().count(b"\n") / allowed
+    except (OSError, ValueError):
+        return 0.0
+
+
+class Programs:
+    """Jitted functions by what they are for, of which those used longest ago are dropped.
+
+    Attributes:
+        most: functions that are kept; 512 are those of some 45 models, with 29,000 maps and
+            1.5 GiB.
+
+    Args:
+        maps_every: new functions between two looks at the maps, of which one takes 20 ms.
+        share_of_maps: the memory maps of this process, as a share of those that it may have.
+    """
+
+    def __init__(
+        self, most: int = 512, maps_every: int = 16, share_of_maps: Callable[[], float] = _share_of_maps
+    ) -> None:
+        self.most: int = most
+        self._maps_every, self._share_of_maps = maps_every, share_of_maps
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.RLock()
+        self._num_made = 0
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The function of a key, made if it is not there."""
+        with self._lock:
+            if key not in self._kept:
+                self._make_room()
+                self._kept[key] = make()
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def _make_room(self) -> None:
+        self._num_made += 1
+        if len(self._kept) >= self.most:
+            self._drop(1)
+        if self._num_made % self._maps_every == 0 and self._share_of_maps() > MOST_MAPS:
+            self._drop(len(self._kept) // 4)
+            gc.collect()  # a program may be in a cycle with its function
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._kept.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+programs = Programs()  # of this process
+
+
+def jitted(
+    *, static_argnames: str | tuple[str, ...] = (), kept_in: Programs = programs, **options: Any
+) -> Callable[..., Any]:
     """`jax.jit` as a decorator; programs for static arguments used longest ago are dropped."""
     names = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
     if not names:
@@ -95,7 +153,7 @@ def jitted(*, static_argnames: str | tuple[str, ...] = (), **options: Any) -> Ca
         def program_for(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             static = [kwargs[name] if name in kwargs else args[place] for name, place in places.items()]
             make = partial(_separate, function, static_argnames=names, **options)
-            return _programs.get((function, *static), make)
+            return kept_in.get((function, *static), make)
 
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
@@ -120,51 +178,6 @@ def _separate(function: Callable[..., Any], **options: Any) -> Any:
         return function(*args, **kwargs)
 
     return jax.jit(copy, **options)
-
-
-class _Programs:
-    """Jitted functions by what they are for, of which those used longest ago are dropped."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock = threading.RLock()
-        self._num_made = 0
-
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The function of a key, made if it is not there."""
-        with self._lock:
-            if key not in self._kept:
-                self._make_room()
-                self._kept[key] = make()
-            self._kept.move_to_end(key)
-            return self._kept[key]
-
-    def _make_room(self) -> None:
-        self._num_made += 1
-        if len(self._kept) >= MOST_PROGRAMS:
-            self._drop(1)
-        if self._num_made % MAPS_EVERY == 0 and _share_of_maps() > MOST_MAPS:
-            self._drop(len(self._kept) // 4)
-            gc.collect()  # a program may be in a cycle with its function
-
-    def _drop(self, count: int) -> None:
-        for _ in range(count):
-            self._kept.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-
-_programs = _Programs()
-
-
-def _share_of_maps() -> float:
-    """The memory maps of this process, as a share of those that Linux allows; elsewhere zero."""
-    try:
-        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
-        return Path("/proc/self/maps").read_bytes().count(b"\n") / allowed
-    except (OSError, ValueError):
-        return 0.0
 
 
 def in_float64(is_possible: bool = True) -> AbstractContextManager[Any]:
