@@ -78,19 +78,19 @@ def move(kernel: Any, key, positions):
     return kernel.move(key, positions, Density(log_density, noisy_gradient), SCALE).positions
 
 
-def expected_covariance(kernel: Any) -> np.ndarray:
+def expected_covariance(kernel: Any, gradient_noise: float = GRADIENT_NOISE) -> np.ndarray:
     """The kernel's stationary covariance: the target's, or that of its linear recursion."""
     if kernel.needs == "log_density":
         return COVARIANCE
     rate, unit = kernel.learning_rate, np.eye(2)
     if isinstance(kernel, SGLD):
         # θ ← (1 - η P / 2) θ + N(0, η + η² V / 4), V the variance of the gradient's noise
-        noise = (rate + rate**2 * GRADIENT_NOISE / 4) * unit
+        noise = (rate + rate**2 * gradient_noise / 4) * unit
         return solve_discrete_lyapunov(unit - 0.5 * rate * PRECISION, noise)
     # v ← (1 - α) v - η P θ + N(0, 2αη + η² V), θ ← θ + v, on (θ, v); moves start with v ~ N(0, η).
     kept, pull = (1 - kernel.friction) * unit, -rate * PRECISION
     step = np.block([[unit + pull, kept], [pull, kept]])
-    noise = (2 * kernel.friction * rate + rate**2 * GRADIENT_NOISE) * np.kron(np.ones((2, 2)), unit)
+    noise = (2 * kernel.friction * rate + rate**2 * gradient_noise) * np.kron(np.ones((2, 2)), unit)
     covariance = np.kron(np.diag([0.0, rate]), unit)
     for _ in range(kernel.num_steps):
         covariance = step @ covariance @ step.T + noise

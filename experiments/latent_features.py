@@ -177,7 +177,7 @@ def features(name, sizes, num_runs, num_steps, seed):
     }
 
 
-def evidence(num_runs, num_steps, seed):
+def evidence(num_runs, num_steps, seed, num_particles=NUM_PARTICLES):
     """Mean Ẑ / Z of JALA-EM, where θ goes straight from 0 to 1, and where it climbs.
 
     The climb is repeated with more particles.
@@ -187,9 +187,9 @@ def evidence(num_runs, num_steps, seed):
     )
     climbing = partial(JALAEM, step_size=TABLE_STEP, optimizer=optax.sgd(THETA_STEP))
     methods = {
-        "given": climbing(num_particles=NUM_PARTICLES, optimizer=straight),
-        "climbing": climbing(num_particles=NUM_PARTICLES),
-        "more_particles": climbing(num_particles=MORE * NUM_PARTICLES),
+        "given": climbing(num_particles=num_particles, optimizer=straight),
+        "climbing": climbing(num_particles=num_particles),
+        "more_particles": climbing(num_particles=MORE * num_particles),
     }
     found = {name: measure(one, num_runs, num_steps, seed) for name, one in methods.items()}
     return {name: one["evidence_ratio"] for name, one in found.items()}

@@ -6,13 +6,13 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.evidence.draws import independent as draws
 from evidentia.evidence.prior_sampling import log_mean_likelihood
 from tests.evidence.test_analytic_truths import CASES
 
 pytestmark = pytest.mark.reference
 
 METHOD = ev.PriorSampling(num_particles=4000)
+MANY = ev.PriorSampling(num_particles=16_000)  # in four batches
 
 
 def problem(name, num_observations=30):
@@ -59,30 +59,28 @@ def test_a_posterior_far_from_the_prior_is_said_loudly():
     assert np.median([run.log_evidence for run in runs]) < exact  # a single run may be far too high
 
 
-def test_batches_change_nothing_but_the_draws(monkeypatch):
-    monkeypatch.setattr(draws, "BATCH_SIZE", (256, 300))
+def test_batches_change_nothing_but_the_draws():
     model, data, exact = problem("gamma-poisson")
     updates = []
-    evidence = ev.estimate(model, data, method=METHOD, progress=updates.append)
-    assert [update.share_done for update in updates] == pytest.approx(np.arange(1, 15) * 286 / 4000, abs=2e-3)
+    evidence = ev.estimate(model, data, method=MANY, progress=updates.append)
+    assert [update.share_done for update in updates] == pytest.approx([0.25, 0.5, 0.75, 1.0])
     assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
-    assert evidence.num_particles == 4000 and len(evidence.trajectory) == 1
-    same = ev.estimate(model, data, method=METHOD)
+    assert evidence.num_particles == 16_000 and len(evidence.trajectory) == 1
+    same = ev.estimate(model, data, method=MANY)
     assert same.log_evidence == evidence.log_evidence
-    assert ev.estimate(model, data, method=METHOD, seed=1).log_evidence != evidence.log_evidence
+    assert ev.estimate(model, data, method=MANY, seed=1).log_evidence != evidence.log_evidence
 
 
-def test_ctrl_c_leaves_the_estimate_of_the_batches_so_far(monkeypatch):
-    monkeypatch.setattr(draws, "BATCH_SIZE", (256, 300))
+def test_ctrl_c_leaves_the_estimate_of_the_batches_so_far():
     model, data, exact = problem("gamma-poisson")
 
     def interrupt(update):
         if update.share_done > 0.5:
             raise KeyboardInterrupt
 
-    with pytest.warns(ev.EvidenceWarning, match="stopped after 7 steps"):
-        evidence = ev.estimate(model, data, method=METHOD, progress=interrupt)
-    assert not evidence.completed and evidence.num_particles == 7 * 286
+    with pytest.warns(ev.EvidenceWarning, match="stopped after 3 steps"):
+        evidence = ev.estimate(model, data, method=MANY, progress=interrupt)
+    assert not evidence.completed and evidence.num_particles == 12_000
     assert abs(evidence.log_evidence - exact) < 4.5 * evidence.standard_error
 
 

@@ -1,6 +1,7 @@
 """The features of latent-variable methods in small: exact answers, counts and verdict."""
 
 import copy
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,9 +24,8 @@ def test_the_exact_answers_are_those_of_the_joint_density():
 
 
 @pytest.mark.parametrize(("name", "in_a_row"), [("JALA-EM", 1), ("SOUL", 20)])
-def test_gradients_are_counted_as_they_are_computed(monkeypatch, name, in_a_row):
-    monkeypatch.setattr(experiment, "NUM_PARTICLES", 20)
-    assert experiment.count_gradients(experiment.configured(name, 0.1)) == {
+def test_gradients_are_counted_as_they_are_computed(name, in_a_row):
+    assert experiment.count_gradients(replace(experiment.configured(name, 0.1), num_particles=20)) == {
         "a_particle": 1.0,
         "in_a_row": in_a_row,
     }
@@ -43,11 +43,8 @@ def test_mini_batches_are_taken_by_those_that_have_them_and_every_method_can_be_
         assert experiment.configured(name, 0.2, batch_size=3).batch_size == 3
 
 
-def test_the_evidence_is_unbiased_on_a_given_way_and_too_large_where_theta_climbs_along_the_noise(
-    monkeypatch,
-):
-    monkeypatch.setattr(experiment, "NUM_PARTICLES", 20)
-    found = experiment.evidence(num_runs=400, num_steps=20, seed=0)
+def test_the_evidence_is_unbiased_on_a_given_way_and_too_large_where_theta_climbs_along_the_noise():
+    found = experiment.evidence(num_runs=400, num_steps=20, seed=0, num_particles=20)
     assert abs(experiment.deviation(found["given"], 1.0)) < 4
     assert experiment.deviation(found["climbing"], 1.0) > 4
     assert found["more_particles"][0] - 1 < 0.5 * (found["climbing"][0] - 1)

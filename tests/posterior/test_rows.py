@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidentia.model.model import Model
+from evidentia.posterior import row_sums
 from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.row_sums import BLOCK_SIZE, sum_rows
 from evidentia.posterior.rows import MORE_EXACT, ROUNDING, Window
@@ -113,7 +114,7 @@ def test_rounding_of_data_that_take_few_values_does_not_add_up():
     np.testing.assert_allclose(deviations + offset, exact, rtol=0, atol=2 * 0.06)
 
 
-def test_rounding_errors_of_all_rows_are_corrected_by_those_of_some(monkeypatch):
+def test_rounding_errors_of_all_rows_are_corrected_by_those_of_some():
     """A million errors of up to 5·10⁻⁷, and one particle where the likelihood is zero."""
 
     def log_likelihood(params, batch):
@@ -124,13 +125,12 @@ def test_rounding_errors_of_all_rows_are_corrected_by_those_of_some(monkeypatch)
     positions = np.append(np.linspace(-0.01, 0.01, 32), 2.0).astype(np.float32)[:, None]
     rows = Window({"y": jnp.zeros(1_000_000, jnp.int32)}, 0, 1_000_000)
     exact = -1e6 * (11.1 + positions[:-1, 0].astype(float))
-    monkeypatch.setattr("evidentia.posterior.rows.MOST_EXACT", 0)  # not with all rows in float64
-    for many, smallest, largest in ((10**9, 0.1, 1.0), (100_000, 0.0, 0.01)):
-        monkeypatch.setattr("evidentia.posterior.rows.MANY", many)
-        deviations, offset = rows.log_likelihoods(model, jnp.asarray(positions))
-        errors = deviations[:-1] + offset - exact
-        assert smallest <= np.std(errors) < largest
-        assert deviations[-1] == -np.inf
+    rounded = np.asarray(row_sums.deviations(model, jnp.asarray(positions), rows), float)
+    corrected, offset = rows.log_likelihoods(model, jnp.asarray(positions))
+    assert 0.1 < np.std(rounded[:-1] - exact) < 1.0
+    # All rows in float64 would leave some 10⁻⁹.
+    assert 1e-7 < np.std(corrected[:-1] + offset - exact) < 0.01
+    assert rounded[-1] == corrected[-1] == -np.inf
 
 
 def test_the_offset_is_good_where_particles_have_rounding_errors_of_their_own():

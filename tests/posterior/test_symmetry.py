@@ -9,11 +9,11 @@ from scipy.optimize import linear_sum_assignment
 
 import evidentia as ev
 from evidentia.evidence.population.mixture import Mixture
-from evidentia.posterior import symmetry
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
 from evidentia.posterior.symmetry import (
     BLOCK,
+    cheapest_orders,
     fold,
     in_blocks,
     is_in_order,
@@ -66,13 +66,10 @@ def test_folding_brings_the_copies_of_a_mode_together(bound):
     assert np.std(together, axis=0).max() < 0.2
 
 
-@pytest.mark.slow
-def test_orders_tried_one_by_one_fold_like_an_assignment(bound, monkeypatch):
-    positions, share = bound.sample_prior(jax.random.key(0), 300), np.full(300, 1 / 300)
-    tried, _ = fold(bound, positions, share)
-    monkeypatch.setattr(symmetry, "MOST_LISTED", 0)
-    assigned, _ = fold(bound, positions, share)
-    assert not np.array_equal(tried, positions)
+@pytest.mark.parametrize("components", [1, 3, 5])
+def test_orders_tried_one_by_one_are_those_of_an_assignment(components):
+    costs = np.random.default_rng(0).exponential(size=(300, components, components))
+    tried, assigned = cheapest_orders(costs), cheapest_orders(costs, most_listed=0)
     np.testing.assert_array_equal(tried, assigned)
 
 

@@ -55,7 +55,6 @@ from evidentia.system.compilation import jitted
 
 FULL_SUM = 1024  # copies up to which all are summed
 ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
-MOST_STATES = 4096  # of the recursion: 2¹², for twelve components that all differ
 ALIKE = 0.1  # squared distance of two components, in their variances: below, one Gaussian is within 0.05 nats of each
 APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
 OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
@@ -175,14 +174,15 @@ class Gaussians(NamedTuple):
 
 
 def log_shares(
-    model: BoundModel, parts: Sequence[tuple[float, Draws]], positions: Positions
+    model: BoundModel, parts: Sequence[tuple[float, Draws]], positions: Positions, most_states: int = 4096
 ) -> Float[np.ndarray, " particles"]:
     """log r at positions, for a density whose parts have these log shares and draws.
 
-    NaN if there are more components apart from each other than the recursion can list: then
-    Gaussians in common would share the posterior with copies that the density does not cover.
+    NaN if there are more components apart from each other than the recursion can list with
+    `most_states`, which are 2¹² for twelve that all differ: then Gaussians in common would share
+    the posterior with copies that the density does not cover.
     """
-    fits = [(log_share, _fitted(model, draws)) for log_share, draws in parts]
+    fits = [(log_share, _fitted(model, draws, most_states)) for log_share, draws in parts]
     components = in_blocks(partial(components_of, model), positions).astype(np.float64)
     flat = np.asarray(positions, np.float64)
     if any(fit is None for _, fit in fits):
@@ -197,7 +197,7 @@ def log_shares(
     return own - np.maximum(total, own)  # rounding
 
 
-def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
+def _fitted(model: BoundModel, draws: Draws, most_states: int) -> Gaussians | None:
     """The Gaussians of draws, in common for similar components; None if too many are apart."""
     components = in_blocks(partial(components_of, model), draws.astype(np.float32)).astype(np.float64)
     mean, variance = components.mean(0), _positive(components.var(0), np.mean(components**2, axis=0))
@@ -207,7 +207,7 @@ def _fitted(model: BoundModel, draws: Draws) -> Gaussians | None:
         distances = np.array([[between[np.ix_(one, other)].max() for other in groups] for one in groups])
         np.fill_diagonal(distances, np.inf)
         first, second = sorted(np.unravel_index(np.argmin(distances), distances.shape))
-        is_listed = math.prod(len(group) + 1 for group in groups) <= MOST_STATES
+        is_listed = math.prod(len(group) + 1 for group in groups) <= most_states
         if is_listed and distances[first, second] > ALIKE:
             break
         if distances[first, second] > APART:

@@ -25,7 +25,6 @@ from evidentia.system.compilation import jitted
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
 BLOCK = 512  # largest number of positions at a time, whose distances to all components are in the cache
-MOST_LISTED = 5  # components up to which every order is tried, which is many times as fast as an assignment
 
 Positions = Float[Array, "particles parameters"] | Float[np.ndarray, "particles parameters"]
 
@@ -169,15 +168,20 @@ def _nearest_copies(
     orders, flips = [], []
     for start in range(0, len(components), BLOCK):
         costs, is_nearer = _costs(components[start : start + BLOCK], mean, variance, masks, np)
-        orders.append(found := _cheapest_orders(costs))
+        orders.append(found := cheapest_orders(costs))
         flips.append(np.take_along_axis(is_nearer, found[:, :, None, None], 2)[:, :, 0])
     return np.concatenate(orders), np.concatenate(flips)
 
 
-def _cheapest_orders(costs: Float[np.ndarray, "particles places components"]) -> np.ndarray:
-    """The component at each place for which the costs of a particle are least in total."""
+def cheapest_orders(
+    costs: Float[np.ndarray, "particles places components"], most_listed: int = 5
+) -> Int[np.ndarray, "particles places"]:
+    """The component at each place for which the costs of a particle are least in total.
+
+    Up to `most_listed` components every order is tried, many times as fast as an assignment.
+    """
     count = costs.shape[1]
-    if count > MOST_LISTED:
+    if count > most_listed:
         from scipy.optimize import linear_sum_assignment  # slow to import, and only large mixtures need it
 
         return np.array([linear_sum_assignment(cost)[1] for cost in costs])
