@@ -129,9 +129,9 @@ def watch_densities(online, rows: np.ndarray, plan: Plan, seed: int) -> list[dic
     return alarms
 
 
-def run(settings: Settings) -> Record:
+def run(settings: Settings, quick: Plan = QUICK) -> Record:
     """Runs of the first seed in full, and a summary of the runs of each seed."""
-    plan = QUICK if settings.quick else Plan()
+    plan = quick if settings.quick else Plan()
     first, summaries = {}, []
     for seed in range(settings.seed, settings.seed + plan.num_seeds):
         stream = plan._replace(num_rows=plan.num_rows_again) if first else plan

@@ -23,32 +23,32 @@ from experiments.execute import describe_machine
 from experiments.experiment import Record
 
 OUT = Path(__file__).parent / "results" / "evidence_single_runs.json"
-EVERY = 30.0  # processor seconds between notes of how far a run is
 
 
-def stored() -> Record:
-    return json.loads(OUT.read_text()) if OUT.exists() else {"machine": describe_machine(), "runs": {}}
+def stored(out: Path = OUT) -> Record:
+    return json.loads(out.read_text()) if out.exists() else {"machine": describe_machine(), "runs": {}}
 
 
-def store(name: str, run: Record | None) -> None:
+def store(name: str, run: Record | None, out: Path = OUT) -> None:
     """Add a run to the file, which other processes may have changed."""
-    found = stored()
+    found = stored(out)
     found["runs"][name] = run
-    OUT.write_text(json.dumps(found, indent=1) + "\n")
+    out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 class Noted:
-    """A method whose run notes its processor seconds from time to time."""
+    """A method whose run notes its processor seconds, `every` so many of them."""
 
-    def __init__(self, method, name: str):
-        self.method, self.name = method, name
+    def __init__(self, method, name: str, every: float = 30.0, out: Path = OUT):
+        self.method, self.name, self.every, self.out = method, name, every, out
 
     def run(self, *arguments):
         started = noted = time.process_time()
         for stage in self.method.run(*arguments):
-            if time.process_time() - noted > EVERY:
+            if time.process_time() - noted > self.every:
                 noted = time.process_time()
-                store(self.name, {"unfinished": True, "processor_seconds": round(noted - started, 1)})
+                seconds = round(noted - started, 1)
+                store(self.name, {"unfinished": True, "processor_seconds": seconds}, self.out)
             yield stage
 
 

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import evidentia as ev
-from evidentia.estimation.target import MAX_PARTICLES, more_particles
+from evidentia.estimation.target import MAX_PARTICLES, more_particles, to_target
 
 MODEL = ev.models.linear_regression(num_features=3)
 
@@ -190,14 +190,15 @@ def test_ctrl_c_in_a_second_run_returns_the_first():
     )
 
 
-@pytest.mark.slow
-def test_a_target_out_of_reach_is_reported(monkeypatch):
-    monkeypatch.setattr("evidentia.estimation.target.MAX_PARTICLES", 64)
-    method = ev.SMC(num_particles=32)
-    with pytest.warns(
-        ev.EvidenceWarning, match=r"with 64 particles; target_standard_error=0\.001 was not reached"
-    ):
-        ev.estimate(MODEL, data(200), method=method, target_standard_error=0.001)
+def test_a_target_out_of_reach_is_reported():
+    def run(method):
+        error = method.num_particles**-0.5
+        return SimpleNamespace(completed=True, standard_error=error, method=method), ["of one run"]
+
+    evidence, messages = to_target(run, ev.SMC(num_particles=16), 0.001, most=64)
+    assert evidence.method.num_particles == 64
+    said = "the standard error is 0.12 nats with 64 particles; target_standard_error=0.001 was not reached."
+    assert messages == ["of one run", said]
 
 
 def test_a_target_that_is_none_is_refused():

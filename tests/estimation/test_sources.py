@@ -7,6 +7,7 @@ import evidentia as ev
 from evidentia.data.fingerprint import fingerprints, sums_by_name
 from evidentia.data.sources import ArraySource, IterableSource
 from evidentia.errors import ConfigurationError, DataError, EstimationError, EvidenceWarning
+from evidentia.estimation.runs import SourceRun, drive
 
 MODEL = ev.models.linear_regression(num_features=3)
 METHOD = ev.SGAIS(num_particles=64)
@@ -64,23 +65,25 @@ def test_after_ctrl_c_there_is_the_result_so_far(data):
     assert not evidence.completed and evidence.num_observations == 3000
 
 
-def test_an_error_half_way_holds_the_result_so_far(data, monkeypatch):
+def in_small_batches(model, source):
+    return drive(SourceRun(model, source, 0, 0.0, METHOD, batch_size=1000), lambda update: None)
+
+
+def test_an_error_half_way_holds_the_result_so_far(data):
     def spoilt():
         yield from batches(data, 1500)
         yield {"x": np.full((5, 3), 1e30, np.float32), "y": np.zeros(5, np.float32)}
 
-    monkeypatch.setattr("evidentia.estimation.runs.BATCH_SIZE", 1000)
     unchecked = replace(MODEL, check_data=None)  # so that values beyond float32's range reach the particles
     with pytest.raises(EstimationError, match="rows 3000 to 3004") as caught:
-        ev.estimate(unchecked, IterableSource(spoilt()), method=METHOD)
+        in_small_batches(unchecked, IterableSource(spoilt()))
     assert caught.value.evidence is not None and caught.value.evidence.num_observations == 3000
 
 
-def test_data_that_are_bad_half_way_leave_the_result_so_far(data, monkeypatch):
+def test_data_that_are_bad_half_way_leave_the_result_so_far(data):
     holey = {"x": data["x"], "y": np.where(np.arange(3000) == 2500, np.nan, data["y"])}
-    monkeypatch.setattr("evidentia.estimation.runs.BATCH_SIZE", 1000)
     with pytest.raises(DataError, match="NaN or infinite values in 1 of 1000 rows") as caught:
-        ev.estimate(MODEL, IterableSource(batches(holey, 1000)), method=METHOD)
+        in_small_batches(MODEL, IterableSource(batches(holey, 1000)))
     assert caught.value.evidence is not None and caught.value.evidence.num_observations == 2000
 
 

@@ -38,8 +38,7 @@ def record():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment, "make_online", lambda count, seed: Plane())
         patch.setattr(experiment, "particles_log_likelihood", lambda online, rows: [-3.0] * 10)
-        patch.setattr(experiment, "QUICK", PLAN)
-        return experiment.run(Settings(quick=True))
+        return experiment.run(Settings(quick=True), PLAN)
 
 
 def test_rows_have_the_clusters_of_their_time():

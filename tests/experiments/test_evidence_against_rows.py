@@ -200,13 +200,12 @@ def test_a_method_that_ran_only_where_there_is_no_reference(as_published):
     assert len(table(record)) == len(record["runs"])
 
 
-def test_an_interrupted_single_run_leaves_its_seconds_and_the_runs_of_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(single, "OUT", tmp_path / "runs.json")
-    monkeypatch.setattr(single, "EVERY", -1.0)
-    single.store("of another process", {"log_evidence": 1.0})
+def test_an_interrupted_single_run_leaves_its_seconds_and_the_runs_of_others(tmp_path):
+    out = tmp_path / "runs.json"
+    single.store("of another process", {"log_evidence": 1.0}, out)
     long = SimpleNamespace(run=lambda *arguments: iter(arguments))
-    stages = single.Noted(long, "a long one").run("first", "last")
+    stages = single.Noted(long, "a long one", every=-1.0, out=out).run("first", "last")
     assert next(stages) == "first"  # and no more
-    kept = single.stored()["runs"]
+    kept = single.stored(out)["runs"]
     assert kept["of another process"] == {"log_evidence": 1.0}
     assert kept["a long one"]["unfinished"] and kept["a long one"]["processor_seconds"] >= 0

@@ -48,7 +48,6 @@ from evidentia.posterior.units import Units, bound_to
 from evidentia.results.result import Evidence
 from evidentia.system.interruption import TimeOver, check, hearing_ctrl_c
 
-BATCH_SIZE = 65_536  # rows of a source between two updates of the progress
 NUM_DRAWS = 64  # from the prior, at which an error looks for undefined log predictives
 NUM_COPIED = 16_384  # rows that every process copies: sums over so few take less time than their collectives
 ON_ROWS_ELSEWHERE = SGAIS, Laplace  # the methods for rows on many devices or on a cluster
@@ -240,10 +239,21 @@ def drive(
 
 
 class SourceRun:
-    """A run over a source that is read once, in order, by an `Online`."""
+    """A run over a source that is read once, in order, by an `Online`.
 
-    def __init__(self, model: Model, source: Source, seed: int, started: float, method: Method):
-        self._source, self._started = source, started
+    It takes `batch_size` rows between two updates of the progress.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        source: Source,
+        seed: int,
+        started: float,
+        method: Method,
+        batch_size: int = 65_536,
+    ):
+        self._source, self._started, self._batch_size = source, started, batch_size
         self._online = Online(model, method, seed=seed)  # type: ignore[arg-type]
         self._num_dropped = 0
         self._sums: Counter[str] = Counter()  # of the hashes of the rows so far
@@ -251,7 +261,7 @@ class SourceRun:
     def updates(self) -> Iterator[Update]:
         """Yield an update after each batch, and redraw the particles at the end."""
         num_steps, online = 0, self._online
-        for batch in read_ahead(recut(self._source.batches(), BATCH_SIZE)):
+        for batch in read_ahead(recut(self._source.batches(), self._batch_size)):
             self._num_dropped += batch.num_dropped
             if not batch.num_rows:
                 continue
@@ -286,7 +296,7 @@ class SourceRun:
 
     def unfinished(self) -> str:
         """What a run lacks that was stopped before its first result."""
-        return f"the first batch of {BATCH_SIZE:,} rows was processed."
+        return f"the first batch of {self._batch_size:,} rows was processed."
 
     def stopped(self) -> str:
         """A sentence with the number of rows."""

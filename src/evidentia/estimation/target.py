@@ -14,11 +14,14 @@ MAX_PARTICLES = 65_536  # limit for `target_standard_error`
 
 
 def to_target(
-    run: Callable[[Any], tuple[Evidence, list[str]]], chosen: Any, target: float | None
+    run: Callable[[Any], tuple[Evidence, list[str]]],
+    chosen: Any,
+    target: float | None,
+    most: int = MAX_PARTICLES,
 ) -> tuple[Evidence, list[str]]:
     """The result of a run, or of one with as many particles as a target needs, and messages."""
     evidence, messages = run(chosen)
-    while evidence.completed and (more := more_particles(evidence, target)):
+    while evidence.completed and (more := more_particles(evidence, target, most)):
         try:
             found, messages = run(replace(chosen, num_particles=more))
             if not found.completed:
@@ -40,10 +43,10 @@ def to_target(
     return evidence, messages
 
 
-def more_particles(evidence: Evidence, target: float | None) -> int | None:
-    """Particles needed for the target, as error² falls as 1/particles; None to stop."""
+def more_particles(evidence: Evidence, target: float | None, most: int = MAX_PARTICLES) -> int | None:
+    """Particles needed for the target, as error² falls as 1/particles, or `most`; None to stop."""
     if target is None or not evidence.standard_error > target:  # also if it is unknown
         return None
     count = evidence.method.num_particles
-    ratio = min(evidence.standard_error / target, float(MAX_PARTICLES))  # its square is finite
-    return min(math.ceil(1.2 * count * ratio**2), MAX_PARTICLES) if count < MAX_PARTICLES else None
+    ratio = min(evidence.standard_error / target, float(most))  # its square is finite
+    return min(math.ceil(1.2 * count * ratio**2), most) if count < most else None

@@ -9,12 +9,12 @@ import scipy.stats
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.population import adapt
-from evidentia.evidence.population.adapt import MORE_COMPONENTS, Drawn, Rounds, learn
+from evidentia.evidence.population.adapt import MORE_COMPONENTS, Drawn, Effort, Rounds, effort_for, learn
 from evidentia.evidence.population.importance import MIN_ESS, Sampling, is_enough, weighted_draws
+from evidentia.evidence.population.leaps import over_leaps
 from evidentia.evidence.population.mixture import Mixture, fitted
 from evidentia.evidence.population.particles import Population
-from evidentia.evidence.population.redrawing import CHEAP, PRIOR_SHARE, draw_anew
+from evidentia.evidence.population.redrawing import PRIOR_SHARE, draw_anew
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.modes import newton
 from evidentia.posterior.rows import Window
@@ -79,13 +79,14 @@ def test_proposals_learnt_from_each_other_do_not_grow(problem):
         assert proposal.shares.sum() == pytest.approx(1.0)
 
 
-def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(problem, monkeypatch):
+def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(problem):
     model, rows, _ = problem
-    monkeypatch.setattr(adapt, "WORK", 0)
-    monkeypatch.setattr(adapt, "MIN_ESS", 1.0)  # all rounds
     start = fitted(even(around(COUNT)), np.random.default_rng(0), 20)
     assert start is not None and len(start.components) == 20
-    found = learn(Sampling(model, rows, np.random.default_rng(1), COUNT), start)
+    sampling, many = Sampling(model, rows, np.random.default_rng(1), COUNT), Window(rows.arrays, 0, 40_000)
+    effort = effort_for(sampling._replace(rows=many), start)
+    assert effort == Effort(num_rounds=8, size=2 * COUNT, good=MIN_ESS, most_components=20)
+    found = learn(sampling, start, effort._replace(good=1.0))  # all rounds
     assert len(found.components) == 40  # those of the start and of the fit
 
 
@@ -105,12 +106,11 @@ def test_a_ring_is_redrawn_from_its_particles_and_then_with_more_rows(problem, e
 
 
 @pytest.mark.slow
-def test_draws_come_from_the_prior_too_while_that_costs_little(problem, monkeypatch):
+def test_draws_come_from_the_prior_too_while_that_costs_little(problem):
     model, rows, _ = problem
-    particles = Population(jax.random.key(0), jnp.asarray(around(COUNT), jnp.float32), np.zeros(COUNT))
-    for cheap, share in ((CHEAP, PRIOR_SHARE), (0, 0.0)):
-        monkeypatch.setattr("evidentia.evidence.population.redrawing.CHEAP", cheap)
-        found = draw_anew(model, rows, particles)
+    for count, share in ((COUNT, PRIOR_SHARE), (8 * COUNT, 0.0)):
+        positions = jnp.asarray(around(count), jnp.float32)
+        found = draw_anew(model, rows, Population(jax.random.key(0), positions, np.zeros(count)))
         assert found is not None and found.proposal.prior_share == share
 
 
@@ -124,10 +124,11 @@ def test_where_a_learnt_proposal_fails_half_the_leap_is_tried(problem, monkeypat
 
     monkeypatch.setattr("evidentia.evidence.population.leaps.draw_anew", refuse_some)
     monkeypatch.setattr("evidentia.evidence.population.leaps.redraw_ahead", lambda *arguments: None)
-    monkeypatch.setattr("evidentia.evidence.population.leaps.SLOW", 2000)
     y = np.tile(np.asarray(problem[1].arrays), 50)
-    evidence = ev.estimate(MODEL, y, in_order=True)
-    seen = [rows for rows in evidence.trajectory.num_observations if rows >= 2000]
+    rows = Window(on_device(y), 0, len(y))
+    method = ev.SGAIS()
+    found = over_leaps(method, method.path, problem[0], rows, jax.random.key(0), slow=2000)
+    seen = [snapshot.num_observations for snapshot in found if snapshot.num_observations >= 2000]
     assert seen[:6] == [2000, 3162, 3976, 4459, 4959, 5000]
 
 

@@ -8,8 +8,9 @@ import pytest
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.population import about_modes, ahead, leaps
+from evidentia.evidence.population import about_modes, leaps
 from evidentia.evidence.population.ahead import moved_by_sketch, redraw_ahead
+from evidentia.evidence.population.leaps import over_leaps
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.evidence.population.path import anneal, end_of
 from evidentia.evidence.population.redrawing import draw_anew
@@ -26,11 +27,6 @@ def linear():
     model = ev.models.linear_regression(num_features=2)
     data, _ = model.simulate(SIZE, 0)
     return model.bind(data), Window(on_device(data), 0, SIZE), model.exact_log_evidence(data)
-
-
-@pytest.fixture
-def few_rows(monkeypatch):
-    monkeypatch.setattr(ahead, "MOVED", 900)
 
 
 def particles_of(model, rows):
@@ -57,9 +53,10 @@ def test_moves_by_a_wrong_sketch_keep_the_posterior_of_all_rows(linear):
 
 
 @pytest.mark.slow
-def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear, few_rows):
+def test_the_evidence_of_all_rows_is_exact_from_particles_of_few(linear):
     model, rows, exact = linear
-    found = redraw_ahead(METHOD.path, model, rows, particles_of(model, rows.part(0, 100)))
+    particles = particles_of(model, rows.part(0, 100))
+    found = redraw_ahead(METHOD.path, model, rows, particles, moved=900)
     assert found is not None and len(found.proposal.components) == 1
     error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
     assert abs(found.draws.log_evidence - exact) < 4.5 * error < 0.1
@@ -93,7 +90,7 @@ def peak_on_a_foot():
 
 
 @pytest.mark.slow
-def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
+def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves():
     generator = np.random.default_rng(0)
     x = generator.uniform(0.8, 1.2, SIZE)
     data = {"x": np.asarray(x / x.mean(), np.float32)}
@@ -102,17 +99,15 @@ def test_a_part_that_draws_about_the_mode_miss_is_found_by_moves(few_rows):
     start = Population(
         jax.random.key(0), jnp.asarray(generator.normal(0, 0.03, (COUNT, 1)), jnp.float32), np.zeros(COUNT)
     )
-    found = redraw_ahead(METHOD.path, model, rows, start)
+    found = redraw_ahead(METHOD.path, model, rows, start, moved=900)
     assert found is not None and found.proposal.is_learnt
     error = np.sqrt(relative_variance(found.draws.log_weights) + found.draws.variance)
     assert abs(found.draws.log_evidence) < 4.5 * error < 0.2  # -0.4 about the mode alone
 
 
 @pytest.mark.slow
-def test_a_failed_redraw_looks_ahead_once(monkeypatch):
-    monkeypatch.setattr(leaps, "SLOW", 1000)
-    model = ev.models.linear_regression(num_features=2)
-    data, _ = model.simulate(SIZE, 0)
+def test_a_failed_redraw_looks_ahead_once(linear, monkeypatch):
+    model, rows, exact = linear
     looked = []
 
     def fails_below_2000(model, rows, *arguments):
@@ -126,20 +121,21 @@ def test_a_failed_redraw_looks_ahead_once(monkeypatch):
     monkeypatch.setattr(leaps, "draw_anew", fails_below_2000)
     monkeypatch.setattr(leaps, "only_mode", lambda *_: None)
     monkeypatch.setattr(leaps, "redraw_ahead", noted)
-    found = ev.estimate(model, data, method=METHOD, seed=0)
-    assert looked == [SIZE] and found.trajectory.num_observations.tolist() == [100, SIZE]
-    assert abs(found.log_evidence - model.exact_log_evidence(data)) < 4.5 * found.standard_error < 0.1
+    found = list(over_leaps(METHOD, METHOD.path, model, rows, jax.random.key(0), slow=1000))
+    assert looked == [SIZE] and [each.num_observations for each in found] == [100, SIZE]
+    last = found[-1].estimate
+    assert last is not None and abs(last.log_evidence - exact) < 4.5 * last.standard_error < 0.1
     looked.clear()
-    found = ev.estimate(model, data, method=ev.SGAIS(num_particles=256), seed=0)
-    assert looked == [SIZE] and len(found.trajectory.num_observations) > 2  # the path went on
+    method = ev.SGAIS(num_particles=256)
+    found = list(over_leaps(method, method.path, model, rows, jax.random.key(0), slow=1000))
+    assert looked == [SIZE] and len(found) > 2  # the path went on
 
 
 @pytest.mark.slow
-def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
+def test_leaps_that_fail_are_followed_by_a_look_ahead(linear, monkeypatch):
     """Otherwise the path would go on to all rows after the last leap."""
-    monkeypatch.setattr(leaps, "SLOW", 1000)
-    model, looked = ev.models.linear_regression(num_features=2), []
-    data, _ = model.simulate(SIZE, 0)
+    model, rows, _ = linear
+    looked = []
 
     def noted(*arguments):
         looked.append(arguments)
@@ -147,8 +143,8 @@ def test_leaps_that_fail_are_followed_by_a_look_ahead(monkeypatch):
 
     monkeypatch.setattr(leaps, "draw_anew", lambda *_: None)
     monkeypatch.setattr(leaps, "redraw_ahead", noted)
-    found = ev.estimate(model, data, method=METHOD, seed=0)
-    assert len(looked) == 1 and found.trajectory.num_observations.tolist() == [100, SIZE]
+    found = over_leaps(METHOD, METHOD.path, model, rows, jax.random.key(0), slow=1000)
+    assert [each.num_observations for each in found] == [100, SIZE] and len(looked) == 1
 
 
 def test_a_method_without_exact_moves_does_not_look_ahead(linear):

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import evidentia as ev
-from evidentia.evidence.population.moves import PathSettings, StepInfo, move_particles
+from evidentia.evidence.population.moves import CORRELATED, PathSettings, StepInfo, move_particles
 from evidentia.evidence.population.particles import from_prior
 from evidentia.kernels import HMC, SGHMC
 from evidentia.posterior.rows import Window
@@ -41,15 +41,15 @@ def test_chains_that_no_jumps_decorrelate_are_not_begun_again(monkeypatch):
     """Few particles in many parameters have no fit to jump from; all states are kept once."""
     moves = sys.modules["evidentia.evidence.population.moves"]
     monkeypatch.setattr(moves, "fitted_jumps", lambda *_: None)
-    monkeypatch.setattr(moves, "CORRELATED", -2.0)
     arrays = {"y": jnp.asarray([[-1.0], [1.0], [2.0]])}
     bound = MODEL.bind(arrays)
     population = from_prior(bound, jax.random.key(0), 16)
-    settings = PathSettings(0.5, HMC(), exact_kernel=HMC(), resampling="systematic", chain_length=4)
+    short = HMC(smallest_step=0.01, largest_step=0.01)  # so that moves are correlated
+    settings = PathSettings(0.5, short, exact_kernel=short, resampling="systematic", chain_length=4)
     population, info = move_particles(
         settings, bound, population, np.zeros(16), posterior(Window(arrays, 0, 3)), StepInfo(1.0)
     )
-    assert (len(population.positions), info.num_moves) == (16, 1)
+    assert (len(population.positions), info.num_moves) == (16, 1) and info.correlation > CORRELATED
 
 
 @pytest.mark.slow

@@ -130,14 +130,30 @@ def is_learnable(model: BoundModel) -> bool:
     return model.num_parameters <= MOST_PARAMETERS
 
 
-def learn(sampling: Sampling, start: Mixture) -> Mixture:
+class Effort(NamedTuple):
+    """How much is done to learn a mixture.
+
+    Attributes:
+        num_rounds: the most rounds.
+        size: draws in each.
+        good: the effective fraction of them that is good enough.
+        most_components: of a fit.
+    """
+
+    num_rounds: int
+    size: int
+    good: float
+    most_components: int
+
+
+def learn(sampling: Sampling, start: Mixture, effort: Effort | None = None) -> Mixture:
     """A mixture for the posterior, learnt in rounds from one that overlaps with it.
 
     It is the first whose draws have even weights, or that learnt from all rounds. It is as checked
-    as the start.
+    as the start. The effort is that for the rows (`effort_for`) if none is given.
     """
     model, rows, generator, _ = sampling
-    num_rounds, size, good, most_components = _effort(sampling, start)
+    num_rounds, size, good, most_components = effort or effort_for(sampling, start)
     start = without_smallest(start, 2 * MORE_COMPONENTS)
     proposal, parts, shares = start, [start], np.ones(1)
     rounds = Rounds.before(model.num_parameters).with_part(np.zeros(0))
@@ -156,8 +172,8 @@ def learn(sampling: Sampling, start: Mixture) -> Mixture:
     return _about_one_copy(model, proposal.as_known_as(start), generator)
 
 
-def _effort(sampling: Sampling, start: Mixture) -> tuple[int, int, float, int]:
-    """Rounds, draws in each, the fraction of them that is good enough, and the most components."""
+def effort_for(sampling: Sampling, start: Mixture) -> Effort:
+    """Few rounds of many draws while these are cheap, else more rounds of few."""
     cost = max(sampling.rows.size, rows_of_density(sampling.model, NEAR_COPIES))
     least, affordable = DRAWS * sampling.count, WORK // cost
     few, many = ROUNDS
@@ -166,7 +182,7 @@ def _effort(sampling: Sampling, start: Mixture) -> tuple[int, int, float, int]:
         num_rounds, size, good = few, min(MOST_DRAWS, affordable), GOOD
     # As many as at the start, learnt when more draws were affordable: fewer lose arms of a ridge.
     supported = max(MOST_COMPONENTS, size // DRAWS_OF_EACH, len(start.components))
-    return num_rounds, size, good, min(MORE_COMPONENTS, supported)
+    return Effort(num_rounds, size, good, min(MORE_COMPONENTS, supported))
 
 
 def _for_fit(model: BoundModel, rounds: Rounds) -> Particles:

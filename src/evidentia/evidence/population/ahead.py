@@ -32,21 +32,23 @@ from evidentia.posterior.modes import distinct, few_of, refined_modes_above
 from evidentia.posterior.rows import Positions, Rows, Window
 from evidentia.posterior.target import posterior
 
-MOVED = 3 * AFFORDABLE  # rows times parameters with which particles are moved for many more rows
-
 
 def redraw_ahead(
-    settings: PathSettings, model: BoundModel, rows: Window, population: Population
+    settings: PathSettings,
+    model: BoundModel,
+    rows: Window,
+    population: Population,
+    moved: int = 3 * AFFORDABLE,
 ) -> Redrawn | None:
     """Weighted draws from the posterior of `rows`, given particles of many fewer of them.
 
-    None if they show no mode, no proposal gives enough draws that cover the posterior, or there is
-    no exact kernel.
+    They are moved with so many rows that these times the parameters are `moved`. None if they show
+    no mode, no proposal gives enough draws that cover the posterior, or there is no exact kernel.
     """
     if settings.exact_kernel is None:
         return None
     sampling = Sampling.of(model, rows, population)
-    few = rows.sample(max(1, MOVED // model.num_parameters))
+    few = rows.sample(max(1, moved // model.num_parameters))
     starts = some_of(weighted_particles(model, population), sampling.generator, NUM_STARTS)
     found = refined_modes_above(model, few, few_of(model, few), starts)
     growth = rows.num_observations / few.size

@@ -157,7 +157,9 @@ def weighted_draws(
     return found._replace(log_weights=np.minimum(found.log_weights, largest))
 
 
-def accurate_draws(sampling: Sampling, proposal: Mixture, draws: WeightedDraws) -> WeightedDraws:
+def accurate_draws(
+    sampling: Sampling, proposal: Mixture, draws: WeightedDraws, affordable: int = CHEAP
+) -> WeightedDraws:
     """The draws, or as many new ones as a standard error of `ACCURATE` takes, if these are cheap.
 
     They are new, since a number of draws that depends on their own weights would bias the mean.
@@ -168,7 +170,7 @@ def accurate_draws(sampling: Sampling, proposal: Mixture, draws: WeightedDraws) 
     missing = weights.relative_variance(draws.log_weights) / ACCURATE**2
     wanted = math.ceil(missing * len(draws.log_weights) / count)
     is_free = sampling.model.evaluations is None and cost * MANY_BATCHES <= FREE
-    num_batches = min(MANY_BATCHES if is_free else wanted, MANY_BATCHES, CHEAP // cost)
+    num_batches = min(MANY_BATCHES if is_free else wanted, MANY_BATCHES, affordable // cost)
     if num_batches * count <= len(draws.log_weights):
         return draws
     return weighted_draws(sampling, proposal, num_batches, num_batches)

@@ -34,7 +34,6 @@ from evidentia.evidence.population.redrawing import Redrawn, draw_anew, only_mod
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
-SLOW = 100_000  # rows above which there are ways around the path, since it would take minutes
 SHORTEST = 1.1  # growth of the rows below which a leap is not halved
 
 
@@ -93,11 +92,17 @@ def redraw(
 
 
 def over_leaps(
-    method: ChunkedMethod, settings: PathSettings, model: BoundModel, rows: Rows, key: Array
+    method: ChunkedMethod,
+    settings: PathSettings,
+    model: BoundModel,
+    rows: Rows,
+    key: Array,
+    slow: int = 100_000,
 ) -> Iterator[Snapshot]:
     """Yield a snapshot after each chunk or leap over rows that are near, with a redraw at the end.
 
-    If these are a sample of rows elsewhere, particles are redrawn for all rows at last.
+    With more than `slow` rows there are ways around the path, since it would take minutes. If the
+    rows that are near are a sample, particles are redrawn for all rows at last.
 
     Raises UnfinishedError if they are a sample, and particles could not be redrawn for all rows.
     """
@@ -106,9 +111,9 @@ def over_leaps(
     while state.num_observations < near.size:
         info, has_looked_ahead = None, has_looked_ahead and state.has_failed
         if state.proposal is not None:
-            state, info = _leap(method, model, state, near)
+            state, info = _leap(method, model, state, near, slow)
             past = Held(near, state.num_observations)
-        elif state.has_failed and near.size > SLOW and not has_looked_ahead:
+        elif state.has_failed and near.size > slow and not has_looked_ahead:
             (state, info), has_looked_ahead = _look_ahead(method, settings, model, state, near), True
         else:
             state, past, info = _walk(method, model, state, past, near.size)
@@ -145,7 +150,7 @@ def _look_ahead(
 
 
 def _leap(
-    method: ChunkedMethod, model: BoundModel, state: PathState, rows: Window
+    method: ChunkedMethod, model: BoundModel, state: PathState, rows: Window, slow: int
 ) -> tuple[PathState, ChunkInfo | None]:
     """Redraw the particles for rows that the path has not processed; the info is None on failure.
 
@@ -157,7 +162,7 @@ def _leap(
     is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)
     found = redraw_for(method, model, state, rows.first(stop))
     halfway = round(math.sqrt(state.num_observations * stop))
-    if found is None and is_learnt and halfway > max(SLOW, SHORTEST * state.num_observations):
+    if found is None and is_learnt and halfway > max(slow, SHORTEST * state.num_observations):
         state = _with_new_key(state)
         found = redraw_for(method, model, state, rows.first(halfway))
     if found is not None:
