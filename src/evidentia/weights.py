@@ -18,6 +18,7 @@ from evidentia import arviz_bridge
 
 LogWeights = Float[ndarray, " particles"]
 
+FEW_EFFECTIVE = 100.0  # draws; with fewer, even the variance of the weights is unknown
 MAX_PARETO_SHAPE = 0.7  # of the largest weights; above it, their mean is unstable (`pareto_shape`)
 
 

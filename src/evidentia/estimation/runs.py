@@ -239,10 +239,7 @@ def drive(
 
 
 class SourceRun:
-    """A run over a source that is read once, in order, by an `Online`.
-
-    It takes `batch_size` rows between two updates of the progress.
-    """
+    """A run over a source that is read once, in order, in batches, by an `Online`."""
 
     def __init__(
         self,

@@ -15,7 +15,13 @@ from evidentia.evidence.missed_modes import completed_by_modes
 from evidentia.evidence.narrow import look_closely
 from evidentia.evidence.population.adapt import MOST_PARAMETERS, Rounds
 from evidentia.evidence.population.check import covers
-from evidentia.evidence.population.importance import MIN_ESS, Sampling, WeightedDraws, weighted_draws
+from evidentia.evidence.population.importance import (
+    MANY_BATCHES,
+    MIN_ESS,
+    Sampling,
+    WeightedDraws,
+    weighted_draws,
+)
 from evidentia.evidence.population.mixture import Mixture
 from evidentia.evidence.population.particles import host_generator
 from evidentia.evidence.population.warning_signs import MAX_UNSEEN, heavy_weights
@@ -23,8 +29,6 @@ from evidentia.evidence.tempered_rounds import Round, rounds_from_prior
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows
 
-LEAST_EFFECTIVE = 100.0  # draws, in a result before the end: an error of a tenth of a nat; rms z was 1.08
-MOST_BATCHES = 32  # of the last draws
 REMEDY = (
     "Use more particles, or compare with NestedSampling(kernel=kernels.ConstrainedDifferentialEvolution())."
 )
@@ -96,7 +100,7 @@ class AMIS:
         assert best is not None and rounds is not None
         best = completed_by_modes(model, rows, best, rounds, generator)
         sampling = Sampling(model, rows, generator, self.num_particles)
-        draws = weighted_draws(sampling, best, MOST_BATCHES)
+        draws = weighted_draws(sampling, best, MANY_BATCHES)
         check_possible(draws.log_weights, rows.span, "draws")
         estimate = Estimate(draws.log_evidence, weights.relative_variance(draws.log_weights))
         found = Snapshot(
@@ -121,7 +125,8 @@ def _so_far(found: Round, rows: Rows) -> Snapshot:
     temperature rises, or if few draws are in the posterior.
     """
     log_weights = found.log_weights
-    has_estimate = found.temperature == 1.0 and weights.ess(log_weights) >= LEAST_EFFECTIVE
+    # With so few as `FEW_EFFECTIVE`, errors were a tenth of a nat, and the rms z 1.08.
+    has_estimate = found.temperature == 1.0 and weights.ess(log_weights) >= weights.FEW_EFFECTIVE
     estimate = Estimate(weights.log_mean(log_weights), weights.relative_variance(log_weights))
     return Snapshot(
         estimate if has_estimate else None,

@@ -22,7 +22,6 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 from evidentia.system.interruption import check
 
-LEAST_PARTICLES = 100
 SHARE_OF_DRAWING = 0.8  # of the time, where the draws are made here
 
 
@@ -79,7 +78,7 @@ class BridgeSampling:
     num_particles: int = 4000
 
     def __post_init__(self) -> None:
-        check_count("num_particles", self.num_particles, LEAST_PARTICLES)
+        check_count("num_particles", self.num_particles, 100)
         if self.draws is not None:
             object.__setattr__(self, "draws", given_draws(self.draws))
 

@@ -12,10 +12,7 @@ from evidentia.posterior.rows import Window
 from evidentia.posterior.symmetry import Positions
 from evidentia.system.compilation import jitted
 
-AT_EDGE = 64  # draws at the edge whose mean likelihood is computed; there it hardly varies
 MATTERS = 0.01  # of the evidence, or of the particles
-NUM_ROUNDED = 512  # particles that are looked at: a share of MATTERS is five of them
-MOST_LOST = 0.1  # of an unconstrained parameter, by rounding of the constrained one
 
 
 def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: int) -> dict[str, str]:
@@ -27,7 +24,7 @@ def signs_of_edge(model: BoundModel, rows: Window, log_evidence: float, seed: in
     is_at_edge = model.is_at_edge(positions)
     if not is_at_edge.any():
         return {}
-    there = np.asarray(positions)[np.resize(np.flatnonzero(is_at_edge), AT_EDGE)]
+    there = np.asarray(positions)[np.resize(np.flatnonzero(is_at_edge), 64)]  # where it hardly varies
     deviations, offset = rows.log_likelihoods(model, jnp.asarray(there))
     deviations = np.where(np.isnan(deviations), np.inf, deviations)  # unknown: it may be anything
     share = float(np.mean(is_at_edge))
@@ -55,13 +52,15 @@ def signs_of_rounding(
     share = np.exp(weights.normalise(log_weights))
     if not np.isfinite(share).all():
         return {}
-    chosen = np.random.default_rng(0).choice(len(share), NUM_ROUNDED, p=share / share.sum())
+    # Of so many, a share of `MATTERS` is five.
+    chosen = np.random.default_rng(0).choice(len(share), 512, p=share / share.sum())
     few = jnp.asarray(np.asarray(positions)[chosen])
     params = model.constrain(few)
     if all(_is_real_or_positive(params[name], site, few) for name, site in model.densities.sites.items()):
         return {}
     there_and_back = np.asarray(_unconstrained(model, params), np.float64)
-    is_lost = ~(np.abs(there_and_back - np.asarray(few)) < MOST_LOST).all(axis=1)
+    # By more than 0.1, as the constrained parameter was rounded.
+    is_lost = ~(np.abs(there_and_back - np.asarray(few)) < 0.1).all(axis=1)
     if not np.mean(is_lost) > MATTERS:
         return {}
     return {

@@ -23,8 +23,6 @@ from evidentia.posterior.modes import find_modes
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import log_num_copies
 
-NEARLY_EVEN = 0.9  # ESS fraction above which a heavy tail adds little and its fit is noise
-
 
 @dataclass(frozen=True)
 class Laplace:
@@ -132,7 +130,7 @@ def _diagnose(log_weights: Float[np.ndarray, " draws"], num_modes: int) -> Diagn
     problem = None
     if ess < MIN_ESS * count:
         problem = f"the {count:,} weighted draws at the posterior modes are worth {ess:.1f} independent draws"
-    elif shape > weights.MAX_PARETO_SHAPE and ess < NEARLY_EVEN * count:
+    elif shape > weights.MAX_PARETO_SHAPE and ess < 0.9 * count:  # of even ones the fit is noise
         problem = (
             f"the largest weights of the draws at the posterior modes have a Pareto shape of {shape:.2f}"
         )

@@ -14,8 +14,6 @@ from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, check_possi
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Window
 
-MIN_ESS = 100.0  # effective draws below which even the variance of the weights is unknown
-
 
 @dataclass(frozen=True)
 class PriorSampling:
@@ -93,7 +91,7 @@ def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
     estimate = None
     if rows is not None:
         raw, standard_error = log_mean_likelihood(draws.log_weights)
-        estimate = Estimate(raw, standard_error**2, weights.ess(draws.log_weights) >= MIN_ESS)
+        estimate = Estimate(raw, standard_error**2, weights.ess(draws.log_weights) >= weights.FEW_EFFECTIVE)
     return Snapshot(
         estimate,
         num_observations=0 if rows is None else rows.size,
@@ -107,7 +105,7 @@ def _snapshot(draws: Draws, rows: Window | None) -> Snapshot:
 def _diagnose(log_weights: Float[np.ndarray, " draws"]) -> Diagnosis:
     ess, shape = weights.ess(log_weights), weights.pareto_shape(log_weights)
     name, problem = None, ""
-    if ess < MIN_ESS:
+    if ess < weights.FEW_EFFECTIVE:
         name = "prior far from posterior"
         problem = f"the estimate rests on {ess:.1f} effective draws of {len(log_weights):,} from the prior"
     elif weights.MAX_PARETO_SHAPE < shape < math.inf:  # infinite: nothing to fit, as all weights are equal

@@ -27,8 +27,6 @@ from evidentia.posterior.gradients import FullBatch, Prepared
 from evidentia.posterior.rows import Window
 from evidentia.posterior.target import posterior
 
-NUM_MOVES = 8  # moves away from the draw where all particles start
-
 
 def start(
     model: BoundModel,
@@ -47,8 +45,8 @@ def start(
     scale = posterior_scale(np.asarray(like, np.float64), share, None, rows.size)
     prepared = Prepared(FullBatch(), None, posterior(rows))
     positions = jnp.tile(position, (len(like), 1))
-    key, *keys = jax.random.split(key, NUM_MOVES + 1)
-    for key_move in keys:
+    key, *keys = jax.random.split(key, 9)
+    for key_move in keys:  # eight moves away from where all particles start
         positions = move(model, HMC(), prepared, key_move, positions, scale)[0].positions
     return Population(key, positions, np.zeros(len(like)))
 

@@ -32,8 +32,6 @@ from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradi
 from evidentia.posterior.rows import Rows, Window
 from evidentia.posterior.target import tempered
 
-MIN_DRAWS = 20  # effective particles per chunk: with fewer, the variance of its prediction is unknown
-
 
 class StartInfo(NamedTuple):
     """Information on the first rows: the steps and the diagnosis of the initial method."""
@@ -204,7 +202,8 @@ class Sequential(ChunkedMethod):
         """Diagnostics of some steps, of which the last led to `rows`."""
         spread = warning_signs.height_spread(model, rows, state.population)
         measured = warning_signs.measure(steps, spread)
-        least = MIN_DRAWS / self.num_particles
+        # With fewer effective particles for a chunk, the variance of its prediction is unknown.
+        least = 20 / self.num_particles
         return Diagnosis(measured, warning_signs.signs_of_path(measured, "an initial method", least))
 
     def lasting_signs(self, info: Any) -> dict[str, str]:

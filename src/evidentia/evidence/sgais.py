@@ -39,9 +39,6 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradient
 from evidentia.posterior.rows import Rows, Window
 
-GROWTH = 5.0  # of the rows from one redraw to the next, at most, or else a chunk
-LEARNT_GROWTH = 2.5  # the same if the proposal must be learnt anew each time
-
 Resample = bool | Literal["each step"]
 
 
@@ -165,8 +162,9 @@ class SGAIS(ChunkedMethod):
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
             # Redrawing uses all rows seen. At round numbers up to a fifth of the rows, and at the
-            # end, all redraws together cost 1.4 times as much as the last.
-            growth = LEARNT_GROWTH if state.proposal.is_learnt else GROWTH
+            # end, all redraws together cost 1.4 times as much as the last. A proposal that must be
+            # learnt anew each time begins with that for not many fewer rows.
+            growth = 2.5 if state.proposal.is_learnt else 5.0
             size = max(self.chunk_size, int(growth * above) - start)
         return next_stop(start, size, total, round_above=above if self.chunk_growth > 0 else None)
 

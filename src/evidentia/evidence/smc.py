@@ -21,8 +21,6 @@ from evidentia.kernels.kernel import check_kernel
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
-REMEDY = "a larger target_ess"  # besides more particles, if the ESS collapsed
-
 
 @dataclass(frozen=True)
 class SMC(ChunkedMethod):
@@ -144,7 +142,9 @@ class SMC(ChunkedMethod):
                 positions=found.population.positions,
                 log_weights=found.population.log_weights,
                 share_done=found.share_done,
-                diagnose=partial(self._diagnose, model, rows, found.population, found.steps, REMEDY),
+                diagnose=partial(
+                    self._diagnose, model, rows, found.population, found.steps, "a larger target_ess"
+                ),
             )
 
     def next_stop(self, state: PathState, total: int) -> int:

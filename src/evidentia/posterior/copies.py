@@ -54,7 +54,6 @@ from evidentia.posterior.symmetry import (
 from evidentia.system.compilation import jitted
 
 FULL_SUM = 1024  # copies up to which all are summed
-ROWS_OF_COPY = 5  # rows whose likelihood takes as long as a mixture at a copy, for each squared parameter
 ALIKE = 0.1  # squared distance of two components, in their variances: below, one Gaussian is within 0.05 nats of each
 APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
 OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
@@ -119,10 +118,11 @@ def is_summed(model: BoundModel, most: int = FULL_SUM) -> bool:
 def rows_of_density(model: BoundModel, most: int = FULL_SUM) -> int:
     """The number of rows whose likelihood takes as long as a mixture's density at all copies.
 
-    It is a rough count of operations. If there are more than `most` copies, it is that at one.
+    It is a rough count of operations, five rows for each squared parameter. If there are more than
+    `most` copies, it is that at one.
     """
     copies = math.exp(log_num_copies(model)) if is_summed(model, most) else 1
-    return int(ROWS_OF_COPY * copies * model.num_parameters**2)
+    return int(5 * copies * model.num_parameters**2)
 
 
 def at_copies(model: BoundModel, log_density: Density, positions) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,6 @@ from evidentia.posterior.target import Target, expand_target, gradient_sum, post
 
 ALLOWED_NOISE = 0.1  # noise variance of a gradient, relative to the gradient's own posterior variance
 STEP = 8  # factor by which mini-batches grow and shrink: few sizes, as each needs its own program
-QUIET_NOISE = ALLOWED_NOISE / STEP**2  # even after shrinking, noise is a STEP below the allowed
 NOW = 0  # value of `recentre_at` that requests a new centre before the next move
 
 
@@ -262,11 +261,12 @@ class ControlVariate:
     def adapt(self, memory: ControlVariateMemory | None, noise: float) -> ControlVariateMemory | None:
         """Request a new centre if the noise is large, or a larger mini-batch if the centre is new.
 
-        Tiny noise shrinks the mini-batch. The exact gradient, with zero noise, changes nothing.
+        Noise that is a `STEP` below the allowed even after that shrinks the mini-batch. The exact
+        gradient, with zero noise, changes nothing.
         """
         if memory is None or noise == 0.0:
             return memory
-        if noise < QUIET_NOISE and memory.batch_size > self.batch_size:
+        if noise < ALLOWED_NOISE / STEP**2 and memory.batch_size > self.batch_size:
             return memory._replace(batch_size=self._smaller(memory.batch_size))
         if noise <= ALLOWED_NOISE:
             return memory

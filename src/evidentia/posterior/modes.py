@@ -29,7 +29,6 @@ from evidentia.posterior.symmetry import fold_onto
 from evidentia.posterior.target import expand_prior
 from evidentia.system.interruption import check
 
-TOLERANCE = 0.01  # squared distance to the mode where it stops, in posterior standard deviations
 FINE_TOLERANCE = 1e-6  # for the modes that `find_modes` returns
 NUM_DRAWS = 1024  # prior draws
 PATIENCE = 20  # climbs
@@ -152,7 +151,7 @@ def newton(
     rows: Rows,
     start: Vector,
     precision: Float[np.ndarray, "parameters parameters"] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = 0.01,
 ) -> LocalGaussian | None:
     """The mode near `start`; None if it is not found or the curvature there is not definite.
 

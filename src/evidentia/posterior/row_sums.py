@@ -19,7 +19,6 @@ from evidentia.model.local.packs import PRESENT, are_packs
 from evidentia.system.compilation import compiled
 
 BLOCK_SIZE = 128  # rows per block: large enough for matrix products, small enough for a cache and few rows
-LARGE = 1 << 28  # numbers of a block, times particles, above which these take turns: 1 GiB in float32
 
 Carry = TypeVar("Carry")
 RowWeights = Callable[[Int[Array, " block"]], Float[Array, " block"]]
@@ -80,7 +79,7 @@ def over_positions(
     as where all data are one row.
     """
     numbers = sum(leaf.size for leaf in jax.tree.leaves(block))
-    at_once = max(1, LARGE // numbers)
+    at_once = max(1, (1 << 28) // numbers)  # 1 GiB in float32
     if at_once >= len(positions):
         return jax.vmap(function)(positions)
     return jax.lax.map(function, positions, batch_size=at_once)

@@ -24,13 +24,10 @@ from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.shards import Shards
 
 ROUNDING = 0.1  # nats; half its square is the bias of the log evidence
-MOST_EXACT = 10**9  # rows times particles whose sums may be computed in float64
 # Particles whose log-likelihood is summed in float64, or if the mean of their rounding errors may
 # be off by more than OFFSET.
 NUM_EXACT, MORE_EXACT = 8, 128
 OFFSET = 0.01  # nats
-MANY = 100_000  # rows from which correcting by some of them is faster than float64
-FEW = 100_000  # rows times parameters up to which a Hessian takes negligible time
 
 Positions = Float[Array, "particles parameters"]
 LogLikelihoods = Float[np.ndarray, " particles"]
@@ -213,10 +210,10 @@ class Window:
         exact = self.exact_log_likelihoods(model, np.asarray(positions)[few])
         offset, error = _compared(deviations[few], exact)
         is_defined = not np.isnan(deviations).any()
-        if is_defined and error > ROUNDING and self.size > MANY:
+        if is_defined and error > ROUNDING and self.size > 100_000:  # where this is faster than float64
             deviations = deviations + self._rounded_off(model, positions)
             offset, error = _compared(deviations[few], exact)
-        if (not is_defined or error > ROUNDING) and self.size * len(positions) <= MOST_EXACT:
+        if (not is_defined or error > ROUNDING) and self.size * len(positions) <= 10**9:
             exact = self.exact_log_likelihoods(model, np.asarray(positions))
             exact = np.where(exact == np.inf, np.nan, exact)
             offset = float(np.max(exact[np.isfinite(exact)], initial=-np.inf))
@@ -252,7 +249,7 @@ class Window:
     def expand(self, model: BoundModel, centre: Centre, hessian: bool = True) -> Expansion:
         """As `Rows.expand`, in one pass over the rows."""
         # The Hessian of few rows takes less time than compiling a program without it.
-        hessian = hessian or self.size * len(centre) <= FEW
+        hessian = hessian or self.size * len(centre) <= 100_000
         with model.in_float64():
             parts = row_sums.expand(model, np.asarray(centre, np.float64), self, hessian)
             plain = Expansion(np.asarray(centre, np.float64), *(np.asarray(part) for part in parts))

@@ -176,12 +176,9 @@ def _nearest_copies(
 def cheapest_orders(
     costs: Float[np.ndarray, "particles places components"], most_listed: int = 5
 ) -> Int[np.ndarray, "particles places"]:
-    """The component at each place for which the costs of a particle are least in total.
-
-    Up to `most_listed` components every order is tried, many times as fast as an assignment.
-    """
+    """The component at each place for which the costs of a particle are least in total."""
     count = costs.shape[1]
-    if count > most_listed:
+    if count > most_listed:  # to try every order of few is many times as fast as an assignment
         from scipy.optimize import linear_sum_assignment  # slow to import, and only large mixtures need it
 
         return np.array([linear_sum_assignment(cost)[1] for cost in costs])

@@ -15,11 +15,8 @@ from evidentia.evidence.bridge.halves import Half, combined, importance_sampling
 from evidentia.evidence.bridge.iteration import effective_draws
 from evidentia.evidence.draws.chains import MAX_RHAT
 from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.population.warning_signs import MAX_DIFFERENCE
 
-FEW_EFFECTIVE = (
-    100.0  # draws of the coordinate that mixes worst; short chains seem to be worth more than they are
-)
-MAX_ERRORS = 4.0  # joint standard errors between estimates that should agree
 SMALLEST = 0.01  # nats, below which no difference is a sign: likelihoods are rounded
 
 
@@ -48,13 +45,13 @@ def diagnose(halves: list[Half], folded: Float[np.ndarray, "chains draws paramet
             "and the log evidence may be wrong by more than its standard error. Use longer chains; for several modes, SGAIS() "
             "or SMC()."
         )
-    if not ess >= FEW_EFFECTIVE:
+    if not ess >= weights.FEW_EFFECTIVE:  # short chains seem to be worth more than they are
         signs["few effective draws"] = (
             f"the {folded[..., 0].size:,} posterior draws are worth {ess:.0f} independent ones: the standard error "
             "is too small, and the log evidence may be too low. Use longer chains."
         )
     reported = math.sqrt(sum(half.bridged.variance for half in halves))
-    if measured["half_difference"] > MAX_ERRORS * reported + SMALLEST:
+    if measured["half_difference"] > MAX_DIFFERENCE * reported + SMALLEST:
         signs["halves differ"] = (
             f"the two halves of the posterior draws give log evidences {measured['half_difference']:.2g} nats apart, with a "
             f"standard error of {reported:.2g}: the chains have not settled. Use longer chains, or leave out their start."
@@ -76,7 +73,7 @@ def _is_contradicted(difference: float, error: float, shape: float) -> bool:
     if not math.isfinite(difference):
         return True
     known = shape <= weights.MAX_PARETO_SHAPE or difference < 0
-    return known and abs(difference) > MAX_ERRORS * error + SMALLEST
+    return known and abs(difference) > MAX_DIFFERENCE * error + SMALLEST
 
 
 def _at_least_two(chains: Float[np.ndarray, "chains draws"]) -> Float[np.ndarray, "two_or_more half_or_all"]:

@@ -19,8 +19,6 @@ from evidentia import arviz_bridge
 from evidentia.errors import ConfigurationError
 from evidentia.model.bound import BoundModel
 
-RELATIVE, ABSOLUTE = 1e-3, 1e-5  # tolerances of a value that goes to the real numbers and back
-
 Arrays = dict[str, np.ndarray]
 
 
@@ -166,7 +164,7 @@ def merged(array: np.ndarray) -> np.ndarray:
 
 def _is_changed(array: np.ndarray, again: np.ndarray) -> Bool[np.ndarray, " draws"]:
     """Whether a value has no place on the real line, or comes back from it as another."""
-    is_close = np.isclose(array, again, RELATIVE, ABSOLUTE)
+    is_close = np.isclose(array, again, rtol=1e-3, atol=1e-5)
     return np.any(~is_close.reshape(len(array), -1), axis=1, keepdims=True)[:, 0]
 
 

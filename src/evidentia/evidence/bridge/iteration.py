@@ -24,7 +24,6 @@ from evidentia import weights
 from evidentia.errors import EstimationError
 
 MAX_ITERATIONS = 1000
-TOLERANCE = 1e-10  # of log Ẑ, in nats
 
 Chains = Float[np.ndarray, "chains draws"]
 
@@ -68,7 +67,7 @@ def bridge(log_ratios: Chains, log_proposal_ratios: Float[np.ndarray, " others"]
         before, value = value, above - below
         if not np.isfinite(value):
             break
-        if abs(value - before) < TOLERANCE:
+        if abs(value - before) < 1e-10:  # nats
             return _with_error(log_ratios - shift - value, second - value, share, value + shift, iteration)
     raise EstimationError(
         f"bridge sampling did not converge in {MAX_ITERATIONS:,} iterations: the posterior draws and those of the density "

@@ -31,11 +31,8 @@ from evidentia.posterior.target import log_target, posterior
 from evidentia.system.compilation import compiled
 
 NUM_CHAINS = 4
-NUM_WARM_UP = 500  # tuning steps of each chain, which are discarded
 MAX_RHAT = 1.05  # above which chains disagree
 NUM_WEIGHTED = 512  # draws from the prior, some of which may be starting points
-ENOUGH = 2.0 * NUM_CHAINS  # of them must count, so that chains start apart from each other
-NUM_PARTS = 10  # parts in which the draws are returned
 
 Chains = Float[np.ndarray, "chains draws parameters"]
 
@@ -55,7 +52,7 @@ def chain_draws(model: BoundModel, rows: Window, count: int, key: Array) -> Iter
     key_start, key_warm, key_draw = jax.random.split(key, 3)
     frame, starts = _start(model, rows, key_start)
     num_draws = -(-count // NUM_CHAINS)
-    per_part = -(-num_draws // NUM_PARTS)
+    per_part = -(-num_draws // 10)  # in ten parts
     with model.in_float64():
         frame = jax.tree.map(lambda part: jnp.asarray(np.asarray(part, np.float64)), frame)
         shifts = jnp.linalg.solve(frame.factor, (jnp.asarray(starts) - frame.origin).T).T
@@ -97,7 +94,7 @@ def _starts_without_mode(model: BoundModel, rows: Window, key: Array) -> np.ndar
     log_likelihoods = np.where(np.isnan(log_likelihoods), -np.inf, log_likelihoods)
     if log_likelihoods.max() > -np.inf:
         log_weights = weights.normalise(log_likelihoods)
-        if weights.ess(log_weights) >= ENOUGH:
+        if weights.ess(log_weights) >= 2.0 * NUM_CHAINS:  # so that chains start apart from each other
             chosen = host_generator(key).choice(NUM_WEIGHTED, NUM_CHAINS, p=np.exp(log_weights))
             return np.asarray(positions, np.float64)[chosen]
     few = few_of(model, rows)
@@ -117,13 +114,13 @@ def _density(model: BoundModel, frame: Frame, rows: Window):
 
 @compiled(static_argnames="model")
 def _warm_up(model, key, shifts, frame, rows):
-    """Tune the chains; return the states, and the step size and inverse mass matrix of each."""
+    """Tune the chains in 500 steps; return the states, step sizes and inverse mass matrices."""
     adaptation = blackjax.window_adaptation(
         blackjax.nuts, _density(model, frame, rows), adaptation_info_fn=get_filter_adapt_info_fn()
     )
 
     def one(key, shift):
-        result, _ = adaptation.run(key, shift, NUM_WARM_UP)  # pyright: ignore[reportCallIssue]
+        result, _ = adaptation.run(key, shift, 500)  # pyright: ignore[reportCallIssue]
         return result.state, (result.parameters["step_size"], result.parameters["inverse_mass_matrix"])
 
     return jax.vmap(one)(jax.random.split(key, len(shifts)), shifts)

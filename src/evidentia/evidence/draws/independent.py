@@ -16,9 +16,6 @@ from evidentia.evidence.method import check_defined
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Positions, Rows, Window
 
-BATCH_SIZE = 256, 4096  # minimum and maximum number of draws in a batch
-MAX_EVALUATIONS = 500_000_000  # target maximum of rows times draws in a batch: seconds for a regression
-
 LogWeights = Float[np.ndarray, " draws"]
 Weigh = Callable[[Array, int], tuple[Float[Array, "draws parameters"], LogWeights]]
 
@@ -58,8 +55,8 @@ def in_batches(weigh: Weigh, count: int, rows: Rows, key: Array) -> Iterator[Dra
 
 def batch_size(count: int, rows: Rows) -> int:
     """Number of draws per batch, about the same for all batches."""
-    least, most = BATCH_SIZE
-    wanted = min(max(MAX_EVALUATIONS // rows.size, least), most)
+    wanted = 500_000_000 // rows.size  # evaluations, which take seconds for a regression
+    wanted = min(max(wanted, 256), 4096)
     num_batches = -(-count // wanted)
     return -(-count // num_batches)
 

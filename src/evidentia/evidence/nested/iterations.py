@@ -12,8 +12,6 @@ from evidentia.posterior.row_sums import sum_rows
 from evidentia.posterior.target import gradient_sum, log_target
 from evidentia.system.compilation import compiled
 
-GAIN = 0.5  # rate at which the log step length adapts to the fraction of steps taken
-
 
 class Live(NamedTuple):
     """The live points, labels that break ties in likelihood, and the log step length."""
@@ -47,7 +45,7 @@ def iterated(model, kernel, estimator, num_removed, keys, live: Live, factor, de
         excess = jnp.minimum(
             jnp.mean(acceptance) - kernel.target_acceptance, jnp.mean(free) - kernel.target_free
         )
-        log_step = log_step + GAIN * excess
+        log_step = log_step + 0.5 * excess  # at this rate it adapts
         return (live, jnp.minimum(log_step, math.log(kernel.largest_step))), (removed, shown)
 
     points = Points(live.positions, region.log_likelihood(live.positions), live.labels)

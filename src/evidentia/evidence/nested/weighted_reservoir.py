@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-SMALLEST = -690.0  # log of the smallest weight relative to the largest: none underflows to zero
-
 
 @dataclass
 class WeightedReservoir:
@@ -55,7 +53,7 @@ class WeightedReservoir:
         # τ only grows: only the new point and those that were overweight can be overweight now.
         held = np.flatnonzero(self._is_over)
         log_weights = np.append(self._log_weights[held], log_weight)
-        weights = np.exp(np.maximum(log_weights - self._log_unit, SMALLEST))
+        weights = np.exp(np.maximum(log_weights - self._log_unit, -690.0))  # none underflows to zero
         is_over, threshold = _overweight(weights, self._others, self.size)
         self._others += float(weights[~is_over].sum())
         self._is_over[held] = is_over[:-1]

@@ -54,14 +54,10 @@ MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail 
 GOOD = (
     0.5  # the same, wanted of a learnt proposal and reached about regular modes; on a Gaussian at least 0.95
 )
-MAX_EVALUATIONS = 3_000_000  # rows times batches: many batches for few rows, three for a million
 MANY_BATCHES = 32  # of one draw per particle
 FREE = 4_000_000  # likelihoods of a row that cost next to nothing, so that there are always many draws
 CHEAP = 10 * FREE  # the same that draws may take in any case
-LOOKED_AT = 4096  # positions at a time: integrals over latents of 50 rows at 16,384 would take 18 GiB
 ACCURATE = 0.01  # nats of standard error, for which there are more draws while they are cheap
-MIN_ROWS = 50_000  # below it, all rows take less time than the rest
-MAX_VARIANCE = 0.05**2  # of the log-likelihood of a draw, in nats²
 
 
 class Sampling(NamedTuple):
@@ -140,7 +136,7 @@ def weighted_draws(
     check_density(proposal)
     count = sampling.count
     wanted = (GOOD if proposal.is_learnt else MIN_ESS) * count
-    max_batches = min(max_batches, max(1, MAX_EVALUATIONS // sampling.rows.size))
+    max_batches = min(max_batches, max(1, 3_000_000 // sampling.rows.size))  # three of a million rows
     found = _batch(sampling, proposal)
     for index in range(1, max_batches):
         hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
@@ -210,7 +206,8 @@ def log_likelihoods_near(
     the offset, which all draws share. None if there are few rows, if an expansion is missing, or
     if the estimate is not good enough.
     """
-    if rows.size < MIN_ROWS or rows.size < rows.num_observations or len(positions) <= NUM_EXACT:
+    # All of fewer rows take less time than the rest.
+    if rows.size < 50_000 or rows.size < rows.num_observations or len(positions) <= NUM_EXACT:
         return None
     on_host = np.asarray(positions, np.float64)
     nearest = np.argmax(proposal.log_terms(on_host), axis=0)
@@ -231,7 +228,7 @@ def log_likelihoods_near(
     checked = np.argsort(found)[np.linspace(0, len(on_host) - 1, NUM_EXACT).astype(int)]
     differences = rows.exact_log_likelihoods(model, on_host[checked]) - found[checked]
     variance = float(np.var(differences, ddof=1))
-    if not variance <= MAX_VARIANCE or not np.isfinite(found).all():
+    if not variance <= 0.05**2 or not np.isfinite(found).all():  # nats²
         return None
     return found, float(np.mean(differences)) - 0.5 * variance, variance / NUM_EXACT
 
@@ -268,7 +265,8 @@ def log_posteriors(
         deviations, offset = rows.log_likelihoods(model, narrow)
         return deviations + offset + model.log_priors(narrow)
 
-    heights = in_blocks(of_block, positions.reshape(-1, positions.shape[-1]), most=LOOKED_AT)
+    # Integrals over latents of 50 rows at 16,384 positions at once would take 18 GiB.
+    heights = in_blocks(of_block, positions.reshape(-1, positions.shape[-1]), most=4096)
     return np.where(np.isnan(heights), -np.inf, heights).reshape(positions.shape[:-1])
 
 

@@ -34,8 +34,6 @@ from evidentia.evidence.population.redrawing import Redrawn, draw_anew, only_mod
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
-SHORTEST = 1.1  # growth of the rows below which a leap is not halved
-
 
 def is_redraw_due(state: PathState) -> bool:
     """Whether a round number of rows has been reached since the last attempt to redraw."""
@@ -156,13 +154,13 @@ def _leap(
 
     A later attempt with more rows may succeed, since the posterior at a mode becomes a Gaussian.
     If the proposal was learnt from fewer rows, half the leap may, which is tried where the path
-    would be slow. Otherwise the path continues with the next rows.
+    would be slow, if it has a tenth more rows. Otherwise the path continues with the next rows.
     """
     assert state.proposal is not None  # a leap begins with one
     is_learnt, stop = state.proposal.is_learnt, method.next_stop(state, rows.size)
     found = redraw_for(method, model, state, rows.first(stop))
     halfway = round(math.sqrt(state.num_observations * stop))
-    if found is None and is_learnt and halfway > max(slow, SHORTEST * state.num_observations):
+    if found is None and is_learnt and halfway > max(slow, 1.1 * state.num_observations):
         state = _with_new_key(state)
         found = redraw_for(method, model, state, rows.first(halfway))
     if found is not None:

@@ -25,9 +25,6 @@ from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_defin
 from evidentia.posterior.symmetry import Centre
 
 MOST_COMPONENTS = 8
-MIN_PARTICLES = 4  # for each component and parameter
-WIDEST = 4.0  # variance of a mode in any direction, relative to that of the particles
-TOLERATED = 5.0  # standard errors in both of two tests, as ratios are skewed
 
 
 class Mixture(NamedTuple):
@@ -121,7 +118,8 @@ def fitted(
     if not is_definite(covariance):
         return None
     effective = 1 / np.sum(particles.share**2)
-    most = max(1, min(most_components, int(effective / (MIN_PARTICLES * positions.shape[1]))))
+    # Four particles at least for each component and parameter.
+    most = max(1, min(most_components, int(effective / (4 * positions.shape[1]))))
     chosen = positions[generator.choice(count, count, p=particles.share)]
     root = np.linalg.cholesky(covariance)
     white = np.linalg.solve(root, (chosen - particles.mean).T).T
@@ -139,13 +137,14 @@ def fitted(
 def with_components(fit: Mixture, proposal: Mixture | None, particles: Particles) -> Mixture:
     """The fit, and in equal parts the modes of a proposal that are not wider than the particles.
 
-    A mode on a ridge has an almost flat direction, in which a Gaussian there is far too wide.
+    A mode on a ridge has an almost flat direction, in which a Gaussian there is far too wide. So
+    the variance may be at most four times that of the particles in any direction.
     """
     covariance = covariance_about(particles.mean, particles.positions, particles.share)
     modes = [
         mode
         for mode in (() if proposal is None else proposal.components)
-        if eigvalsh(np.linalg.inv(mode.precision), covariance)[-1] < WIDEST
+        if eigvalsh(np.linalg.inv(mode.precision), covariance)[-1] < 4.0
     ]
     return together([fit, mixture_of(modes, np.zeros(len(modes)))], [0.5, 0.5]) if modes else fit
 
@@ -217,9 +216,9 @@ def check_density(proposal: Mixture) -> None:
     factor, draws that are too wide or too narrow, and positions that float32 cannot tell apart all
     show.
     """
-    for seed in range(2):
+    for seed in range(2):  # as ratios are skewed, both of two must be off by five standard errors
         mean, error = mean_ratio(proposal, seed)
-        if abs(mean - 1.0) <= TOLERATED * error:
+        if abs(mean - 1.0) <= 5.0 * error:
             break
     else:
         raise EstimationError(

@@ -31,7 +31,6 @@ from evidentia.system.interruption import check
 
 CORRELATED = 0.3  # lag-one autocorrelation above which particles are moved again, if rows are few
 MOST_MOVES = 32  # half of them jumps
-FEW_ROWS = 300_000  # rows times parameters times moves
 
 
 class PathSettings(NamedTuple):
@@ -209,8 +208,8 @@ def _most_moves(settings: PathSettings, model: BoundModel, ready: ReadyMove) -> 
         return 1
     if settings.chain_length > 1:
         return 2  # chains, and jumps of all their states
-    work = ready.prepared.target.window.size * model.num_parameters
-    return max(1, min(MOST_MOVES, FEW_ROWS // max(1, work)))
+    work = ready.prepared.target.window.size * model.num_parameters  # of a move
+    return max(1, min(MOST_MOVES, 300_000 // max(1, work)))
 
 
 def curvature(

@@ -55,7 +55,6 @@ from evidentia.posterior.rows import Rows
 FEW_BATCHES = 4  # of one draw per particle, from a proposal at many modes
 PRIOR_SHARE = 0.25  # of the draws of a learnt proposal, if they are as many as can be
 AFFORDABLE = 400_000  # rows times parameters up to which the path goes on where draws are uneven
-ROUNDING = 0.01  # nats by which a log posterior that falls may rise
 
 
 class Redrawn(NamedTuple):
@@ -220,7 +219,7 @@ def only_mode(model: BoundModel, rows: Rows, population: Population) -> Mixture 
     mode = newton(model, rows, particles.mean)
     if mode is None:
         return None
-    rises = ~falls_from(model, rows, mode, particles.positions, ROUNDING)
+    rises = ~falls_from(model, rows, mode, particles.positions, 0.01)  # nats of rounding
     return Mixture((mode,)) if particles.share @ rises < MISSED else None
 
 

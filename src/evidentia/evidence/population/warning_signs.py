@@ -29,7 +29,9 @@ MAX_RESERVOIR_ERROR = 0.5  # nats; above it, the moves are visibly wrong
 MAX_LOST = 0.05  # fraction of the particles moved to where the likelihood of earlier rows is zero
 SMALLER_CHUNKS = "a smaller chunk_size"
 MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found may have
-MAX_DIFFERENCE = 4.0  # joint standard errors between path and redraw; on 84 drawn problems at most 3.0
+# Joint standard errors between estimates that should agree; path and redraw differed on 84 drawn
+# problems by at most 3.0.
+MAX_DIFFERENCE = 4.0
 MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
 MAX_CHANGE = 5.0  # standard errors, by chance in one run of two million; at most 2 on 45 families
 
