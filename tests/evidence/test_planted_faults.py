@@ -1,6 +1,6 @@
 """Faults planted in the estimator do not end in a wrong number without a word.
 
-Those of a proposal's density and draws are in `path/test_normalisation.py`.
+Those of a proposal's density and draws are in `population/test_mixture_density.py`.
 """
 
 from dataclasses import dataclass

@@ -1,3 +1,5 @@
+"""Runs over a source: the evidence of its rows, and what is left where one ends early."""
+
 from dataclasses import replace
 
 import numpy as np
