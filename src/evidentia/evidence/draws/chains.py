@@ -30,7 +30,7 @@ from evidentia.posterior.rows import Window
 from evidentia.posterior.target import log_target, posterior
 from evidentia.system.compilation import compiled
 
-NUM_CHAINS = 4
+NUM_CHAINS = 4  # which must agree
 MAX_RHAT = 1.05  # above which chains disagree
 NUM_WEIGHTED = 512  # draws from the prior, some of which may be starting points
 

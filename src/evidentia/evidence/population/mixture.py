@@ -24,7 +24,7 @@ from evidentia.posterior.copies import OF_PART
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
 from evidentia.posterior.symmetry import Centre
 
-MOST_COMPONENTS = 8
+MOST_COMPONENTS = 8  # of a fit to few particles or draws
 
 
 class Mixture(NamedTuple):
