@@ -162,8 +162,8 @@ class SGAIS(ChunkedMethod):
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
             # Redrawing uses all rows seen. At round numbers up to a fifth of the rows, and at the
-            # end, all redraws together cost 1.4 times as much as the last. Steps are shorter if the
-            # proposal must be learnt anew each time.
+            # end, all redraws together cost 1.4 times as much as the last. Leaps are shorter if
+            # the proposal must be learnt anew each time.
             growth = 2.5 if state.proposal.is_learnt else 5.0
             size = max(self.chunk_size, int(growth * above) - start)
         return next_stop(start, size, total, round_above=above if self.chunk_growth > 0 else None)
