@@ -114,3 +114,20 @@ def test_ctrl_c_returns_the_rows_so_far():
 def test_impossible_fields_are_refused(fields, message):
     with pytest.raises(ev.ConfigurationError, match=message):
         ev.SMC(**fields)
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_particles_that_do_not_represent_a_heavy_tailed_posterior_drift(seed):
+    # A Student t in 15 dimensions under a wide normal prior: these seeds are a nat too low, with
+    # standard errors of 0.15.
+    size, degrees = 15, 3.0
+    model = ev.Model(
+        {"x": dist.Normal(0.0, 10.0).expand([size]).to_event(1)},
+        lambda params, batch: (
+            -0.5 * (degrees + size) * jnp.log1p(jnp.sum((params["x"] - batch["y"]) ** 2, -1) / degrees)
+        ),
+    )
+    y = np.random.default_rng(seed + 16).standard_normal((1, size)).astype(np.float32)
+    with pytest.warns(ev.DiagnosticWarning, match="change the log-likelihood"):
+        evidence = ev.estimate(model, {"y": y}, method=ev.SMC(), seed=seed)
+    assert evidence.verdict.word == "doubtful" and evidence.diagnostics["drift"] > 0.3

@@ -13,8 +13,19 @@ from jaxtyping import Array
 
 from evidentia.evidence.method import Diagnosis, Estimate, Snapshot, with_kernel_instead
 from evidentia.evidence.nested.prior_mass import Quadrature, Shrinkage, WeightedPoints
-from evidentia.evidence.nested.run import Ending, Iteration, NestedSettings, Stage, diagnose, shrink
+from evidentia.evidence.nested.run import (
+    Ending,
+    Iteration,
+    NestedSettings,
+    Stage,
+    correlation_of,
+    diagnose,
+    shrink,
+    sign_of_memory,
+    with_twice_the_steps,
+)
 from evidentia.evidence.population.particles import draws_inside
+from evidentia.evidence.population.warning_signs import MAX_CORRELATION
 from evidentia.kernels import ConstrainedWalk, ReflectingSGHMC
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import FullBatch, Prepared
@@ -97,16 +108,40 @@ class NestedSampling:
         return with_kernel_instead(self, ConstrainedWalk())
 
     def run(self, model: BoundModel, rows: Window, key: Array) -> Iterator[Snapshot]:
-        """Yield a snapshot every few iterations; its estimate includes the live points."""
+        """Yield a snapshot every few iterations; its estimate includes the live points.
+
+        If moves have not decorrelated the points, a second run, with twice the steps in each move,
+        is compared with the first.
+        """
+        found = None
+        for found in self._once(self.settings, model, rows, key):
+            yield found[0]
+        assert found is not None  # a run has at least one stage
+        last, iterations, stage = found
+        if correlation_of(iterations) > MAX_CORRELATION and not stage.is_stuck:
+            estimate, longer = None, self.settings._replace(kernel=with_twice_the_steps(self.kernel))
+            for again, _, _ in self._once(longer, model, rows, jax.random.fold_in(key, 1)):
+                estimate = again.estimate
+                yield last._replace(num_steps=again.num_steps)  # the result if a stop is requested
+            assert estimate is not None and last.estimate is not None
+            error = math.sqrt(last.estimate.variance + estimate.variance)
+            difference = (estimate.raw - last.estimate.raw) / error
+            diagnose = partial(self._diagnose, stage, iterations, difference)
+            yield last._replace(num_steps=0, diagnose=diagnose)
+
+    def _once(
+        self, settings: NestedSettings, model: BoundModel, rows: Window, key: Array
+    ) -> Iterator[tuple[Snapshot, tuple[Iteration, ...], Stage]]:
+        """Snapshots of one run, with all its iterations so far and the stage."""
         key_prior, key_shrink = jax.random.split(key)
         drawn = draws_inside(model, key_prior, self.num_particles)
         prior = Prepared(FullBatch(), None, posterior(rows.part(0, 0)))
         removed, iterations = list[WeightedPoints](), list[Iteration]()
-        for stage in shrink(self.settings, model, prior, rows, drawn.positions, key_shrink):
+        for stage in shrink(settings, model, prior, rows, drawn.positions, key_shrink):
             removed.append(stage.removed)
             iterations.extend(stage.iterations)
-            points = [*removed, stage.live]
-            yield Snapshot(
+            points, so_far = [*removed, stage.live], tuple(iterations)
+            snapshot = Snapshot(
                 Estimate(
                     stage.integral.log_evidence + drawn.log_share,
                     stage.variance + drawn.variance,
@@ -117,14 +152,19 @@ class NestedSampling:
                 positions=jnp.asarray(np.concatenate([part.positions for part in points])),
                 log_weights=np.concatenate([part.log_weights for part in points]),
                 share_done=stage.share_done,
-                diagnose=partial(self._diagnose, stage, tuple(iterations)),
+                diagnose=partial(self._diagnose, stage, so_far),
             )
+            yield snapshot, so_far, stage
 
-    def _diagnose(self, stage: Stage, iterations: tuple[Iteration, ...]) -> Diagnosis:
+    def _diagnose(
+        self, stage: Stage, iterations: tuple[Iteration, ...], difference: float = math.nan
+    ) -> Diagnosis:
         is_stopped = self.ending != "last_term"
         share = f"The run stopped {100 * stage.share_done:.0f}% of the way in log prior mass"
         stuck = (share if is_stopped else "The run went on") if stage.is_stuck else ""
         found = diagnose(self.kernel, iterations, stage.integral.information, stuck)
+        signs = {} if stuck else sign_of_memory(found.measured["move_correlation"], difference)
+        found = found.plus(Diagnosis({"repeat_difference": difference}, signs))
         if not math.isnan(stage.variance) or stuck:
             return found
         sentence = (

@@ -188,4 +188,5 @@ class SMC(ChunkedMethod):
     ) -> Diagnosis:
         spread = warning_signs.height_spread(model, rows, population)
         of_path = warning_signs.diagnose_path(steps, spread, remedy)
+        of_path = of_path.plus(warning_signs.diagnose_drift(steps))
         return of_path.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))

@@ -39,7 +39,8 @@ class Region(NamedTuple):
         slope: `(key, positions) -> values, gradients`: the same (None if unknown), and an estimate
             of its gradient.
         draw: `(key, count) -> positions`: draws from the density without the contour, if possible.
-        live: all live points inside, whose differences show the shape of the region.
+        live: live points inside, whose differences show the shape of the region; from 16 points
+            on those of the half that is not moved.
     """
 
     threshold: Float[Array, ""] | float

@@ -87,6 +87,14 @@ KINDS = {
         "Prior draws, moved",
         f"change of their log density, in standard errors; beyond {MAX_CHANGE:g} is a sign",
     ),
+    "drift": Kind(
+        "Drift of the moves",
+        "nats by which they change the log-likelihood over the path, which no move should on average",
+    ),
+    "repeat_difference": Kind(
+        "Second run less the first",
+        "log evidences, in joint standard errors; made where moves do not decorrelate",
+    ),
     "num_refreshes": Kind("Redraws", "times the particles were drawn again from scratch"),
     "variance_share_last_refresh": Kind(
         "Error from the last redraw", "of the squared standard error", percent

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 import evidentia as ev
+from evidentia.errors import EstimationError
 from evidentia.evidence.bridge.halves import bridge_halves, check_enough, combined, importance_sampling
 from evidentia.evidence.bridge.iteration import bridge
 from evidentia.evidence.bridge.warp import Target, fit
@@ -117,3 +118,11 @@ def test_too_few_draws_are_refused():
     with pytest.raises(ev.ConfigurationError, match="84 in all for the 20 parameters.*got 4 of 20"):
         check_enough(np.zeros((4, 20, 20)), "draws")
     check_enough(np.zeros((1, 84, 20)), "draws")
+
+
+def test_draws_whose_covariance_rounds_to_a_singular_one_are_an_error():
+    # The covariance has a Cholesky factor, and its inverse in float64 has none.
+    first, second, third = np.random.default_rng(0).standard_normal((3, 200))
+    positions = np.stack([first, first + 1e-5 * second, first + 1e-5 * third], axis=1)
+    with pytest.raises(EstimationError, match="covariance of the posterior draws is singular"):
+        fit(positions)

@@ -1,4 +1,4 @@
-"""The annealed path: what it refuses."""
+"""The annealed path: what it refuses, and the drift of its moves."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from scipy import special
 import evidentia as ev
 from evidentia.evidence.population.moves import PathSettings
 from evidentia.evidence.population.particles import Population
-from evidentia.evidence.population.path import anneal, end_of
+from evidentia.evidence.population.path import anneal, drift_of, end_of
 from evidentia.kernels import HMC
 from evidentia.posterior.rows import Window
 from evidentia.system.compilation import in_float64
@@ -131,3 +131,27 @@ def test_a_stuck_path_searches_for_modes():
     constant = 0.5 * np.linalg.slogdet(inverse)[1] - 0.5 * count * np.log(2 * np.pi) - np.log(2 * np.pi * 9)
     exact = special.logsumexp(np.concatenate(heights)) + 2 * np.log(around[1] - around[0]) + constant
     assert abs(found.log_evidence - exact) < 4 * found.standard_error < 0.1
+
+
+def chains_of(values, families):
+    """A population of chains, whose particles have these values as increments."""
+    values = np.asarray(values, float)
+    ancestors = np.asarray(families)[None]
+    return Population(
+        jax.random.key(0), jnp.zeros((values.size, 1)), np.zeros(values.size), ancestors=ancestors
+    )
+
+
+def test_drift_is_the_change_from_the_starts_of_chains_with_families_counted_as_one():
+    values = np.array([[0.0, 1.0, 3.0], [1.0, 1.0, 1.0], [0.0, 4.0, 4.0], [-np.inf, 2.0, 2.0]])
+    # Changes of 2, 0, 4 and none, for where the start is impossible; their mean is 1.5.
+    mean, variance = drift_of(chains_of(values, [0, 0, 1, 2]), values.ravel(), 3)
+    assert mean == 1.5
+    assert variance == ((0.5 - 1.5) ** 2 + 2.5**2 + 1.5**2) / 16
+
+
+def test_without_chains_or_with_weights_there_is_no_drift():
+    population, values = chains_of(np.zeros((2, 2)), [0, 1]), np.arange(4.0)
+    assert drift_of(population, values, 1) == (0.0, 0.0)
+    assert drift_of(population._replace(ancestors=()), values, 2) == (0.0, 0.0)
+    assert drift_of(population._replace(log_weights=np.arange(4.0)), values, 2) == (0.0, 0.0)

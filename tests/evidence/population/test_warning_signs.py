@@ -13,9 +13,11 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.method import Estimate
+from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
 from evidentia.evidence.population.warning_signs import (
     compare_with_path,
+    diagnose_drift,
     height_spread,
     measure,
     signs_of_draws,
@@ -180,3 +182,19 @@ def test_particles_that_do_not_move_through_a_banana_are_a_sign(seed):
     evidence, _ = diagnosed(model, np.zeros(1, np.float32), ev.SGAIS(), seed)
     is_right = abs(evidence.log_evidence + 6 * np.log(40)) < max(0.1, 4 * evidence.standard_error)
     assert is_right or {"path contradicts", "moves do not decorrelate"} & set(evidence.signs)
+
+
+@pytest.mark.parametrize(
+    ("drift", "error", "is_sign"),
+    [(0.25, 0.1, False), (0.35, 0.1, True), (-0.35, 0.1, True), (0.05, 0.001, False)],
+)
+def test_a_drift_is_a_sign_from_four_standard_errors_and_a_tenth_of_a_nat_on(drift, error, is_sign):
+    # Over two steps, the drift is twice and its error √2 times that of one.
+    found = diagnose_drift([StepInfo(0.5, drift=drift, drift_variance=error**2)] * 2)
+    assert found.measured["drift"] == pytest.approx(2 * drift)
+    assert list(found.signs) == ["moves drift"] * is_sign
+
+
+def test_without_chains_there_is_no_drift():
+    found = diagnose_drift([StepInfo(0.5)])
+    assert math.isnan(found.measured["drift"]) and not found.signs

@@ -29,6 +29,7 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia.errors import EstimationError
+from evidentia.kernels.kernel import cholesky
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.copies import FULL_SUM, at_copies, is_summed, mean_over_copies
 from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_definite, log_student_t
@@ -113,10 +114,11 @@ def fit(positions: Positions) -> Fit:
         EstimationError: the covariance is singular.
     """
     covariance = np.atleast_2d(np.cov(positions.T))
-    if not is_definite(covariance):
+    precision = np.linalg.inv(covariance) if is_definite(covariance) else None
+    if precision is None or cholesky(precision) is None:  # lost by rounding if units are far apart
         raise EstimationError(
             "the covariance of the posterior draws is singular, on the unconstrained scale: a chain has hardly moved, or "
             "one parameter is a function of others. Use more draws, and check the chains' trace plots; if effects are centred at a "
             "parameter, whose scale can be near zero, write them as scale times standard normal ones, or use SGAIS()."
         )
-    return Fit(LocalGaussian(positions.mean(axis=0), np.linalg.inv(covariance), 0.0))
+    return Fit(LocalGaussian(positions.mean(axis=0), precision, 0.0))

@@ -15,7 +15,8 @@ Proceedings 1636, 100 (several points at once).
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, get_args
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,7 @@ from evidentia.evidence.nested.prior_mass import (
     log_widths,
     variance_of_log_mass,
 )
+from evidentia.evidence.population.warning_signs import MAX_CORRELATION, MAX_DIFFERENCE
 from evidentia.kernels import ConstrainedKernel, posterior_scale
 from evidentia.kernels.region import check_constrained_kernel
 from evidentia.model.bound import BoundModel
@@ -87,11 +89,14 @@ class Iteration(NamedTuple):
         acceptance: fraction of steps taken (for rejection, of draws).
         stuck: fraction of points that did not move because every step was rejected or reflected.
         step: step length in units of the live points' spread.
+        correlation: the largest rank correlation of a coordinate before and after the moves of
+            some iterations; NaN with too few live points.
     """
 
     acceptance: float
     stuck: float
     step: float
+    correlation: float = math.nan
 
 
 class Stage(NamedTuple):
@@ -142,18 +147,19 @@ def shrink(
     steps = np.tile(log_shrinkages(count, num_removed, settings.shrinkage), num_iterations)
     variance = variance_of_log_mass(count, num_removed)
     key, key_labels, key_spread = jax.random.split(key, 3)
-    live = Live(positions, jax.random.uniform(key_labels, (count,)), jnp.zeros(()))
+    is_second = jnp.arange(count) >= count // 2
+    live = Live(positions, jax.random.uniform(key_labels, (count,)), is_second, jnp.zeros(()))
     log_likelihoods = defined_log_likelihoods(model, positions, rows, POINTS)
     check_possible(log_likelihoods, rows.span, POINTS)
     # With too few live points to estimate their spread, steps are in units of the prior's width.
     wide = None if count >= FEW else model.sample_prior(key_spread, 256)
     iterations, found, log_mass = [], Integral(), 0.0
     while True:
-        factor = spread(live.positions if wide is None else wide)
+        factors = _factors(live) if wide is None else spread(wide)[None]
         key, *keys = jax.random.split(key, num_iterations + 1)
         density = prior.target, prior.device_expansion, rows, _offset(log_likelihoods, rows)
-        live, dead, shown = iterated(
-            model, settings.kernel, prior.estimator, num_removed, jnp.stack(keys), live, factor, density
+        live, dead, shown, correlations = iterated(
+            model, settings.kernel, prior.estimator, num_removed, jnp.stack(keys), live, factors, density
         )
         log_likelihoods = defined_log_likelihoods(model, live.positions, rows, POINTS)
         widths, log_rest = log_widths(log_mass, np.r_[steps, steps[0]], settings.quadrature)
@@ -170,7 +176,8 @@ def shrink(
         to_go = max(0.0, log_left - math.log(settings.remaining))
         # Once the likelihood levels off, the live points' possible share shrinks with the mass.
         share_done = log_mass / (log_mass - to_go)
-        new = [Iteration(*map(float, row)) for row in np.asarray(shown)]
+        correlation = float(np.max(correlations, initial=0.0)) if wide is None else math.nan
+        new = [Iteration(*map(float, row), correlation=correlation) for row in np.asarray(shown)]
         iterations += new
         is_stuck = len(iterations) >= RECENT and _mean(iterations, "stuck") > MAX_STUCK
         is_over = to_go == 0.0 or (is_stuck and settings.ending != "last_term")
@@ -202,6 +209,7 @@ def diagnose(
         "num_iterations": float(len(iterations)),
         "acceptance": _mean(iterations, "acceptance"),
         "stuck_moves": _mean(iterations, "stuck"),
+        "move_correlation": correlation_of(iterations),
     }
     if not stuck:
         return Diagnosis(measured)
@@ -218,11 +226,48 @@ def diagnose(
     return Diagnosis(measured, {"region too small": sentence})
 
 
+def correlation_of(iterations: Sequence[Iteration]) -> float:
+    """The median over a run of the correlation of the moves; NaN with too few live points."""
+    return float(np.median([iteration.correlation for iteration in iterations]))
+
+
+def with_twice_the_steps(kernel: Any) -> ConstrainedKernel:
+    """The kernel with longer moves, if it has a number of steps."""
+    return replace(kernel, num_steps=2 * kernel.num_steps) if hasattr(kernel, "num_steps") else kernel
+
+
+def sign_of_memory(correlation: float, difference: float) -> dict[str, str]:
+    """The sign that moves stay near their starts, unless a second run agrees with the first.
+
+    Points in separate modes, between which no move leads, have correlated coordinates too, and
+    then runs agree. `difference` is in joint standard errors; NaN if there was no second run.
+    """
+    if not correlation > MAX_CORRELATION or abs(difference) <= MAX_DIFFERENCE:
+        return {}
+    found = f"a second run, with twice the steps, differs by {difference:+.1f} joint standard errors"
+    return {"moves do not decorrelate": (
+        f"the correlation of a coordinate before and after a move is {correlation:.2f}, and "
+        f"{'no second run was compared' if math.isnan(difference) else found}: new live points are near copies of others, and the log "
+        "evidence may be wrong by many standard errors. Give the kernel more steps (num_steps), or compare with SGAIS()."
+    )}  # fmt: skip
+
+
 def _mean(iterations: Sequence[Iteration], name: str) -> float:
     return float(np.mean([getattr(iteration, name) for iteration in iterations[-RECENT:]]))
 
 
-def spread(positions: Float[Array, "points parameters"]) -> Float[Array, "parameters parameters"]:
+def _factors(live: Live) -> Float[Array, "halves parameters parameters"]:
+    """For each half the spread of the other one, or that of all points if they are few."""
+    positions, is_second = live.positions, np.asarray(live.is_second)
+    if len(positions) < 2 * FEW:
+        return spread(positions)[None]
+    positions = np.asarray(positions)
+    return jnp.stack([spread(positions[is_second]), spread(positions[~is_second])])
+
+
+def spread(
+    positions: Float[Array | np.ndarray, "points parameters"],
+) -> Float[Array, "parameters parameters"]:
     """L with L Lᵀ the covariance of equally weighted positions."""
     count = len(positions)
     return posterior_scale(np.asarray(positions, np.float64), np.full(count, 1 / count), None, 1).factor

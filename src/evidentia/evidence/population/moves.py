@@ -76,6 +76,7 @@ class StepInfo(NamedTuple):
         noise_share: the gradient's share of the noise (`GradientKernel.noise_share`).
         lost: fraction of the particles that earlier moves carried to where processed rows have
             zero likelihood.
+        drift, drift_variance: change of the increment by the moves before (`path.drift_of`).
     """
 
     ess: float
@@ -83,6 +84,8 @@ class StepInfo(NamedTuple):
     noise_share: float = math.nan
     lost: float = 0.0
     num_moves: int = 0
+    drift: float = 0.0
+    drift_variance: float = 0.0
 
 
 class ReadyMove(NamedTuple):

@@ -151,10 +151,9 @@ def anneal_step(
     """
     check()
     sign = -1.0 if is_reverse else 1.0
-    population, done, log_weights, lost = _reweight(settings, model, population, chunk, done, stop, sign)
-    ess = weights.ess(population.log_weights) / len(population.log_weights)
-    info = StepInfo(ess, lost=lost)
-    if settings.is_always_moving or done < 1.0 or ess < settings.target_ess:
+    population, done, log_weights, info = _reweight(settings, model, population, chunk, done, stop, sign)
+    is_uneven = info.ess < settings.target_ess
+    if settings.is_always_moving or done < 1.0 or is_uneven:
         target = tempered(past, chunk, 1.0 - done if is_reverse else done)
         population, info = move_particles(settings, model, population, log_weights, target, info)
     return population, done, info
@@ -168,8 +167,8 @@ def _reweight(
     done: float,
     stop: float | None,
     sign: float,
-) -> tuple[Population, float, Float[np.ndarray, " particles"], float]:
-    """Population and temperature after a step, log weights since the last move, share lost."""
+) -> tuple[Population, float, Float[np.ndarray, " particles"], StepInfo]:
+    """Population and temperature after a step, log weights since the last move, diagnostics."""
     deviations, offset = chunk.log_likelihoods(model, population.positions)
     check_defined(deviations, chunk.span)
     check_possible(deviations, chunk.span)
@@ -187,8 +186,32 @@ def _reweight(
     if stop is None:
         stop = _next_temperature(settings, carried, deviations, done)
     increments = (stop - done) * deviations
+    drift, drift_variance = drift_of(population, increments, settings.chain_length)
     population = population._replace(log_evidence=population.log_evidence + (stop - done) * offset)
-    return reweighted(population, increments), stop, carried + increments, lost
+    population = reweighted(population, increments)
+    ess = weights.ess(population.log_weights) / len(population.log_weights)
+    info = StepInfo(ess, lost=lost, drift=drift, drift_variance=drift_variance)
+    return population, stop, carried + increments, info
+
+
+def drift_of(
+    population: Population, increments: Float[np.ndarray, " particles"], chain_length: int
+) -> tuple[float, float]:
+    """The mean change of the increments from the starts of chains to their later states, in nats.
+
+    Starts represent the density that the moves leave invariant if the particles do, and then the
+    mean change is zero. The second number is its variance, with families counted as one. Both are
+    zero without chains, or with weights.
+    """
+    log_weights = population.log_weights
+    if chain_length == 1 or not len(population.ancestors) or np.ptp(log_weights) > 0:
+        return 0.0, 0.0
+    chains = increments.reshape(-1, chain_length)
+    with np.errstate(invalid="ignore"):  # both may be -inf
+        changes = np.mean(chains[:, 1:], axis=1) - chains[:, 0]
+    changes = np.where(np.isfinite(changes), changes, 0.0)
+    sums = np.bincount(families_of(population), changes - np.mean(changes))
+    return float(np.mean(changes)), float(sums @ sums) / len(changes) ** 2
 
 
 def _next_temperature(

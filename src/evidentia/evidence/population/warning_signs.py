@@ -32,6 +32,8 @@ MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found m
 # Joint standard errors between estimates that should agree; path and redraw differed on 84 drawn
 # problems by at most 3.0.
 MAX_DIFFERENCE = 4.0
+MAX_DRIFT = 4.0  # standard errors; no sign in 42 runs that were right; 5.5 and more where a nat was missing
+LEAST_DRIFT = 0.1  # nats, the smallest error that matters
 MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
 MAX_CHANGE = 5.0  # standard errors, by chance in one run of two million; at most 2 on 45 families
 
@@ -180,6 +182,26 @@ def height_spread(model: BoundModel, rows: Rows, population: Population) -> floa
     heights = deviations + model.log_priors(positions)
     heights = heights[np.isfinite(heights)]
     return float(np.std(heights) / math.sqrt(positions.shape[1] / 2)) if len(heights) else math.nan
+
+
+def diagnose_drift(steps: Sequence[StepInfo]) -> Diagnosis:
+    """Whether moves that leave each tempered posterior invariant change the log-likelihood.
+
+    They do not if the particles represent it. So the sum of these changes over the path, each
+    times its step in temperature, is the part of the log evidence that particles have not reached
+    when they are reweighted, as far as the moves show it.
+    """
+    drift, error = sum(step.drift for step in steps), math.sqrt(sum(step.drift_variance for step in steps))
+    if error == 0.0:
+        return Diagnosis({"drift": math.nan})
+    signs = {}
+    if abs(drift) > max(LEAST_DRIFT, MAX_DRIFT * error):
+        signs["moves drift"] = (
+            f"moves that leave the tempered posteriors invariant change the log-likelihood, by {drift:+.2g} ± {error:.1g} nats over the path: "
+            "the particles do not represent them, and the log evidence is wrong by this or more. Use more particles, a larger "
+            "target_ess, or SGAIS()."
+        )
+    return Diagnosis({"drift": drift}, signs)
 
 
 def diagnose_moves(settings: PathSettings, model: BoundModel, rows: Window, num_particles: int) -> Diagnosis:
