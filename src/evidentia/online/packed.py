@@ -15,12 +15,14 @@ from evidentia.evidence.nested.run import Iteration
 from evidentia.evidence.population.chunks import PathState, Redraw
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
+from evidentia.online.cells import Cells, Moments
 from evidentia.online.condensed import Condensed
 from evidentia.online.fingerprint import Fingerprint
 from evidentia.online.past import StreamPast, Sums
 from evidentia.online.prefix import Prefix
 from evidentia.online.reservoir import Reservoir
 from evidentia.online.returning import ReturningGroups
+from evidentia.online.squashed import Squashed
 from evidentia.online.state import Mark, OnlineState, StreamMethod
 from evidentia.posterior import gradients
 from evidentia.posterior.gaussian import Expansion
@@ -42,7 +44,7 @@ RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
         *(Fingerprint, Mark, OnlineState, StreamPast, Reservoir, Sums, Prefix),
-        *(ReturningGroups, Condensed),
+        *(ReturningGroups, Condensed, Squashed, Cells, Moments),
         *(PathState, Redraw, StepInfo, Iteration, Population, Expansion, ControlVariateMemory),
         *(evidence.SGAIS, evidence.Sequential, evidence.OnlineNestedSampling),
         *(evidence.AIS, evidence.AMIS, evidence.SMC, evidence.NestedSampling),  # for the first rows

@@ -27,11 +27,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia.data.arrays import are_columns, num_rows
-from evidentia.evidence.population.particles import Population, weighted_particles
+from evidentia.evidence.population.particles import (
+    Particles,
+    Population,
+    some_of,
+    weighted_particles,
+)
 from evidentia.model.bound import BoundModel
 from evidentia.online import reservoir as reservoirs
+from evidentia.online import squashed as squashing
 from evidentia.online.mixture import log_mixture
 from evidentia.online.reservoir import NUM_BINDING_ROWS, STAGE, Reservoir
+from evidentia.online.squashed import Squashed
 from evidentia.posterior.gaussian import Expansion
 from evidentia.posterior.modes import newton
 from evidentia.posterior.row_sums import sum_rows
@@ -40,6 +47,9 @@ from evidentia.system.compilation import compiled
 
 # The centre moves at this squared distance per parameter of the posterior mean from it.
 MOVED = 4.0
+# Nodes replace the sums if these are wrong by more nats (`_is_poor`), at so many particles, by
+# some of the rows.
+POOR, NUM_PLACES, SOME = 0.1, 16, 10_000
 
 
 class Sums(NamedTuple):
@@ -62,10 +72,16 @@ class StreamPast(NamedTuple):
 
     reservoir: Reservoir
     sums: Sums | None = None
+    squashed: Squashed | None = None
 
     @property
     def window(self) -> Window:
         """A window that represents all rows seen."""
+        return self.expanded if self.squashed is None else self.squashed.window(self.expanded)
+
+    @property
+    def expanded(self) -> Window:
+        """A window that represents all rows seen by the reservoir and the sums."""
         arrays, kept = self.reservoir.arrays, self.reservoir.num_kept
         if self.sums is None:
             return Window(arrays, 0, kept)
@@ -98,7 +114,8 @@ class StreamPast(NamedTuple):
         """Whether its parts fit together, as those of a checkpoint that is not damaged."""
         leaves, length = jax.tree.leaves(self.reservoir.arrays), self.capacity + 2 * STAGE
         has_sums = (self.sums is not None) == (self.num_observations > self.capacity)
-        return has_sums and are_columns(leaves, jax.Array, length)
+        fits = self.squashed is None or (has_sums and self.squashed.fits(self.reservoir))
+        return has_sums and fits and are_columns(leaves, jax.Array, length)
 
     def arriving(self, batch: Any) -> "Arriving":
         """This past with a batch that follows."""
@@ -118,6 +135,8 @@ class StreamPast(NamedTuple):
     @property
     def standard_error(self) -> float:
         """Error of the log-likelihood near the centre, in nats; zero if all rows are kept."""
+        if self.squashed is not None:
+            return self.squashed.standard_error
         return 0.0 if self.sums is None else self.sums.standard_error
 
 
@@ -144,8 +163,11 @@ class Arriving(NamedTuple):
             stop - reservoir.num_observations, reservoirs.room(reservoir), num_rows(self.batch) - first
         )
         chunk = jax.tree.map(lambda leaf: leaf[first : first + size], self.batch)
-        reservoir, window = reservoirs.stage(reservoir, chunk)
-        return self._replace(past=self.past._replace(reservoir=reservoir)), window
+        after, window = reservoirs.stage(reservoir, chunk)
+        squashed = self.past.squashed
+        if squashed is not None:
+            squashed, window = squashed.stage(chunk, reservoir.num_observations)
+        return self._replace(past=self.past._replace(reservoir=after, squashed=squashed)), window
 
     def absorb(self, model: BoundModel, chunk: Window, population: Population) -> "Arriving":
         """The past including the staged chunk."""
@@ -156,6 +178,10 @@ class Arriving(NamedTuple):
         """The past with its centre at the mode near the posterior mean, if there is one."""
         if self.past.sums is None:
             return self
+        if self.past.squashed is not None:
+            particles, reservoir = weighted_particles(model, population), self.past.reservoir
+            squashed = squashing.tested(model, self.past.squashed, reservoir, particles)
+            return self._replace(past=self.past._replace(squashed=squashed))
         sums = _centred(model, self.past, weighted_particles(model, population).mean)
         return self._replace(past=self.past._replace(sums=sums))
 
@@ -167,9 +193,11 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
     after = reservoir._replace(num_observations=reservoir.num_observations + size)
     if not reservoir.is_full:
         return past._replace(reservoir=after)
-    sums, mean = past.sums, weighted_particles(model, population).mean
-    if sums is None or _is_far(sums, mean, reservoir.num_observations):
-        sums = _centred(model, past, mean)
+    sums, squashed, particles = past.sums, past.squashed, weighted_particles(model, population)
+    if sums is None or _is_far(sums, particles.mean, reservoir.num_observations):
+        sums = _centred(model, past, particles.mean)
+    if past.sums is None and _is_poor(model, past, sums, particles):
+        squashed = squashing.begun(model, reservoir, particles)
     exchange = reservoirs.draw_exchange(reservoir, size)
     centre = sums.whole.centre
     sums = sums._replace(whole=sums.whole.plus(chunk.expand(model, centre)))
@@ -179,7 +207,9 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
         kept = sums.kept.plus(entering.expand(model, centre)).plus(leaving.expand(model, centre), -1.0)
         sums = sums._replace(kept=kept)
         after = reservoirs.exchanged(after, exchange)
-    return StreamPast(after, sums)
+    if squashed is not None:
+        squashed = squashing.absorbed(model, squashed, after, chunk, exchange, particles)
+    return StreamPast(after, sums, squashed)
 
 
 def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> Sums:
@@ -199,7 +229,7 @@ def sums_about(
     Their `standard_error` is then that of the log-likelihood near the new centre; the errors of
     successive moves count as independent.
     """
-    window, sums, num_observations = past.window, past.sums, past.reservoir.num_observations
+    window, sums, num_observations = past.expanded, past.sums, past.reservoir.num_observations
     # Positions are float32: differences from a float32 centre lose no precision.
     centre = np.asarray(np.asarray(centre, np.float32), np.float64)
     plain = without_remainder(window)
@@ -219,6 +249,18 @@ def _is_far(sums: Sums, mean: np.ndarray, num_observations: int) -> bool:
     step = mean - sums.mean
     distance = -step @ sums.whole.hessian @ step
     return num_observations >= 2 * sums.centred_at or not distance < MOVED * len(step)
+
+
+def _is_poor(model: BoundModel, past: StreamPast, sums: Sums, particles: Particles) -> bool:
+    """Whether the sums will be wrong at the particles when the rows, all kept, have doubled.
+
+    The error is that of `sums_about`, at the particles in place of the next centre.
+    """
+    size, generator = past.reservoir.capacity, np.random.default_rng(past.reservoir.seed)
+    window = past.expanded.sample(SOME)
+    places = some_of(particles, generator, NUM_PLACES).astype(np.float32)
+    variances = [_remainder_variance(model, sums.whole.centre, place, window) for place in places]
+    return not 2 * size * float(np.mean(variances)) <= POOR**2
 
 
 def _remainder_variance(model: BoundModel, old: np.ndarray, new: np.ndarray, window: Window) -> float:

@@ -81,14 +81,19 @@ def stage(reservoir: Reservoir, chunk: Any) -> tuple[Reservoir, Window]:
 
     The chunk is not yet part of the sample.
     """
-    size = jax.tree.leaves(chunk)[0].shape[0]
     first = reservoir.capacity if reservoir.is_full else reservoir.num_observations
+    arrays, size = written(reservoir.arrays, chunk, first)
+    window = Window(arrays, first, first + size, first_row=reservoir.num_observations)
+    return reservoir._replace(arrays=arrays), window
+
+
+def written(arrays: Any, chunk: Any, first: int) -> tuple[Any, int]:
+    """Arrays with the rows of a chunk from the place `first`, and their number."""
+    size = jax.tree.leaves(chunk)[0].shape[0]
     # Pad to a power of two to limit compilation. The next chunk overwrites the padding.
     length = min(STAGE, 1 << max(0, size - 1).bit_length())
     padded = jax.tree.map(lambda leaf: with_rows(leaf, length), chunk)
-    arrays = _write(reservoir.arrays, padded, first)
-    window = Window(arrays, first, first + size, first_row=reservoir.num_observations)
-    return reservoir._replace(arrays=arrays), window
+    return _write(arrays, padded, first), size
 
 
 def room(reservoir: Reservoir) -> int:

@@ -18,8 +18,9 @@ from jaxtyping import Array
 
 from evidentia.errors import ConfigurationError, check_count, check_hashable
 from evidentia.kernels.kernel import Gradient
-from evidentia.model.bound import BoundModel, Observations
+from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import Expansion
+from evidentia.posterior.row_sums import draw_rows, drawn_sum
 from evidentia.posterior.rows import Centre, Positions, Window
 from evidentia.posterior.target import Target, expand_target, gradient_sum, posterior, prior_gradient
 
@@ -112,7 +113,7 @@ class MiniBatch(_WithoutMemory):
         past = target.past
 
         def batch_sum(position, batch):
-            return jnp.sum(model.log_likelihood(position, batch))
+            return drawn_sum(model, position, *batch)
 
         def gradient(key: Array, positions: Positions) -> Positions:
             batches = draw_rows(key, past, (positions.shape[0], self.batch_size))
@@ -190,7 +191,7 @@ class ControlVariate:
         self, model: BoundModel, memory: ControlVariateMemory | None, target: Target, centre: Centre
     ) -> Prepared:
         """Update the expansion; use the exact gradient where it is cheaper than a mini-batch."""
-        if target.temperature == 1.0 and target.window.remainder is None:
+        if target.temperature == 1.0 and target.window.remainder is None and target.window.copies is None:
             target = posterior(target.window)  # a chunk at full weight is part of the past
         past = target.past
         if past.size == 0 or past.size + target.chunk.size <= self.exact_rows:
@@ -240,7 +241,7 @@ class ControlVariate:
             batch = draw_rows(key, window, (batch_size,))
 
             def batch_sum(position):
-                return jnp.sum(model.log_likelihood(position, batch))
+                return drawn_sum(model, position, *batch)
 
             expected = jax.grad(batch_sum)(centre) + (positions - centre) @ jax.hessian(batch_sum)(centre)
             return (jax.vmap(jax.grad(batch_sum))(positions) - expected) / batch_size
@@ -290,11 +291,3 @@ def check_gradient(gradient: Any) -> None:
 def _is_exact_cheaper(memory: ControlVariateMemory, past: Window) -> bool:
     """Whether the exact gradient of the past costs no more than the mini-batch."""
     return 2 * memory.batch_size >= past.size
-
-
-def draw_rows(key: Array, rows: Window, shape: tuple[int, ...]) -> Observations:
-    """Rows drawn with replacement: a pytree with `shape` in place of the leading axis."""
-    index = jax.random.randint(key, shape, rows.start, rows.stop)
-    if rows.shards is not None:
-        return rows.shards.take(rows.arrays, index)
-    return jax.tree.map(lambda leaf: leaf[index], rows.arrays)

@@ -36,7 +36,7 @@ def sum_rows(
     or `row_weights` of the rows' indices in the arrays. The carry is a sum over rows: if the
     arrays are spread over devices, each starts from zero, and the results are added.
     """
-    shards, weights = window.shards, row_weights or (lambda _: window.weight)
+    shards, weights = window.shards, row_weights or window.row_weights
     if shards is None:
         return _sum_arrays(function, initial, window.arrays, window.start, window.stop, weights)
 
@@ -94,6 +94,28 @@ def weighted_sum(
     """Weighted log-likelihood of a block's rows at a particle, in its position's precision."""
     values: Array = model.log_likelihood(position, _in_precision_of(position, block))
     return jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
+
+
+def draw_rows(
+    key: Array, rows: Any, shape: tuple[int, ...]
+) -> tuple[Observations, Float[Array, "*shape"] | None]:
+    """Rows drawn with replacement: a pytree with `shape` in place of the leading axis.
+
+    With them, how often each counts, if the rows are nodes.
+    """
+    index = jax.random.randint(key, shape, rows.start, rows.stop)
+    if rows.shards is not None:
+        return rows.shards.take(rows.arrays, index), None
+    copies = None if rows.copies is None else rows.copies[index]
+    return jax.tree.map(lambda leaf: leaf[index], rows.arrays), copies
+
+
+def drawn_sum(
+    model: BoundModel, position: Array, batch: Observations, copies: Float[Array, " batch"] | None
+) -> Float[Array, ""]:
+    """The log-likelihood of a batch, each row as often as it counts."""
+    values: Array = model.log_likelihood(position, batch)
+    return jnp.sum(values if copies is None else copies * values)
 
 
 def _capacity(arrays: Observations) -> int:

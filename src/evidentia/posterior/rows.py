@@ -101,7 +101,12 @@ class Window:
     Tran (2019), Journal of the American Statistical Association 114, Eq. 5 (the difference
     estimator, here with the same sample at every position).
 
+    With `copies`, its rows are nodes with the moments of more rows (`online.squashed`): each
+    counts as often as `copies` says, and `kept` has some of the rows themselves.
+
     Attributes:
+        copies: how often each row of the arrays counts; None if `weight` times.
+        kept: of nodes, a sample of the rows that these represent, with their number.
         shards: how the arrays are spread over devices, and the order of their rows; None if they
             are on one device.
         first_row: the number of the first row in messages, if not `start`.
@@ -116,9 +121,11 @@ class Window:
     weight: float = 1.0
     remainder: Expansion | None = None
     shards: Shards | None = None
+    copies: Float[Array, " rows"] | None = None
     first_row: int | None = None
     head: "Window | None" = None
     counts: tuple[int, ...] | None = None
+    kept: "Window | None" = None
 
     @property
     def size(self) -> int:
@@ -128,6 +135,8 @@ class Window:
     @property
     def num_observations(self) -> int:
         """The number of rows that the window represents."""
+        if self.kept is not None:
+            return self.kept.num_observations
         return round(self.weight * self._num_held)
 
     @property
@@ -137,12 +146,16 @@ class Window:
     @property
     def is_changing(self) -> bool:
         """Whether the rows that it holds are others after the next chunk."""
-        return self.remainder is not None or self.counts is not None
+        return any(part is not None for part in (self.remainder, self.counts, self.copies))
 
     @property
     def near(self) -> "Window":
-        """All of its rows."""
-        return self
+        """All of its rows, or those that are kept."""
+        return self if self.kept is None else self.kept
+
+    def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"] | float:
+        """How often each row counts, by its index in the arrays."""
+        return self.weight if self.copies is None else self.copies[index]
 
     @property
     def span(self) -> str:
@@ -169,6 +182,8 @@ class Window:
 
     def sample(self, count: int) -> "Window":
         """At most `count` rows, spread evenly; all rows as a plain window if there are no more."""
+        if self.kept is not None:
+            return without_remainder(self.kept).sample(count)
         if self.size <= count and self.shards is None:
             return self.part(0, self.size)
         count = min(count, self.size)
@@ -176,6 +191,8 @@ class Window:
 
     def blocks(self, count: int, size: int) -> Sequence["Window"]:
         """As `Rows.blocks`: parts of the same arrays, so that programs are shared."""
+        if self.kept is not None:
+            return self.kept.blocks(count, size)
         starts = np.linspace(0, self.size - size, count).astype(int)
         if self.shards is None:
             return [self.part(int(start), int(start) + size) for start in starts]
@@ -258,16 +275,16 @@ class Window:
 
 def _parts(window: Window) -> tuple[tuple[Any, ...], None]:
     arrays, bounds = window.arrays, (window.start, window.stop)
-    return (arrays, *bounds, window.weight, window.remainder, window.shards), None
+    return (arrays, *bounds, window.weight, window.remainder, window.shards, window.copies), None
 
 
-# Programs need neither `first_row`, which can exceed 32 bits, nor `head` and `counts`.
+# Programs need neither `first_row`, which can exceed 32 bits, nor `head`, `counts` and `kept`.
 jax.tree_util.register_pytree_node(Window, _parts, lambda _, parts: Window(*parts))
 
 
 def without_remainder(window: Window) -> Window:
     """The window with each of its rows counted once."""
-    return replace(window, weight=1.0, remainder=None)
+    return replace(window, weight=1.0, remainder=None, copies=None, kept=None)
 
 
 def _compared(deviations: LogLikelihoods, exact: LogLikelihoods) -> tuple[float, float]:

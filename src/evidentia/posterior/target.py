@@ -50,7 +50,7 @@ class Target(NamedTuple):
 
     def row_weights(self, index: Int[Array, " block"]) -> Float[Array, " block"]:
         """The weight of each row of the window, by its index in the arrays."""
-        return jnp.where(index < self.boundary, self.window.weight, self.temperature)
+        return jnp.where(index < self.boundary, self.window.row_weights(index), self.temperature)
 
 
 def tempered(past: Window, chunk: Window, temperature: float = 1.0) -> Target:
