@@ -70,7 +70,7 @@ def test_residuals_of_rows_add_up_to_the_error_of_the_nodes(columns):
 
 @pytest.mark.parametrize(("order", "largest"), [("random", 0.2), ("sorted", 2.0)])
 def test_nodes_stand_for_rows_in_any_order(order, largest):
-    """Sorted rows enter cells that are cut as they come; one cell would be wrong by 100s of nats."""
+    """Sorted rows enter cells that are cut as they come; one cell is wrong by 100s of nats."""
     points = np.random.default_rng(1).standard_normal((5000, 2))
     if order == "sorted":
         points = points[np.argsort(points[:, 0])]

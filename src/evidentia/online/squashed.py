@@ -13,8 +13,10 @@ Gaussian, as that of a mixture with a component too many. They are used for rows
   estimates without bias by how much the log-likelihood of all rows exceeds that of the nodes, with
   the variance n² (1 - R/n) Var(r) / R.
 
-The standard error is the largest of the account, D and its standard error, the last two as a root
-mean square over particles. Above `MAX_RESERVOIR_ERROR`, the nodes are given up.
+Since log E[exp D] ≈ E[D] + Var[D] / 2 over the posterior, the standard error of the log evidence
+has two parts: the largest of the account, the mean of D over particles and its standard error; and
+half the mean over particles of D², or of its variance if that is larger. Above
+`MAX_RESERVOIR_ERROR`, the nodes are given up.
 """
 
 import math
@@ -53,7 +55,7 @@ class Squashed(NamedTuple):
         copies: how often each node counts.
         places: the cell of each row of the reservoir.
         account: the sum of the mean errors of the chunks, in nats.
-        standard_error: of the log-likelihood, by the last test, when `tested_at` rows were seen.
+        standard_error: of the log evidence, by the last test, when `tested_at` rows were seen.
     """
 
     cells: Cells
@@ -131,17 +133,20 @@ def tested(
     values = _values(model, some_of(particles, generator, NUM_CHECKED), kept)
     ids, local = np.unique(squashed.places, return_inverse=True)
     quadratics, points = Quadratics(squashed.cells.moments.at(ids), values), _points(kept)
-    total, squares = np.zeros(NUM_CHECKED), np.zeros(NUM_CHECKED)
+    total, squares, mean_squares = np.zeros(NUM_CHECKED), np.zeros(NUM_CHECKED), 0.0
     for first in range(0, len(points), BLOCKS[-1]):
         block = slice(first, first + BLOCKS[-1])
         residuals = values(points[block]) - quadratics(points[block], local[block])
         total += residuals.sum(axis=0)
         squares += (residuals**2).sum(axis=0)
+        mean_squares += float((residuals.mean(axis=1) ** 2).sum())
     seen, size = reservoir.num_observations, len(points)
-    variance = np.maximum(squares / size - (total / size) ** 2, 0.0)
-    noise = seen**2 * (1 - size / seen) * variance / size
-    error = math.sqrt(np.mean(np.maximum(noise, (seen / size * total) ** 2)))
-    error = max(error, abs(squashed.account))
+    difference = seen / size * total
+    left_out = seen**2 * (1 - size / seen) / size
+    noise = left_out * np.maximum(squares / size - (total / size) ** 2, 0.0)
+    noise_of_mean = left_out * max(mean_squares / size - (float(np.mean(total)) / size) ** 2, 0.0)
+    shift = max(math.sqrt(noise_of_mean), abs(float(np.mean(difference))), abs(squashed.account))
+    error = math.hypot(shift, 0.5 * float(np.mean(np.maximum(noise, difference**2))))
     if not error <= MAX_RESERVOIR_ERROR:
         return None
     return squashed._replace(standard_error=error, tested_at=seen)
