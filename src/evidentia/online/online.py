@@ -46,7 +46,8 @@ class Online:
 
     Past rows are kept only in a uniform reservoir. While it holds every row, the estimate is that
     of data in memory; after that, running sums over the whole stream account for the rows left
-    out, to third order about the posterior (`online.past`). Of a sequence all rows are kept
+    out, to third order about the posterior (`online.past`), or weighted nodes, where that fails
+    (`online.squashed`). Of a sequence all rows are kept
     (`online.prefix`), and of groups what their rows tell (`online.returning`).
 
     Threads may share it: batches are processed one at a time, and all count.

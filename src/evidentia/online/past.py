@@ -10,7 +10,8 @@ that of the rows in the reservoir. T is a running sum over the stream, exact as 
 is fixed; S follows the rows that enter and leave. So the value, the gradient and the curvature at
 c are those of all rows, and the sample only estimates terms of third order in θ - c. When the
 centre moves to follow the posterior, L remains the same function; its error there is that of a
-sample mean of third-order terms, whose standard error is recorded.
+sample mean of third-order terms, whose standard error is recorded. Where that fails, weighted
+nodes stand for all rows (`squashed`).
 
 Source: Baker, Fearnhead, Fox, Nemeth (2019), Statistics and Computing 29, section 3 (control
 variates about a centre); Quiroz, Kohn, Villani, Tran (2019), Journal of the American Statistical

@@ -135,9 +135,7 @@ class Window:
     @property
     def num_observations(self) -> int:
         """The number of rows that the window represents."""
-        if self.kept is not None:
-            return self.kept.num_observations
-        return round(self.weight * self._num_held)
+        return round(self.weight * self._num_held) if self.kept is None else self.kept.num_observations
 
     @property
     def _num_held(self) -> int:
