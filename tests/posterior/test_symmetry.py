@@ -9,13 +9,12 @@ from scipy.optimize import linear_sum_assignment
 
 import evidentia as ev
 from evidentia.evidence.population.mixture import Mixture
+from evidentia.model.blocks import BLOCK, in_blocks
 from evidentia.posterior.copies import symmetrised
 from evidentia.posterior.gaussian import LocalGaussian, log_student_t
 from evidentia.posterior.symmetry import (
-    BLOCK,
     cheapest_orders,
     fold,
-    in_blocks,
     is_in_order,
     log_num_copies,
     reorder,
@@ -201,3 +200,7 @@ def test_blocks_hold_each_position_once_and_have_few_sizes(count):
     positions, others = np.arange(2.0 * count).reshape(count, 2), np.arange(count)
     np.testing.assert_array_equal(in_blocks(sums, positions, others), positions.sum(axis=1) + others)
     assert sizes == {1 << (min(count, BLOCK) - 1).bit_length()}
+    sizes.clear()
+    filled = in_blocks(sums, positions, others, least=BLOCK)
+    np.testing.assert_array_equal(filled, positions.sum(axis=1) + others)
+    assert sizes == {BLOCK}

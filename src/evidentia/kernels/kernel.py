@@ -47,7 +47,7 @@ def posterior_scale(
         if 1 / AGREEMENT < distance < AGREEMENT:
             factor = np.linalg.inv(root).T
     # A float, since an integer above 2³¹ cannot be put on the device.
-    return Scale(jnp.asarray(factor, jnp.float32), float(num_observations))
+    return Scale(jnp.asarray(factor.astype(np.float32)), float(num_observations))
 
 
 def _particle_factor(deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from evidentia.model.blocks import BLOCK, in_blocks
 from evidentia.model.outside import Evaluations
 from evidentia.model.program import LARGEST_LOG, Densities, Observations, Params, Position
 from evidentia.model.symmetry import Symmetry
@@ -120,10 +121,10 @@ class BoundModel:
 
         Thousands of deviations from the prior it is so large that float32 would lose its digits.
         """
-        found = np.asarray(self._log_priors(positions), np.float64)
+        found = in_blocks(self._log_priors, positions, least=BLOCK).astype(np.float64)
         if np.abs(found, where=np.isfinite(found), out=np.zeros_like(found)).max() > MOST_IN_FLOAT32:
             with self.in_float64():
-                return np.asarray(self._log_priors(np.asarray(positions, np.float64)))
+                return in_blocks(self._log_priors, np.asarray(positions, np.float64), least=BLOCK)
         return found
 
     @jitted(static_argnames="self")

@@ -31,7 +31,6 @@ Mathematics, chapter 2 (permanents); Stephens (2000), Journal of the Royal Stati
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -39,12 +38,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from evidentia.model.blocks import BLOCK, filled, in_blocks
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.symmetry import (
     Centre,
     Positions,
-    components_of,
-    in_blocks,
+    all_components,
     is_folded,
     log_num_copies,
     num_components,
@@ -54,6 +53,7 @@ from evidentia.posterior.symmetry import (
 from evidentia.system.compilation import jitted
 
 FULL_SUM = 1024  # copies up to which all are summed
+FEW_ORDERS = 24  # of four components: up to there, a block of copies takes less time than another program
 ALIKE = 0.1  # squared distance of two components, in their variances: below, one Gaussian is within 0.05 nats of each
 APART = 1.0  # the same, above which draws of one order are too rare at the other, 2 deviations away
 OF_PART = 1024  # draws that show how components differ: means to a thirtieth of a deviation
@@ -131,7 +131,11 @@ def at_copies(model: BoundModel, log_density: Density, positions) -> tuple[np.nd
     if len(orders) == 1:
         copies, log_jacobians = jnp.asarray(positions)[None], np.zeros((1, len(positions)))
     else:
-        copies, log_jacobians = _reordered(model, positions, jnp.asarray(orders))
+        count = len(positions)
+        if count < BLOCK and len(orders) <= FEW_ORDERS:
+            positions = filled(positions, BLOCK)  # one program for any number
+        found = _reordered(model, positions, jnp.asarray(orders))
+        copies, log_jacobians = (np.asarray(each)[:, :count] for each in found)
     every = np.asarray(copies, np.float64)[:, None] * signs[:, None]
     every = every.reshape(-1, *every.shape[2:])
     terms = log_density(every.reshape(-1, every.shape[-1])).reshape(len(orders), len(signs), -1)
@@ -183,7 +187,7 @@ def log_shares(
     the posterior with copies that the density does not cover.
     """
     fits = [(log_share, _fitted(model, draws, most_states)) for log_share, draws in parts]
-    components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+    components = all_components(model, positions)
     flat = np.asarray(positions, np.float64)
     if any(fit is None for _, fit in fits):
         return np.full(len(flat), np.nan)
@@ -199,7 +203,7 @@ def log_shares(
 
 def _fitted(model: BoundModel, draws: Draws, most_states: int) -> Gaussians | None:
     """The Gaussians of draws, in common for similar components; None if too many are apart."""
-    components = in_blocks(partial(components_of, model), draws.astype(np.float32)).astype(np.float64)
+    components = all_components(model, draws.astype(np.float32))
     mean, variance = components.mean(0), _positive(components.var(0), np.mean(components**2, axis=0))
     between = np.sum((mean[:, None] - mean) ** 2 / (variance[:, None] + variance), axis=-1)
     groups = [[index] for index in range(len(mean))]

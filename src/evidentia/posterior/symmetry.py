@@ -12,19 +12,19 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from evidentia.model.blocks import BLOCK, in_blocks
 from evidentia.model.bound import BoundModel
 from evidentia.model.symmetry import by_component, permuted
 from evidentia.system.compilation import jitted
 
 MAX_SWEEPS = 10  # of folding towards the mean of the previous sweep
-BLOCK = 512  # largest number of positions at a time, whose distances to all components are in the cache
 
 Positions = Float[Array, "particles parameters"] | Float[np.ndarray, "particles parameters"]
 
@@ -92,13 +92,13 @@ def fold(
             break
         host = signs * host
     folded = host if model.symmetry.flips else nearest
-    return jnp.asarray(folded, jnp.float32), Centre(mean, variance, slope)
+    return jnp.asarray(folded.astype(np.float32)), Centre(mean, variance, slope)
 
 
 def _fold_components(model: BoundModel, positions, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions with components in order and unit flips, and the components' mean and variance."""
     positions = np.array(positions)  # a copy, which flips may change
-    components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+    components = all_components(model, positions)
     if not model.symmetry.components:
         return positions, components[0], components[0]
     masks = unit_masks(model)
@@ -121,7 +121,7 @@ def _rearranged(model: BoundModel, positions, orders, is_flipped) -> np.ndarray:
     is_moved = np.any(orders != np.arange(orders.shape[1]), axis=1)
     if is_moved.any():
         # Others are not touched: the constraint and its inverse cost digits.
-        reordered = in_blocks(partial(reorder, model), positions, orders)
+        reordered = in_blocks(partial(reorder, model), positions, orders, least=BLOCK)
         positions = np.where(is_moved[:, None], reordered, positions)
     for number, flips in enumerate(model.symmetry.unit_flips):
         for unit, flip in enumerate(flips):
@@ -134,7 +134,7 @@ def fold_to(model: BoundModel, positions: Positions, centre: Centre) -> np.ndarr
     """Replace each position by its copy nearest to a given centre, as `fold` left it."""
     positions = np.array(positions, np.float32)
     if model.symmetry.components:
-        components = in_blocks(partial(components_of, model), positions).astype(np.float64)
+        components = all_components(model, positions)
         orders, is_flipped = _nearest_copies(components, centre.mean, centre.variance, unit_masks(model))
         positions = _rearranged(model, positions, orders, is_flipped)
     for flip in map(list, model.symmetry.flips):
@@ -148,7 +148,7 @@ def fold_onto(
     """Replace each position by its copy nearest to one position, in float64 on the host."""
     if not model.symmetry:
         return np.asarray(positions, np.float64)
-    both = jnp.asarray(np.concatenate([centre[None], positions]), jnp.float32)
+    both = np.concatenate([centre[None], positions]).astype(np.float32)
     only_first = np.eye(1, len(both))[0]
     return np.asarray(fold(model, both, only_first)[0], np.float64)[1:]
 
@@ -262,6 +262,13 @@ def components_of(model: BoundModel, positions) -> Float[Array, "particles compo
     return jnp.concatenate(columns, axis=-1)
 
 
+def all_components(
+    model: BoundModel, positions: Positions
+) -> Float[np.ndarray, "particles components coordinates"]:
+    """As `components_of`, in float64 on the host."""
+    return in_blocks(partial(components_of, model), positions, least=BLOCK).astype(np.float64)
+
+
 def unit_masks(model: BoundModel) -> Bool[np.ndarray, "flips coordinates"]:
     """Which of the coordinates of `components_of` change sign in each unit flip."""
     indices = {}
@@ -279,20 +286,3 @@ def unit_masks(model: BoundModel) -> Bool[np.ndarray, "flips coordinates"]:
 
 def _signs(is_flipped: np.ndarray, masks: np.ndarray) -> np.ndarray:
     return np.where(np.einsum("pkg,gc->pkc", is_flipped, masks), -1.0, 1.0)
-
-
-def in_blocks(function: Callable[..., Any], *arrays: Any, most: int = BLOCK) -> np.ndarray:
-    """A function of arrays with the same leading axis, along which they are split.
-
-    Blocks have at most `most` entries. Their sizes are powers of two, so that programs are
-    compiled for a few of them. The last block is filled up with copies of its last entry.
-    """
-    count = len(arrays[0])
-    size = min(most, 1 << (count - 1).bit_length())
-    found = []
-    for start in range(0, count, size):
-        blocks = [np.asarray(array[start : start + size]) for array in arrays]
-        missing = [(0, size - len(blocks[0]))]
-        filled = [np.pad(block, missing + [(0, 0)] * (block.ndim - 1), "edge") for block in blocks]
-        found.append(np.asarray(function(*filled))[: len(blocks[0])])
-    return np.concatenate(found)

@@ -82,7 +82,7 @@ def completed(
     of_missed = particles.sum_of_squares(shares - missed * particles.share)
     variance = weights.relative_variance(capped) + of_missed / (1 - missed) ** 2
     return draws._replace(
-        positions=jnp.asarray(np.concatenate([draws.positions, particles.positions]), jnp.float32),
+        positions=jnp.asarray(np.concatenate([draws.positions, particles.positions]).astype(np.float32)),
         log_weights=together + np.log(len(together) / count),  # of which the mean is the evidence
         variance=draws.variance + variance - weights.relative_variance(together),
         is_completed=True,

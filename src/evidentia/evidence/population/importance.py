@@ -43,11 +43,11 @@ from evidentia.evidence.population.particles import (
     split_key,
     with_families,
 )
+from evidentia.model.blocks import in_blocks
 from evidentia.model.bound import BoundModel
 from evidentia.model.local import Integrated
 from evidentia.posterior.copies import rows_of_density, symmetrised
 from evidentia.posterior.rows import NUM_EXACT, Rows
-from evidentia.posterior.symmetry import in_blocks
 from evidentia.system.interruption import check
 
 MIN_ESS = 0.2  # effective draws as a fraction of the particles; below it, tail weights are seen too rarely
@@ -261,7 +261,7 @@ def log_posteriors(
     """Log posterior densities in float32, unnormalised; -inf where they are unknown."""
 
     def of_block(block: Float[np.ndarray, "positions parameters"]) -> Float[np.ndarray, " positions"]:
-        narrow = jnp.asarray(block, jnp.float32)
+        narrow = jnp.asarray(block.astype(np.float32))  # on the host: no compilation
         deviations, offset = rows.log_likelihoods(model, narrow)
         return deviations + offset + model.log_priors(narrow)
 

@@ -73,7 +73,7 @@ class Mixture(NamedTuple):
         draws = [
             draw_student_t(generator, mode, size) for mode, size in zip(self.components, counts, strict=True)
         ]
-        return jnp.asarray(np.concatenate(draws), jnp.float32)
+        return jnp.asarray(np.concatenate(draws).astype(np.float32))  # on the host: no compilation
 
     def draw_within(
         self, generator: np.random.Generator, count: int

@@ -191,10 +191,10 @@ def moved_once(
     # Chains begin at fewer particles than gave the scales.
     for part, scale in zip(_parts(len(population.positions), len(scales)), scales, strict=True):
         key, key_move = split_key(key)
-        positions = population.positions[part]
+        positions = jnp.asarray(np.asarray(population.positions)[part])  # on the host: no compilation
         found.append(move(model, kernel, prepared, key_move, positions, scale, folded_to, chain_length))
     moved, noises, noise_shares = zip(*found, strict=True)
-    positions = np.concatenate([np.asarray(each.positions) for each in moved])  # on the host: no compilation
+    positions = np.concatenate([np.asarray(each.positions) for each in moved])
     log_weights = np.repeat(population.log_weights, chain_length)
     population = population._replace(key=key, positions=jnp.asarray(positions), log_weights=log_weights)
     if kernel.is_reweighting:
