@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from evidentia.display.axes import axes_or_new
-from evidentia.display.plots import COLORS, NATS, tidy, verbatim
+from evidentia.display.plots import COLORS, nats, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def draw_factors(
     ax.axvline(0.0, color="black", linewidth=1, linestyle="--")
     if np.min(factors) < -20:
         ax.set_xscale("symlog", linthresh=1)
-        ax.xaxis.set_major_formatter(NATS)
+        ax.xaxis.set_major_formatter(nats)
     ax.set_yticks(places, [verbatim(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.margins(x=0.08)

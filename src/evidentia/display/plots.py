@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
 from evidentia.display.axes import axes_or_new, pair_or_new
 from evidentia.display.text import is_count
@@ -26,7 +25,9 @@ LINE_STYLES = ("-", "--", "-.", ":")
 MOST_LETTERS = 60  # of a name in a picture, eight inches wide
 
 
-NATS = FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−"))  # of symlog axes
+def nats(value: float, _: int | None = None) -> str:
+    """A number of nats at a tick of a symlog axis, for `set_major_formatter`."""
+    return f"{value:,.0f}".replace("-", "−")
 
 
 def verbatim(name: str) -> str:
@@ -248,12 +249,14 @@ def _factor_axis(ax: Axes, factor: np.ndarray) -> None:
     if np.abs(factor).max() > 20:
         ax.set_yscale("symlog", linthresh=1, linscale=0.5)
         ax.set_ylim(1.5 * factor.min(), max(1.0, 1.5 * factor.max()))
-        ax.yaxis.set_major_formatter(NATS)
+        ax.yaxis.set_major_formatter(nats)
     else:
         _plain_numbers(ax.yaxis)
 
 
 def _count_axis(ax: Axes, counts: np.ndarray) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter  # slow to import
+
     ax.set_xscale("log")
     ax.set_xlabel("number of observations")
     if len(counts) == 1:
@@ -266,6 +269,8 @@ def _count_axis(ax: Axes, counts: np.ndarray) -> None:
 
 
 def _plain_numbers(axis: Axis) -> None:
+    from matplotlib.ticker import ScalarFormatter  # slow to import
+
     axis.set_major_formatter(ScalarFormatter(useOffset=False))
 
 
