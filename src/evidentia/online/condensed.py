@@ -25,7 +25,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
-from scipy.optimize import nnls
 
 SMALLEST = 1e-6  # singular value of the nodes, relative to the largest, that is rounding
 CLOSE = 1e-8  # of moments of weighted nodes to those of rows, in squared deviations
@@ -142,6 +141,8 @@ def _chosen(
     steps: Float[ndarray, "rows size"], copies: Float[ndarray, " rows"]
 ) -> tuple[Int[ndarray, " chosen"], Float[ndarray, " chosen"]]:
     """Some of the rows of a cell, and weights with which these have the moments of all."""
+    from scipy.optimize import nnls  # slow to import
+
     own, total = _monomials(steps[None])[0].T, copies.sum()
     target = own @ copies / total
     shares = np.asarray(nnls(own, target)[0])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from evidentia.evidence.population.transitions import largest_correlation
 
@@ -21,3 +22,10 @@ def test_the_worst_coordinate_counts():
     after[:, 2] = before[:, 2]
     assert largest_correlation(before, after) == pytest.approx(1.0)
     assert largest_correlation(before[:, :0], after[:, :0]) == 0.0
+
+
+def test_particles_at_one_place_share_their_rank():
+    generator = np.random.default_rng(0)
+    before, after = np.round(generator.standard_normal((2, 200, 1)), 1)
+    expected = spearmanr(before[:, 0], after[:, 0]).statistic
+    assert largest_correlation(before, after) == pytest.approx(expected, rel=1e-12)

@@ -32,7 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from evidentia.model.local.mode import (
     NUM_STEPS,
@@ -112,7 +111,7 @@ def rule_of(size: int, level: int) -> Rule:
         places = np.stack(np.meshgrid(*[along] * size, indexing="ij"), -1).reshape(-1, size)
         logs = np.stack(np.meshgrid(*[logs_along] * size, indexing="ij"), -1).reshape(-1, size).sum(1)
     else:
-        places = ndtri(qmc.Sobol(size, rng=np.random.default_rng(0)).random(SAMPLES[level]))
+        places = _quasi_random(size, 0, SAMPLES[level])
         logs = np.full(len(places), -math.log(len(places)))
     starts, num_steps = np.zeros((1, size)), NUM_STEPS
     if level >= SEVERAL_MODES:
@@ -130,8 +129,14 @@ def _starts(size: int, level: int) -> Float[np.ndarray, "starts size"]:
     count = NUM_STARTS[level]
     if size == 1:
         return np.linspace(-FARTHEST, FARTHEST, count + 1)[:, None]
-    sample = ndtri(qmc.Sobol(size, rng=np.random.default_rng(level)).random(count))
-    return np.concatenate([np.zeros((1, size)), sample])
+    return np.concatenate([np.zeros((1, size)), _quasi_random(size, level, count)])
+
+
+def _quasi_random(size: int, seed: int, count: int) -> Float[np.ndarray, "count size"]:
+    """Points of a standard normal distribution, from Sobol's sequence."""
+    from scipy.stats import qmc  # slow to import, and only some models need it
+
+    return ndtri(qmc.Sobol(size, rng=np.random.default_rng(seed)).random(count))
 
 
 def log_integral(frozen: LogDensity, log_density: LogDensity, groups: int, rule: Rule) -> Values:

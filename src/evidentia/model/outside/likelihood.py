@@ -14,7 +14,6 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from scipy.special import ndtr
-from scipy.stats import qmc
 
 from evidentia import weights
 from evidentia.errors import ModelError, check_count
@@ -92,6 +91,8 @@ class OutsideLikelihood:
     @cached_property
     def _shift(self) -> Float[np.ndarray, " periodic"]:
         """Where the unit cube begins: opposite to the mean of each periodic parameter."""
+        from scipy.stats import qmc  # slow to import
+
         size = len(self.evaluations.names)
         points = qmc.Sobol(size, rng=0).random(NUM_CENTRING)
         values = np.maximum(self.evaluations.at(points), np.finfo(float).min / 2)
