@@ -25,7 +25,7 @@ LINE_STYLES = ("-", "--", "-.", ":")
 MOST_LETTERS = 60  # of a name in a picture, eight inches wide
 
 
-def nats(value: float, _: int | None = None) -> str:
+def nats(value: float, _: float) -> str:
     """A number of nats at a tick of a symlog axis, for `set_major_formatter`."""
     return f"{value:,.0f}".replace("-", "−")
 
