@@ -1,6 +1,6 @@
 """How long a user waits: imports, the command line, the first estimate, and equal models.
 
-    python benchmarks/first_call.py             # a minute
+    python benchmarks/first_call.py             # two minutes
 
 No compiled programs are kept between processes. Wanted on a quiet machine: `import evidentia` at
 most 1.3 times `import jax, numpyro`; help within 1 s and a completion within 0.4 s; a first
@@ -16,6 +16,19 @@ import time
 
 RUNS = 5
 IMPORTS = {"jax, numpyro": "import jax, numpyro", "all of evidentia": "from evidentia import *"}
+MODELS = {  # and numbers of rows
+    "linear regression": ("ev.models.linear_regression(num_features=3)", 1000),
+    "mixture of three": ("ev.models.gaussian_mixture(3, num_features=2)", 200),
+}
+FIRST = """
+import time
+import evidentia as ev
+model = {model}
+data, _ = model.simulate({rows}, seed=0)
+started = time.process_time()
+ev.estimate(model, data)
+print(time.process_time() - started)
+"""
 COMMANDS = {"help": ["--help"], "version": ["--version"]}
 COMPLETION = {"_EVIDENTIA_COMPLETE": "complete_bash", "COMP_WORDS": "evidentia est", "COMP_CWORD": "1"}
 
@@ -28,6 +41,12 @@ def seconds(words: list[str], **environment: str) -> float:
         subprocess.run(words, env={**os.environ, **environment}, capture_output=True, check=False)
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
+
+
+def first_estimate(model: str, rows: int) -> float:
+    """CPU seconds of an estimate in a process of its own, after imports and simulation."""
+    words = [sys.executable, "-c", FIRST.format(model=model, rows=rows)]
+    return float(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
 
 
 def estimates(count: int = 20) -> list[float]:
@@ -64,6 +83,8 @@ def main() -> None:
     for name, words in COMMANDS.items():
         print(f"evidentia --{name:20} {seconds([*command, *words]):6.2f} s")
     print(f"a completion {'':18} {seconds(command, **COMPLETION):6.2f} s")
+    for name, (model, rows) in MODELS.items():
+        print(f"first estimate, {name:16} {first_estimate(model, rows):6.2f} CPU s")
     first, *others = estimates()
     print(f"first estimate {'':16} {first:6.2f} s")
     print(f"equal models, median {'':10} {statistics.median(others):6.2f} s, slowest {max(others):.2f} s")
