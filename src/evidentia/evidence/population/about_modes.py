@@ -211,11 +211,11 @@ def exceeding(
         # One position in 10⁴ is met ten times.
         num_looks = max(least, min(2**17, num_free_looks(model, rows)))
         within = proposal.draw_within(generator, num_looks)
-        # The density at one copy is enough here, and cheaper than at all copies.
-        usual, ratios = (
-            log_posteriors(model, rows, positions) - proposal.log_density(positions)
-            for positions in (np.asarray(draws.positions, np.float64)[:count], within)
-        )
+        some = np.asarray(draws.positions, np.float64)[:count]
+        # The density at one copy is enough here, and cheaper than at all copies. `count` positions
+        # have a program already.
+        usual = log_posteriors(model, rows, some, most=count) - proposal.log_density(some)
+        ratios = log_posteriors(model, rows, within) - proposal.log_density(within)
         order = np.argsort(-ratios)[:HEAVIEST]
         found.append(within[order[ratios[order] > np.max(usual)]])
     return np.concatenate(found) if found else np.empty((0, model.num_parameters))

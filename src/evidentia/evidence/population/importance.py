@@ -256,17 +256,19 @@ def num_free_looks(model: BoundModel, rows: Rows) -> int:
 
 
 def log_posteriors(
-    model: BoundModel, rows: Rows, positions: Float[np.ndarray, "*shape parameters"]
+    model: BoundModel, rows: Rows, positions: Float[np.ndarray, "*shape parameters"], most: int = 4096
 ) -> Float[np.ndarray, "*shape"]:
-    """Log posterior densities in float32, unnormalised; -inf where they are unknown."""
+    """Log posterior densities in float32, unnormalised; -inf where they are unknown.
+
+    `most` positions at a time: integrals over latents of 50 rows at 16,384 would take 18 GiB.
+    """
 
     def of_block(block: Float[np.ndarray, "positions parameters"]) -> Float[np.ndarray, " positions"]:
         narrow = jnp.asarray(block.astype(np.float32))  # on the host: no compilation
         deviations, offset = rows.log_likelihoods(model, narrow)
         return deviations + offset + model.log_priors(narrow)
 
-    # Integrals over latents of 50 rows at 16,384 positions at once would take 18 GiB.
-    heights = in_blocks(of_block, positions.reshape(-1, positions.shape[-1]), most=4096)
+    heights = in_blocks(of_block, positions.reshape(-1, positions.shape[-1]), most=most)
     return np.where(np.isnan(heights), -np.inf, heights).reshape(positions.shape[:-1])
 
 
