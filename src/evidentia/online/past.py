@@ -197,7 +197,8 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
     sums, squashed, particles = past.sums, past.squashed, weighted_particles(model, population)
     if sums is None or _is_far(sums, particles.mean, reservoir.num_observations):
         sums = _centred(model, past, particles.mean)
-    if past.sums is None and _is_poor(model, past, sums, particles):
+    is_first = past.sums is None and squashing.are_possible(model, reservoir)
+    if is_first and _is_poor(model, past, sums, particles):
         squashed = squashing.begun(model, reservoir, particles)
     exchange = reservoirs.draw_exchange(reservoir, size)
     centre = sums.whole.centre

@@ -89,14 +89,20 @@ class Squashed(NamedTuple):
         )
 
 
+def are_possible(model: BoundModel, reservoir: Reservoir) -> bool:
+    """Whether rows have few columns, real ones, and the likelihood can be evaluated anywhere."""
+    leaves = jax.tree.leaves(reservoir.arrays)
+    is_real = all(leaf.dtype == np.float32 for leaf in leaves) and model.evaluations is None
+    if not is_real or not 1 <= sum(leaf[0].size for leaf in leaves) <= MOST_COLUMNS:
+        return False
+    return all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves)
+
+
 def begun(model: BoundModel, reservoir: Reservoir, particles: Particles) -> Squashed | None:
     """Nodes for the rows of a reservoir that holds all; None if such nodes will not do."""
     rows = _on_host(reservoir.arrays, 0, reservoir.capacity)
-    if not _has_few_real_columns(rows) or model.evaluations is not None:
-        return None
-    points = _points(rows)
     places = np.zeros(reservoir.capacity, int)
-    cells = trees.empty(points.shape[1])
+    cells = trees.empty(_points(rows).shape[1])
     start = Squashed(cells, None, jnp.zeros(0), 0, places, 0.0, 0.0, 0)
     squashed, places = _entered(model, start, reservoir, rows, particles)
     return tested(model, squashed._replace(places=places), reservoir, particles)
@@ -168,12 +174,6 @@ def _entered(
         cells=cells, arrays=arrays, copies=on_device, num_nodes=len(copies), account=account
     )
     return squashed, cell
-
-
-def _has_few_real_columns(rows: Any) -> bool:
-    leaves = jax.tree.leaves(rows)
-    is_real = all(leaf.dtype == np.float32 and np.isfinite(leaf).all() for leaf in leaves)
-    return is_real and 1 <= sum(leaf[0].size for leaf in leaves) <= MOST_COLUMNS
 
 
 def _on_host(arrays: Any, start: int, stop: int) -> Any:
