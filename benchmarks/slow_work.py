@@ -51,7 +51,7 @@ def line_of(record: Record) -> str:
     more += [f"{name} {shown(name, '.2f')}" for name in ("apart", "ratio", "error") if name in record]
     evidence = f"{shown('log_evidence', ',.3f'):>16} {shown('standard_error', '.3f'):>7}"
     numbers = f"{shown('seconds', '.2f'):>8} {shown('passes', '.3g'):>8} {evidence}"
-    return f"{record['case']:16} {record['run']:16} {numbers}  {'  '.join(filter(None, more))}"
+    return f"{record['case']:16} {record['run']:18} {numbers}  {'  '.join(filter(None, more))}"
 
 
 def work(name: str) -> None:
@@ -109,7 +109,7 @@ def main() -> None:
     }
     about |= {"remark": options.remark} if options.remark else {}
     numbers = f"{'seconds':>8} {'passes':>8} {'log evidence':>16} {'s.e.':>7}"
-    print(f"{'case':16} {'run':16} {numbers}  verdict")
+    print(f"{'case':16} {'run':18} {numbers}  verdict")
     with options.out.open("a") as lines:
         for name in names:
             for record in measure(name):
