@@ -173,7 +173,7 @@ def ratio_at_equal_seconds(ours: tuple[float, float], theirs: tuple[float, float
 def stream(num_rows: int = 100_000, num_kept: int = 10_000, batch_size: int = 1000) -> Iterator[Record]:
     """Streams with a component too many, and the same rows in memory.
 
-    `apart` is the difference in joint standard errors. The work on streams did not use these seeds.
+    `apart` is the difference in joint standard errors. Work on streams did not use these seeds.
     """
     import evidentia as ev
 
