@@ -182,7 +182,7 @@ class Arriving(NamedTuple):
         if self.past.squashed is not None:
             particles, reservoir = weighted_particles(model, population), self.past.reservoir
             squashed = squashing.tested(model, self.past.squashed, reservoir, particles)
-            return self._replace(past=_with_the_better(self.past._replace(squashed=squashed)))
+            return self._replace(past=self.past._replace(squashed=squashed))
         sums = _centred(model, self.past, weighted_particles(model, population).mean)
         return self._replace(past=self.past._replace(sums=sums))
 
@@ -211,14 +211,7 @@ def absorb(model: BoundModel, past: StreamPast, chunk: Window, population: Popul
         after = reservoirs.exchanged(after, exchange)
     if squashed is not None:
         squashed = squashing.absorbed(model, squashed, after, chunk, exchange, particles)
-    return _with_the_better(StreamPast(after, sums, squashed))
-
-
-def _with_the_better(past: StreamPast) -> StreamPast:
-    """The past without its nodes, if these are worse than its sums."""
-    if past.sums is None or past.squashed is None or past.squashed.is_good(past.sums.standard_error):
-        return past
-    return past._replace(squashed=None)
+    return StreamPast(after, sums, squashed)
 
 
 def _centred(model: BoundModel, past: StreamPast, mean: Float[np.ndarray, " parameters"]) -> Sums:

@@ -15,8 +15,8 @@ Gaussian, as that of a mixture with a component too many. They are used for rows
 
 Since log E[exp D] ≈ E[D] + Var[D] / 2 over the posterior, the standard error of the log evidence
 has two parts: the largest of the account, the mean of D over particles and its standard error; and
-half the mean over particles of D², or of its variance if that is larger. Nodes whose error is too
-large, and larger than that of the expansion, are given up (`is_good`).
+half the mean over particles of D², or of its variance if that is larger. Above
+`MAX_RESERVOIR_ERROR`, the nodes are given up.
 """
 
 import math
@@ -67,10 +67,6 @@ class Squashed(NamedTuple):
     standard_error: float
     tested_at: int
 
-    def is_good(self, other_error: float) -> bool:
-        """Whether its error is small, or smaller than that of another account of the rows."""
-        return self.standard_error <= max(MAX_RESERVOIR_ERROR, other_error)
-
     def window(self, kept: Window) -> Window:
         """A window that represents all rows; `kept` has the reservoir."""
         return Window(self.arrays, 0, self.num_nodes, copies=self.copies, kept=kept)
@@ -102,8 +98,8 @@ def are_possible(model: BoundModel, reservoir: Reservoir) -> bool:
     return all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves)
 
 
-def begun(model: BoundModel, reservoir: Reservoir, particles: Particles) -> Squashed:
-    """Nodes for the rows of a reservoir that holds all."""
+def begun(model: BoundModel, reservoir: Reservoir, particles: Particles) -> Squashed | None:
+    """Nodes for the rows of a reservoir that holds all; None if such nodes will not do."""
     rows = _on_host(reservoir.arrays, 0, reservoir.capacity)
     places = np.zeros(reservoir.capacity, int)
     cells = trees.empty(_points(rows).shape[1])
@@ -119,8 +115,8 @@ def absorbed(
     chunk: Window,
     exchange: Exchange,
     particles: Particles,
-) -> Squashed:
-    """Nodes for the rows of a chunk, too, tested if rows have become many more.
+) -> Squashed | None:
+    """Nodes for the rows of a chunk, too; None if a test of them fails.
 
     The reservoir is that after the chunk, of which it keeps some rows by the exchange.
     """
@@ -134,8 +130,10 @@ def absorbed(
     return tested(model, squashed, reservoir, particles)
 
 
-def tested(model: BoundModel, squashed: Squashed, reservoir: Reservoir, particles: Particles) -> Squashed:
-    """The nodes with their error at the current particles."""
+def tested(
+    model: BoundModel, squashed: Squashed, reservoir: Reservoir, particles: Particles
+) -> Squashed | None:
+    """The nodes with their error at the current particles; None if it is too large."""
     generator = np.random.default_rng([reservoir.seed, reservoir.num_observations, 1])
     kept = _on_host(reservoir.arrays, 0, reservoir.capacity)
     values = _values(model, some_of(particles, generator, NUM_CHECKED), kept)
@@ -155,6 +153,8 @@ def tested(model: BoundModel, squashed: Squashed, reservoir: Reservoir, particle
     noise_of_mean = left_out * max(mean_squares / size - (float(np.mean(total)) / size) ** 2, 0.0)
     shift = max(math.sqrt(noise_of_mean), abs(float(np.mean(difference))), abs(squashed.account))
     error = math.hypot(shift, 0.5 * float(np.mean(np.maximum(noise, difference**2))))
+    if not error <= MAX_RESERVOIR_ERROR:
+        return None
     return squashed._replace(standard_error=error, tested_at=seen)
 
 
