@@ -36,7 +36,7 @@ MECHANISMS: dict[str, tuple[str, str, Any]] = {
     "accurate draws": ("draws for 0.01 nats while they are cheap", CORE + "importance.ACCURATE", 1e9),
     "many modes": ("proposals at the modes near particles", CORE + "redrawing.about_many_modes", lambda *_: None),
     "learnt proposals": ("mixtures fitted to particles", CORE + "redrawing.is_learnable", lambda _: False),
-    "rounds of learning": ("improvement by their own draws", CORE + "adapt.ROUNDS", (0, 0)),
+    "rounds of learning": ("improvement by their own draws", CORE + "adapt.effort_for", None),
     "share of the prior": ("a quarter of a learnt proposal's draws", CORE + "redrawing.PRIOR_SHARE", 0.0),
     "cover": ("a proposal must cover the particles", CORE + "redrawing.covers", lambda *_: True),
     "completion at modes": ("particles for what draws about modes miss", CORE + "redrawing._completed_about_modes", None),
@@ -72,11 +72,13 @@ ELSEWHERE = {
 def replacement_of(name: str) -> Any:
     """What stands in for a mechanism that is switched off."""
     from evidentia.evidence.method import Diagnosis
+    from evidentia.evidence.population.adapt import Effort
     from evidentia.evidence.population.check import Unreached
     from evidentia.evidence.population.particles import PriorDraws
 
     return {
         "prior inside float32": lambda model, key, count: PriorDraws(model.sample_prior(key, count)),
+        "rounds of learning": lambda sampling, start: Effort(0, 0, 1.0, 1),
         "completion at modes": lambda sampling, proposal, draws, particles: draws,
         "completion of learnt ones": lambda sampling, proposal, draws, *more: draws,
         "path as second opinion": lambda *_, effective: Diagnosis(),

@@ -1,5 +1,6 @@
-"""The programs for a GPU and for slow work: their truths, ratios and messages."""
+"""The programs for a GPU, for slow work and for the ablation: truths, ratios and messages."""
 
+import importlib
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from evidentia.evidence.method import Estimate, Snapshot
 
 # The programs in benchmarks/ import each other as scripts do.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import ablation  # isort: skip
 import detection_choice  # isort: skip
 import detection_page  # isort: skip
 import gpu  # isort: skip
@@ -235,3 +237,10 @@ def test_settings_by_the_oracle_and_by_the_other_series():
     assert found["elsewhere"]["well_log"]["f1"] == 0.1
     assert found["elsewhere"]["mean"]["f1"] == pytest.approx((0.5 + 0.5 + 0.1) / 3)
     assert found["series"]["nile"]["covering"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("name", ablation.MECHANISMS)
+def test_a_mechanism_that_is_switched_off_exists(name):
+    module, _, attribute = ablation.MECHANISMS[name][1].rpartition(".")
+    assert hasattr(importlib.import_module(module), attribute)
+    assert ablation.replacement_of(name) is not None
