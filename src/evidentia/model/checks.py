@@ -243,9 +243,7 @@ def check_exchangeable(densities: Densities, axes: tuple[Axis, ...], rows: Obser
         )
     if counts[0] < 2:
         return  # one component: nothing to swap
-    swap = np.arange(counts[0])
-    swap[:2] = 1, 0
-
+    swap = np.array([1, 0, *range(2, counts[0])])
     options = {"xla_backend_optimization_level": 0}  # run four times
     evaluate = jax.jit(partial(_evaluate_swapped, densities, axes), compiler_options=options)
     for position in np.random.default_rng(1).standard_normal((4, densities.size)).astype(np.float32):
