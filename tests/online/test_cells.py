@@ -81,7 +81,10 @@ def test_nodes_stand_for_rows_in_any_order(order, largest):
 
 def test_a_function_of_second_degree_needs_one_cell():
     points = np.random.default_rng(0).standard_normal((1000, 2))
-    quadratic = lambda points: (points @ [1.0, 2.0])[:, None] ** 2 + points[:, :1]  # noqa: E731
+
+    def quadratic(points):
+        return (points @ [1.0, 2.0])[:, None] ** 2 + points[:, :1]
+
     cells, _, error = built(points, [300], values=quadratic)
     assert len(cells.child) == 1 and np.abs(error).max() < 1e-8
 

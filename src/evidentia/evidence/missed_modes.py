@@ -29,7 +29,6 @@ from scipy.spatial import KDTree
 
 from evidentia import weights
 from evidentia.evidence.population.adapt import Drawn, Rounds, evaluated
-from evidentia.evidence.population.check import MISSED
 from evidentia.evidence.population.mixture import Mixture, mixture_of, together
 from evidentia.evidence.population.particles import draws_inside
 from evidentia.evidence.tempered_rounds import covariance_of
@@ -39,12 +38,21 @@ from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.rows import Rows
 from evidentia.system.interruption import check
 
+NEIGHBOURS = 3  # that are lower than a local top: more lose hills on which few draws are
 AT_ONCE, CLIMBS = 96, 12  # local tops tested, and climbs, before it is decided on others
 INSIDE = 3  # points of a line
+VALLEY = 1.0  # nats
+MOST_STEPS = 15  # of a climb; on a Gaussian hill two or three
+FURTHEST = 8.0  # length of a step, in arms of the differences
 CLOSE = 0.02  # nats from the top
 # Posterior over proposal at a missed mode: along a ridge, mixtures vary by factors of two.
 UNDERRATED = math.log(10.0)
 LEAST_LOG_SHARE = math.log(0.001)  # of a mode that matters
+LARGEST = 300.0  # log of a share
+SAME = 2.0  # standard deviations, closer than which two tops are one
+MOST_SEARCHES = 6  # each from new draws from the prior
+ENOUGH = 0.01  # share of modes not found
+MOST_MET = 0.5  # share of the posterior to which climbs have led
 
 Points = Float[np.ndarray, "points parameters"]
 Heights = Callable[[Points], Float[np.ndarray, " points"]]
@@ -94,18 +102,18 @@ def completed_by_modes(
     )
     log_evidence = weights.log_sum_exp(rounds.log_weights())
     met, missed, unseen = list[Met](), list[Met](), 0.0
-    for _ in range(6):  # each from new draws from the prior
+    for _ in range(MOST_SEARCHES):
         before = len(missed)
         for mode in _modes(model, rows, prior, later, log_evidence, generator):
             position = mode.centre[None].astype(np.float32)
             log_ratio = _height(mode) - log_evidence - symmetrised(model, proposal, position)[0]
-            share = math.exp(min(mode.log_mass - log_evidence, 300.0))  # finite
+            share = math.exp(min(mode.log_mass - log_evidence, LARGEST))
             met = _with_climb(met, Met(mode, share, bool(log_ratio > UNDERRATED)))
         missed = [each for each in met if each.is_missed]
         total = 1 + sum(each.share for each in missed)
         unseen = sum(each.share for each in missed if each.times == 1) / total
-        is_met = not met or sum(each.share for each in met) > 0.5 * total  # climbs led to half of it
-        if unseen < MISSED and len(missed) == before and is_met:
+        is_met = not met or sum(each.share for each in met) > MOST_MET * total
+        if unseen < ENOUGH and len(missed) == before and is_met:
             break
         key = jax.random.key(generator.integers(2**32))
         prior = evaluated(model, rows, draws_inside(model, key, count).positions)
@@ -120,7 +128,7 @@ def _with_climb(met: list[Met], found: Met) -> list[Met]:
     """The modes with another one, or with another climb to one of them."""
     for index, each in enumerate(met):
         step = found.mode.centre - each.mode.centre
-        if step @ each.mode.precision @ step < 4.0:  # two standard deviations
+        if step @ each.mode.precision @ step < SAME**2:
             return [*met[:index], each._replace(times=each.times + 1), *met[index + 1 :]]
     return [*met, found]
 
@@ -175,8 +183,7 @@ def _height(mode: LocalGaussian) -> float:
 
 def _local_tops(positions: Points, heights: Float[np.ndarray, " points"]) -> Int[np.ndarray, " tops"]:
     """The draws that are higher than their nearest neighbours."""
-    # With more than three neighbours, hills on which few draws are would be lost.
-    near = np.asarray(KDTree(positions).query(positions, 4)[1])[:, 1:]
+    near = np.asarray(KDTree(positions).query(positions, NEIGHBOURS + 1)[1])[:, 1:]
     is_top = (heights > -np.inf) & np.all(heights[near] < heights[:, None], axis=1)
     return np.flatnonzero(is_top)
 
@@ -210,7 +217,7 @@ def _before_valleys(
     lowest = np.argmax(depths, axis=1)
     is_before = np.arange(path.shape[1]) <= lowest[:, None]
     highest = np.argmax(np.where(is_before, path, -np.inf), axis=1)
-    chosen = np.flatnonzero(depths.max(axis=1) > 1.0)  # nats
+    chosen = np.flatnonzero(depths.max(axis=1) > VALLEY)
     lengths = np.linalg.norm(points[:, 1] - points[:, 0], axis=1)
     return points[chosen, highest[chosen]], lengths[chosen]
 
@@ -223,7 +230,7 @@ def _climb(heights: Heights, start: np.ndarray, arm: float, scale: np.ndarray) -
     size = len(start)
     stencil, pairs = _stencil(size)
     top, arms, height = start, 0.5 * arm * np.eye(size), -np.inf
-    for _ in range(15):  # on a Gaussian hill two or three
+    for _ in range(MOST_STEPS):
         around = top + stencil @ arms.T
         values = heights(around)
         if not np.all(np.isfinite(values)):
@@ -237,7 +244,7 @@ def _climb(heights: Heights, start: np.ndarray, arm: float, scale: np.ndarray) -
         arms = turned / np.sqrt(np.maximum(falls, 1 / 16))  # at most four times as long
         if gain < CLOSE and is_even:
             break
-        step = turned @ (step * 8.0 / max(8.0, np.linalg.norm(step)))  # at most eight arms
+        step = turned @ (step * FURTHEST / max(FURTHEST, np.linalg.norm(step)))
         further = np.stack([top + step, top + step / 4])
         tried = np.concatenate([around, further])
         best = int(np.argmax(np.concatenate([values, heights(further)])))

@@ -29,9 +29,14 @@ from evidentia.posterior.rows import Rows
 from evidentia.system.interruption import check
 
 FACTOR = 4.0  # between two scales: shells of 1.4 nats, over which a density is about constant
+NUM_STEPS = 20  # scales of the search: down to 10⁻¹² of the draws' standard deviations
+REPEATED = 3  # steps at a scale while they lead up
+NUM_SCALES, WIDEST = 16, 4.0  # about the top, the largest in standard deviations: down to 10⁻⁹
 NUM_OWN = 8  # about a draw, down to 10⁻⁴ of the standard deviation of all modes: it was met
+NUM_DRAWS = 4  # through which conditionals are looked at
 MOST_UNSEEN = 0.1  # share of the mass: a log evidence that is 0.1 nats too low
 MOST_FALL = 1.0  # nats: at 1.4 units of rounding to a standard deviation sums are still exact
+HIGHER = np.log(2.0)  # by which a weight exceeds those of all draws: these meet their own top
 
 Points = Float[np.ndarray, "points parameters"]
 
@@ -77,9 +82,8 @@ def look_closely(
     top = _top(model, rows, positions[best], spread)
     rounding = np.spacing(np.abs(top).astype(np.float32)).astype(np.float64)
     fall = _fall(model, rows, top, 2 * rounding)
-    chosen = positions[generator.choice(len(share), 4, p=share)]  # for conditionals through these
-    # Twice that of all draws, which meet their own top.
-    largest = draws.offset + float(np.max(draws.log_weights)) + np.log(2.0)
+    chosen = positions[generator.choice(len(share), NUM_DRAWS, p=share)]
+    largest = draws.offset + float(np.max(draws.log_weights)) + HIGHER
     return Look(fall, _unseen(model, rows, proposal, chosen, top, spread, largest))
 
 
@@ -100,8 +104,8 @@ def _cross(centre: np.ndarray, arms: np.ndarray) -> Points:
 def _top(model: BoundModel, rows: Rows, start: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """The highest position that a compass search reaches."""
     top, arms = start, spread
-    for _ in range(20):  # scales, down to 10⁻¹² of the draws' standard deviations
-        for _ in range(3):
+    for _ in range(NUM_STEPS):
+        for _ in range(REPEATED):
             near = _cross(top, arms)
             found = int(np.argmax(_heights(model, rows, near)))
             top = near[found]
@@ -133,10 +137,9 @@ def _unseen(
     At geometric distances, a decade about the top weighs as much as one about the draw.
     """
     size = len(top)
-    num_scales = 16  # from 4 standard deviations down to 10⁻⁹
-    scales = 4.0 * spread * FACTOR ** -np.arange(num_scales)[:, None]
+    scales = WIDEST * spread * FACTOR ** -np.arange(NUM_SCALES)[:, None]
     distances = np.concatenate([scales, -scales])
-    about_draws = np.concatenate([distances[:NUM_OWN], distances[num_scales:][:NUM_OWN], np.zeros((1, size))])
+    about_draws = np.concatenate([distances[:NUM_OWN], distances[NUM_SCALES:][:NUM_OWN], np.zeros((1, size))])
     values = np.concatenate(
         [np.broadcast_to(top + distances, (len(chosen), *distances.shape)), chosen[:, None] + about_draws],
         axis=1,

@@ -39,6 +39,9 @@ from evidentia.model.bound import BoundModel
 from evidentia.posterior.gradients import ControlVariate, MiniBatch, check_gradient
 from evidentia.posterior.rows import Rows, Window
 
+GROWTH = 5.0  # of the rows from one redraw to the next, at most, or else a chunk
+LEARNT_GROWTH = 2.5  # the same if the proposal must be learnt anew each time
+
 Resample = bool | Literal["each step"]
 
 
@@ -162,9 +165,8 @@ class SGAIS(ChunkedMethod):
             size = max(self.chunk_size, int(self.chunk_growth * start))
         else:
             # Redrawing uses all rows seen. At round numbers up to a fifth of the rows, and at the
-            # end, all redraws together cost 1.4 times as much as the last. Leaps are shorter if
-            # the proposal must be learnt anew each time.
-            growth = 2.5 if state.proposal.is_learnt else 5.0
+            # end, all redraws together cost 1.4 times as much as the last.
+            growth = LEARNT_GROWTH if state.proposal.is_learnt else GROWTH
             size = max(self.chunk_size, int(growth * above) - start)
         return next_stop(start, size, total, round_above=above if self.chunk_growth > 0 else None)
 

@@ -31,9 +31,19 @@ from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import fold
 from evidentia.system.interruption import check
 
+MIN_DRAWS, DRAWS_PER_PARAMETER = 500, 50  # in a round
+# More particles must find more modes, not only make the error of a proposal smaller: on 12 fresh
+# problems with 12 to 30 narrow peaks, errors with 4,096 of them fell from 0.27 to 0.12 nats.
+PARTICLES_PER_DRAW, PARTICLES_PER_COMPONENT = 4, 128
+KEPT_ESS = 0.5  # of the last draws, as a fraction, when the temperature rises
+RELAXED, PATIENCE = 0.7, 3  # factor of this fraction after rounds in which it could not rise
+EVEN = 0.4  # effective draws as a fraction, from which on proposals need not improve
+GAIN = 1.1  # by which they must improve otherwise
 LEAST_ROUNDS = 4  # at λ = 1: the first fits miss thin tails
+FEW_COMPONENTS = 16  # at most, of few particles
 EARLIER, WIDE = 0.3, 0.02  # shares of the proposal before, and of one as wide as the prior
 LEAST_SHARE = 0.002  # of a part that is kept from the proposal before
+MOST_ROUNDS = 100
 
 
 class Round(NamedTuple):
@@ -72,25 +82,22 @@ def rounds_from_prior(
 
     The efficiency of a proposal at λ = 1 is the effective number of its draws, as a fraction.
     """
-    # More particles must find more modes, not only make the error of a proposal smaller: on 12
-    # fresh problems with 12 to 30 narrow peaks, errors with 4,096 of them fell from 0.27 to 0.12
-    # nats.
-    count = max(500, 50 * model.num_parameters, num_particles // 4)
-    most_components = max(16, num_particles // 128)
+    per_parameter = DRAWS_PER_PARAMETER * model.num_parameters
+    count = max(MIN_DRAWS, per_parameter, num_particles // PARTICLES_PER_DRAW)
+    most_components = max(FEW_COMPONENTS, num_particles // PARTICLES_PER_COMPONENT)
     rounds, log_share = _of_prior(model, rows, key, 2 * count)
     positions = rounds.drawn.positions.astype(np.float64)
     wide = _about_all(positions)
     rounds = rounds.with_part(near_density(model, wide, positions))
     parts, shares, best, efficiencies = [wide], np.zeros(2), wide, list[float]()
     log_weights, last = np.zeros(2 * count), rounds.drawn
-    # When the temperature rises, at least the fraction `kept` of the last draws stays effective.
-    temperature, first, kept, in_vain = 0.0, 0.0, 0.5, 0
-    for number in range(1, 101):
+    temperature, first, kept, in_vain = 0.0, 0.0, KEPT_ESS, 0
+    for number in range(1, MOST_ROUNDS + 1):
         check()
         before, temperature = temperature, _next_temperature(log_weights, last, temperature, kept)
         first = first or temperature
         in_vain = in_vain + 1 if before == temperature < 1.0 else 0
-        kept *= 0.7 if in_vain >= 3 else 1.0
+        kept *= RELAXED if in_vain >= PATIENCE else 1.0
         fit = fitted(_folded(model, rounds.particles(temperature)), generator, most_components)
         if fit is not None:
             parts.append(fit)
@@ -109,9 +116,8 @@ def rounds_from_prior(
             best = proposal
         counts = number - len(efficiencies), len(efficiencies)
         yield Round(best, rounds, last.positions, log_weights, temperature, first, *counts)
-        # From 0.4 on proposals need not improve; others must by a tenth.
         if len(efficiencies) >= LEAST_ROUNDS and (
-            efficiencies[-1] > 0.4 or efficiencies[-1] < 1.1 * efficiencies[-2]
+            efficiencies[-1] > EVEN or efficiencies[-1] < GAIN * efficiencies[-2]
         ):
             return
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from evidentia.kernels.kernel import cholesky
 
 Number = Any  # a float64 NumPy array on the host, or a JAX array inside a compiled program
+SINGULAR = 1e-7  # smallest diagonal of the Cholesky factor of a correlation matrix
 
 
 class Expansion(NamedTuple):
@@ -127,7 +128,7 @@ def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
     if not np.isfinite(matrix).all() or not scale.all():
         return False
     root = cholesky(matrix / np.outer(scale, scale))
-    return root is not None and bool(np.all(np.diag(root) > 1e-7))
+    return root is not None and bool(np.all(np.diag(root) > SINGULAR))
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:

@@ -37,7 +37,10 @@ from evidentia.posterior.copies import is_summed, rows_of_density, symmetrised
 from evidentia.posterior.rows import Rows
 from evidentia.posterior.symmetry import Positions, fold
 
-MORE_COMPONENTS = 24  # where there are more draws
+DRAWS = 2  # in a round, as a multiple of the particles
+WORK = 30_000_000  # rows times draws of a round, up to which there are more
+MOST_DRAWS = 4096
+MORE_COMPONENTS, DRAWS_OF_EACH = 24, 256  # where there are more draws
 KEPT = 0.1  # share of the draws that stays with the first mixture
 NEAR_COPIES = 24  # copies of a draw up to which all count
 MOST_PARAMETERS = 100  # since the covariance of more is not known from so few draws
@@ -168,14 +171,14 @@ def learn(sampling: Sampling, start: Mixture, effort: Effort | None = None) -> M
 def effort_for(sampling: Sampling, start: Mixture) -> Effort:
     """Few rounds of many draws while these are cheap, else more rounds of few."""
     cost = max(sampling.rows.size, rows_of_density(sampling.model, NEAR_COPIES))
-    least, affordable = 2 * sampling.count, 30_000_000 // cost
+    least, affordable = DRAWS * sampling.count, WORK // cost
     num_rounds, size, good = 8, least, MIN_ESS
     if affordable > least:
         # Eight rounds took twice the time on mixtures of three with 200 rows (4.2 CPU s instead of
         # 2.3), for standard errors of 0.020 nats instead of 0.026.
-        num_rounds, size, good = 4, min(4096, affordable), GOOD
+        num_rounds, size, good = 4, min(MOST_DRAWS, affordable), GOOD
     # As many as at the start, learnt when more draws were affordable: fewer lose arms of a ridge.
-    supported = max(MOST_COMPONENTS, size // 256, len(start.components))
+    supported = max(MOST_COMPONENTS, size // DRAWS_OF_EACH, len(start.components))
     return Effort(num_rounds, size, good, min(MORE_COMPONENTS, supported))
 
 

@@ -21,6 +21,7 @@ from evidentia.evidence.population.particles import Particles
 from evidentia.posterior.copies import symmetrised
 
 MISSED = 0.01  # fraction of the posterior that a proposal may miss
+MOST_MISSED = 0.3  # the same if particles make up for it
 
 
 def covers(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, particles: Particles) -> bool:
@@ -71,7 +72,7 @@ def completed(
     capped = np.minimum(draws.log_weights, log_cap)
     shares = particles.share * -np.expm1(np.minimum(log_cap - log_weights, 0.0))
     missed = np.sum(shares)
-    if not missed < 0.3:  # more than particles make up for
+    if not missed < MOST_MISSED:
         return None
     if missed <= -np.expm1(weights.log_mean(capped) - weights.log_mean(draws.log_weights)):
         return draws

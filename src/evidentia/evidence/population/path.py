@@ -37,6 +37,11 @@ from evidentia.posterior.rows import Window
 from evidentia.posterior.target import tempered
 from evidentia.system.interruption import check
 
+LONG = 30  # steps, times √(1 - target ESS), after which a path that has hardly begun is called long
+STUCK = 0.9  # lag-one autocorrelation of as many moves as are made at most
+HARDLY = 5.0  # temperature times rows
+AGREEMENT = 1.5  # standard errors of a difference
+
 
 class Annealed(NamedTuple):
     """The particles after some steps of a path.
@@ -110,17 +115,16 @@ def _is_stuck(info: StepInfo) -> bool:
 
     With separate modes, moves that are scaled to the distances between them are too long for all.
     """
-    return info.num_moves > 1 and info.correlation > 0.9
+    return info.num_moves > 1 and info.correlation > STUCK
 
 
 def _is_long(settings: PathSettings, num_steps: int, num_rows: float) -> bool:
     """Whether it shows now that a path takes long: steps grow as the distance from the prior.
 
     They also grow as 1/√(1 - target ESS), and as the logarithm of the number of rows, which say
-    nothing of the data. The temperature times the rows is `num_rows`, below five of which a path
-    has hardly begun.
+    nothing of the data. The temperature times the rows is `num_rows`.
     """
-    return num_rows < 5.0 and num_steps == math.ceil(30 / math.sqrt(1.0 - settings.target_ess))
+    return num_rows < HARDLY and num_steps == math.ceil(LONG / math.sqrt(1.0 - settings.target_ess))
 
 
 def _warn_of_long(steps: Sequence[StepInfo], done: float, rows: Window, *, is_cut: bool) -> None:
@@ -241,7 +245,7 @@ def with_second_opinion(first: Population, run: Callable[..., Population]) -> Po
     key, key_run = split_key(first.key)
     runs = [first, run(key_run)]
     error = math.sqrt(sum(log_evidence_variance(each) for each in runs))
-    if not abs(runs[0].log_evidence - runs[1].log_evidence) < 1.5 * error:
+    if not abs(runs[0].log_evidence - runs[1].log_evidence) < AGREEMENT * error:
         key, key_run = split_key(key)
         runs.append(run(key_run))
     return pooled([first._replace(key=key), *runs[1:]])

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.stats import rankdata
 
 from evidentia import weights
 from evidentia.evidence.population.mixture import Mixture, fitted
@@ -111,21 +112,11 @@ def largest_correlation(before: Positions, after: Positions) -> float:
     near the prior of a mixture, particles were moved 32 times where 5 are enough. Zero if there
     are no coordinates.
     """
-    first, last = (_ranks(np.asarray(positions)) for positions in (before, after))
+    first, last = (rankdata(np.asarray(positions), axis=0) for positions in (before, after))
     first, last = first - first.mean(0), last - last.mean(0)
     scale = np.sqrt(np.mean(first**2, 0) * np.mean(last**2, 0))
     correlations = np.mean(first * last, 0) / np.maximum(scale, np.finfo(np.float32).tiny)
     return float(np.max(correlations)) if correlations.size else 0.0
-
-
-def _ranks(values: Float[np.ndarray, "particles parameters"]) -> Float[np.ndarray, "particles parameters"]:
-    """The ranks of each column, those of equal values averaged."""
-    found = np.empty(values.shape)
-    for rank, column in zip(found.T, values.T, strict=True):
-        ordered = np.sort(column)
-        below, up_to = (np.searchsorted(ordered, column, side) for side in ("left", "right"))
-        rank[:] = (below + up_to + 1) / 2
-    return found
 
 
 class Jumps(NamedTuple):
