@@ -93,12 +93,13 @@ def modes_near(sampling: Sampling, particles: Particles) -> list[LocalGaussian]:
 
     Random starts would miss one of four equal modes in two searches of five. The search ends when
     0.1% of the particles are far from all modes, or `PATIENCE` starts in a row lead to no new one.
+    With many rows it has one start.
     """
     model, rows, generator, _ = sampling
     found: list[LocalGaussian] = []
     share, in_vain = particles.share.copy(), 0
     affordable = 2_000_000 // (rows.size * model.num_parameters)
-    for _ in range(min(NUM_STARTS, affordable)):
+    for _ in range(max(1, min(NUM_STARTS, affordable))):
         if share.sum() < 0.001 or in_vain == PATIENCE:
             break
         start = generator.choice(len(share), p=share / share.sum())
