@@ -15,16 +15,10 @@ from evidentia.evidence.population.adapt import (
     Effort,
     Rounds,
     effort_for,
+    evaluated,
     learn,
-    weighted,
 )
-from evidentia.evidence.population.importance import (
-    MIN_ESS,
-    Sampling,
-    is_enough,
-    log_ratio,
-    weighted_draws,
-)
+from evidentia.evidence.population.importance import MIN_ESS, Sampling, is_enough, weighted_draws
 from evidentia.evidence.population.leaps import over_leaps
 from evidentia.evidence.population.mixture import Mixture, fitted
 from evidentia.evidence.population.particles import Population
@@ -75,7 +69,7 @@ def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     start = fitted(even(around(COUNT, spread=0.8, arc=1.6 * np.pi)), generator)
     assert start is not None
     poor = weighted_draws(Sampling(model, rows, generator, COUNT), start)
-    found, _ = learn(Sampling(model, rows, generator, COUNT), start)
+    found = learn(Sampling(model, rows, generator, COUNT), start)
     good = weighted_draws(Sampling(model, rows, generator, COUNT), found)
     assert ess(good.log_weights) > 1.5 * ess(poor.log_weights)
     # More rounds would reach twice that, at twice the cost (`ROUNDS`).
@@ -83,17 +77,21 @@ def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     assert abs(good.log_evidence - exact) < 4 / np.sqrt(ess(good.log_weights))
 
 
-def test_draws_of_a_last_round_that_was_good_have_the_weights_of_their_proposal(problem, exact):
+@pytest.mark.parametrize(("good", "num_halves"), [(0.1, 1), (1.0, 2)])
+def test_half_of_a_round_shows_that_a_start_is_good(problem, monkeypatch, good, num_halves):
     model, rows, _ = problem
-    start = fitted(even(around(COUNT)), np.random.default_rng(0), 12)
+    start, sizes = fitted(even(around(COUNT)), np.random.default_rng(0), 12), []
     assert start is not None
-    sampling = Sampling(model, rows, np.random.default_rng(1), COUNT)
-    found, drawn = learn(sampling, start)
-    assert drawn is not None
-    draws = weighted(model, found, drawn)
-    log_ratios, offset = log_ratio(sampling, found, draws.positions)
-    np.testing.assert_allclose(draws.log_weights + draws.offset, log_ratios + offset, atol=1e-3)
-    assert abs(draws.log_evidence - exact) < 4 / np.sqrt(ess(draws.log_weights))
+
+    def counted(*arguments):
+        sizes.append(len(arguments[-1]))
+        return evaluated(*arguments)
+
+    monkeypatch.setattr("evidentia.evidence.population.adapt.evaluated", counted)
+    effort = Effort(num_rounds=1, size=1000, good=good, most_components=12)
+    found = learn(Sampling(model, rows, np.random.default_rng(1), COUNT), start, effort)
+    assert sizes == num_halves * [500]
+    assert (found.components is start.components) == (num_halves == 1)
 
 
 def test_proposals_learnt_from_each_other_do_not_grow(problem):
@@ -101,7 +99,7 @@ def test_proposals_learnt_from_each_other_do_not_grow(problem):
     proposal, generator = fitted(even(around(COUNT)), np.random.default_rng(0)), np.random.default_rng(1)
     assert proposal is not None
     for size in (50, 100, 200, 400):
-        proposal, _ = learn(Sampling(model, Window(rows.arrays, 0, size), generator, COUNT), proposal)
+        proposal = learn(Sampling(model, Window(rows.arrays, 0, size), generator, COUNT), proposal)
         assert len(proposal.components) <= 3 * MORE_COMPONENTS
         assert proposal.shares.sum() == pytest.approx(1.0)
 
@@ -113,7 +111,7 @@ def test_a_proposal_learnt_from_few_draws_keeps_the_components_of_its_start(prob
     sampling, many = Sampling(model, rows, np.random.default_rng(1), COUNT), Window(rows.arrays, 0, 40_000)
     effort = effort_for(sampling._replace(rows=many), start)
     assert effort == Effort(num_rounds=8, size=2 * COUNT, good=MIN_ESS, most_components=20)
-    found, _ = learn(sampling, start, effort._replace(good=1.0))  # all rounds
+    found = learn(sampling, start, effort._replace(good=1.0))  # all rounds
     assert len(found.components) == 40  # those of the start and of the fit
 
 
@@ -196,7 +194,7 @@ def test_draws_without_a_likelihood_do_not_end_in_an_error(value):
     generator = np.random.default_rng(0)
     start = fitted(even(generator.standard_normal((COUNT, 2))), generator)
     assert start is not None
-    found, _ = learn(Sampling(bound, rows, generator, COUNT), start)
+    found = learn(Sampling(bound, rows, generator, COUNT), start)
     draws = weighted_draws(Sampling(bound, rows, generator, COUNT), found, 4)
     exact = -0.5 * (20 * np.log(2 * np.pi) + np.log(21)) - np.log(2)  # half of the prior mass
     if np.isneginf(value):

@@ -19,18 +19,11 @@ heuristic).
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from evidentia import weights
-from evidentia.evidence.population.importance import (
-    GOOD,
-    MIN_ESS,
-    Sampling,
-    WeightedDraws,
-    log_prior_ratio,
-)
+from evidentia.evidence.population.importance import GOOD, MIN_ESS, Sampling
 from evidentia.evidence.population.mixture import (
     MOST_COMPONENTS,
     Mixture,
@@ -128,23 +121,9 @@ def evaluated(model: BoundModel, rows: Rows, positions: Float[Array, "draws para
     return Drawn(np.asarray(positions), model.log_priors(positions), deviations + offset)
 
 
-def weighted(model: BoundModel, proposal: Mixture, drawn: Drawn) -> WeightedDraws:
-    """Draws from a proposal with their weights."""
-    positions, offset = jnp.asarray(drawn.positions), float(np.max(drawn.log_likelihoods))
-    log_ratios = log_prior_ratio(model, proposal, positions)
-    return WeightedDraws(positions, drawn.log_likelihoods - offset + log_ratios, offset)
-
-
 def is_learnable(model: BoundModel) -> bool:
     """Whether a mixture can be learnt: not if there are too many parameters."""
     return model.num_parameters <= MOST_PARAMETERS
-
-
-class Learnt(NamedTuple):
-    """A mixture, and draws from it if the last round had even weights."""
-
-    proposal: Mixture
-    drawn: Drawn | None = None
 
 
 class Effort(NamedTuple):
@@ -163,7 +142,7 @@ class Effort(NamedTuple):
     most_components: int
 
 
-def learn(sampling: Sampling, start: Mixture, effort: Effort | None = None) -> Learnt:
+def learn(sampling: Sampling, start: Mixture, effort: Effort | None = None) -> Mixture:
     """A mixture for the posterior, learnt in rounds from one that overlaps with it.
 
     It is the first whose draws have even weights, or that learnt from all rounds. It is as checked
@@ -173,21 +152,23 @@ def learn(sampling: Sampling, start: Mixture, effort: Effort | None = None) -> L
     num_rounds, size, good, most_components = effort or effort_for(sampling, start)
     start = without_smallest(start, 2 * MORE_COMPONENTS)
     proposal, parts, shares = start, [start], np.ones(1)
-    rounds, of_last = Rounds.before(model.num_parameters).with_part(np.zeros(0)), None
-    for _ in range(num_rounds):
-        drawn = evaluated(model, rows, proposal.draw(generator, size))
+    rounds = Rounds.before(model.num_parameters).with_part(np.zeros(0))
+    for number in range(2 * num_rounds):  # half rounds, as one may show that it is the last
+        drawn = evaluated(model, rows, proposal.draw(generator, size // 2))
         log_terms = np.stack([near_density(model, part, drawn.positions) for part in parts])
-        if weights.ess(drawn.log_heights() - log_mixture(log_terms, shares)) >= good * size:
-            of_last = drawn
+        log_weights = drawn.log_heights() - log_mixture(log_terms, shares)
+        if weights.ess(log_weights) >= good * len(log_weights):
             break
         rounds = rounds.with_draws(drawn, log_terms, shares)
+        if number % 2 == 0:  # a fit has whole rounds
+            continue
         fit = improved(proposal, _for_fit(model, rounds), most_components)
         parts.append(fit)
         rounds = rounds.with_part(near_density(model, fit, rounds.drawn.positions))
         shares = np.zeros(len(parts))
         shares[0], shares[-1] = KEPT, 1 - KEPT
         proposal = together([fit, start], [1 - KEPT, KEPT])
-    return Learnt(_about_one_copy(model, proposal.as_known_as(start), generator), of_last)
+    return _about_one_copy(model, proposal.as_known_as(start), generator)
 
 
 def effort_for(sampling: Sampling, start: Mixture) -> Effort:

@@ -120,19 +120,14 @@ class WeightedDraws(NamedTuple):
 
 
 def weighted_draws(
-    sampling: Sampling,
-    proposal: Mixture,
-    max_batches: int = 1,
-    min_batches: int = 1,
-    first: WeightedDraws | None = None,
+    sampling: Sampling, proposal: Mixture, max_batches: int = 1, min_batches: int = 1
 ) -> WeightedDraws:
     """Weighted draws from the proposal: one batch, or more if the weights are uneven.
 
     Those of a learnt proposal are as many as `GOOD` asks for, within the batches: the largest
     weights, in tails that it covers thinly, are rare. There are at least `min_batches`, unless
     even the most batches would not give `MIN_ESS`. A number that depends on the weights makes the
-    mean of heavy ones slightly low. They begin with the `first` ones, if there are some. The
-    proposal is checked before (`mixture.check_density`).
+    mean of heavy ones slightly low. The proposal is checked first (`mixture.check_density`).
 
     Weights above √N times their mean, for N draws, are cut there: a single draw from the
     proposal's far tail could otherwise outweigh all others. What is lost vanishes as N grows.
@@ -142,8 +137,8 @@ def weighted_draws(
     count = sampling.count
     wanted = (GOOD if proposal.is_learnt else MIN_ESS) * count
     max_batches = min(max_batches, max(1, 3_000_000 // sampling.rows.size))  # three of a million rows
-    found = first or _batch(sampling, proposal)
-    for index in range(len(found.log_weights) // count, max_batches):
+    found = _batch(sampling, proposal)
+    for index in range(1, max_batches):
         hopeless = not weights.ess(found.log_weights) * max_batches >= MIN_ESS * count * index
         if hopeless or (weights.ess(found.log_weights) >= wanted and index >= min_batches):
             break

@@ -27,7 +27,7 @@ from evidentia.evidence.population.about_modes import (
     with_modes,
     with_modes_beside,
 )
-from evidentia.evidence.population.adapt import is_learnable, learn, weighted
+from evidentia.evidence.population.adapt import is_learnable, learn
 from evidentia.evidence.population.check import MISSED, completed, covers, unreached, unseen
 from evidentia.evidence.population.importance import (
     CHEAP,
@@ -110,6 +110,7 @@ def redraw_about(
         if not is_good(sampling, proposal, draws, particles):
             continue
         at_best, richer = with_modes_beside(sampling, proposal, draws)
+        # The same draws have been compared with the particles.
         if richer is draws or is_good(sampling, at_best, richer, particles):
             draws = _completed_about_modes(sampling, at_best, richer, particles)
             return Redrawn(draws, at_best._replace(unseen=unseen(at_best, particles)))
@@ -142,7 +143,11 @@ def _completed_about_modes(
 
 
 def _learnt_anew(sampling: Sampling, previous: Mixture, particles: Particles) -> Redrawn | None:
-    """Draws about modes that are Gaussian with more rows, or from a proposal learnt anew."""
+    """Draws about modes that are Gaussian with more rows, or from a proposal learnt anew.
+
+    Modes whose draws are enough but uneven stand beside the previous proposal, so that less must
+    be learnt.
+    """
     start = previous
     modes = about_many_modes(sampling, particles)
     if modes is not None:
@@ -151,7 +156,7 @@ def _learnt_anew(sampling: Sampling, previous: Mixture, particles: Particles) ->
             draws = accurate_draws(sampling, modes, draws)
             if is_enough(draws, sampling.count):
                 return Redrawn(draws, modes.as_known_as(previous))
-        if is_enough(draws, sampling.count):  # nearly: beside them, less must be learnt
+        if is_enough(draws, sampling.count):
             start = with_components(previous, modes, particles).as_known_as(previous)
     found = _learnt(sampling, start)
     return found if is_enough(found.draws, sampling.count) else None
@@ -159,12 +164,9 @@ def _learnt_anew(sampling: Sampling, previous: Mixture, particles: Particles) ->
 
 def _learnt(sampling: Sampling, start: Mixture) -> Redrawn:
     """Draws from a proposal that is learnt, many if rows are few."""
-    learnt, drawn = learn(sampling, start)
-    proposal = _with_prior(sampling, learnt)
-    least, first = CHEAP // cost_of_batch(sampling), None
-    if drawn is not None and not proposal.prior_share:
-        first = weighted(sampling.model, proposal, drawn)
-    return Redrawn(weighted_draws(sampling, proposal, MANY_BATCHES, least, first), proposal)
+    proposal = _with_prior(sampling, learn(sampling, start))
+    least = CHEAP // cost_of_batch(sampling)
+    return Redrawn(weighted_draws(sampling, proposal, MANY_BATCHES, least), proposal)
 
 
 def _with_prior(sampling: Sampling, learnt: Mixture) -> Mixture:
