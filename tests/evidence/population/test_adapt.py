@@ -9,15 +9,7 @@ import scipy.stats
 
 import evidentia as ev
 from evidentia.data.arrays import on_device
-from evidentia.evidence.population.adapt import (
-    MORE_COMPONENTS,
-    Drawn,
-    Effort,
-    Rounds,
-    effort_for,
-    evaluated,
-    learn,
-)
+from evidentia.evidence.population.adapt import MORE_COMPONENTS, Drawn, Effort, Rounds, effort_for, learn
 from evidentia.evidence.population.importance import MIN_ESS, Sampling, is_enough, weighted_draws
 from evidentia.evidence.population.leaps import over_leaps
 from evidentia.evidence.population.mixture import Mixture, fitted
@@ -75,23 +67,6 @@ def test_rounds_lead_to_even_weights_on_a_ring(problem, exact):
     # More rounds would reach twice that, at twice the cost (`ROUNDS`).
     assert ess(good.log_weights) > MIN_ESS * len(good.log_weights)
     assert abs(good.log_evidence - exact) < 4 / np.sqrt(ess(good.log_weights))
-
-
-@pytest.mark.parametrize(("good", "num_halves"), [(0.1, 1), (1.0, 2)])
-def test_half_of_a_round_shows_that_a_start_is_good(problem, monkeypatch, good, num_halves):
-    model, rows, _ = problem
-    start, sizes = fitted(even(around(COUNT)), np.random.default_rng(0), 12), []
-    assert start is not None
-
-    def counted(*arguments):
-        sizes.append(len(arguments[-1]))
-        return evaluated(*arguments)
-
-    monkeypatch.setattr("evidentia.evidence.population.adapt.evaluated", counted)
-    effort = Effort(num_rounds=1, size=1000, good=good, most_components=12)
-    found = learn(Sampling(model, rows, np.random.default_rng(1), COUNT), start, effort)
-    assert sizes == num_halves * [500]
-    assert (found.components is start.components) == (num_halves == 1)
 
 
 def test_proposals_learnt_from_each_other_do_not_grow(problem):

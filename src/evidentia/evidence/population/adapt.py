@@ -153,15 +153,12 @@ def learn(sampling: Sampling, start: Mixture, effort: Effort | None = None) -> M
     start = without_smallest(start, 2 * MORE_COMPONENTS)
     proposal, parts, shares = start, [start], np.ones(1)
     rounds = Rounds.before(model.num_parameters).with_part(np.zeros(0))
-    for number in range(2 * num_rounds):  # half rounds, as one may show that it is the last
-        drawn = evaluated(model, rows, proposal.draw(generator, size // 2))
+    for _ in range(num_rounds):
+        drawn = evaluated(model, rows, proposal.draw(generator, size))
         log_terms = np.stack([near_density(model, part, drawn.positions) for part in parts])
-        log_weights = drawn.log_heights() - log_mixture(log_terms, shares)
-        if weights.ess(log_weights) >= good * len(log_weights):
+        if weights.ess(drawn.log_heights() - log_mixture(log_terms, shares)) >= good * size:
             break
         rounds = rounds.with_draws(drawn, log_terms, shares)
-        if number % 2 == 0:  # a fit has whole rounds
-            continue
         fit = improved(proposal, _for_fit(model, rounds), most_components)
         parts.append(fit)
         rounds = rounds.with_part(near_density(model, fit, rounds.drawn.positions))
