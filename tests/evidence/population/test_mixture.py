@@ -41,6 +41,23 @@ def test_a_component_whose_draws_are_on_a_line_is_left_out():
     assert improved(start, on_line) is start
 
 
+def test_a_component_too_small_for_draws_in_float32_is_left_out():
+    # Beside 2.0, numbers of float32 are 2.4e-7 apart. Half of the draws are twenty of these apart,
+    # half are one apart: beside 0.0 both could be drawn.
+    generator = np.random.default_rng(0)
+    spacing = np.spacing(np.float32(2.0))
+    wide, narrow = (width * spacing * generator.standard_normal((100, 2)) for width in (20.0, 1.0))
+    apart = np.array([1000 * spacing, 0.0])
+    for shift, expected in ((2.0, 1), (0.0, 2)):
+        centres = (np.full(2, shift), shift + apart)
+        start = Mixture(
+            tuple(LocalGaussian(c, np.eye(2) / (9 * spacing**2), 0.0) for c in centres), np.log([0.5, 0.5])
+        )
+        found = improved(start, even(np.concatenate([centres[0] + wide, centres[1] + narrow])))
+        assert len(found.components) == expected
+    assert fitted(even(2.0 + narrow), generator) is None and fitted(even(narrow), generator) is not None
+
+
 def test_the_shares_of_a_mixture_of_proposals_add_up():
     one, two = (fitted(even(around(COUNT, arc=arc)), np.random.default_rng(0)) for arc in (3.0, 6.0))
     assert one is not None and two is not None

@@ -25,6 +25,7 @@ from evidentia.posterior.gaussian import LocalGaussian, draw_student_t, is_defin
 from evidentia.posterior.symmetry import Centre
 
 MOST_COMPONENTS = 8  # of a fit to few particles or draws
+MOST_ROUNDING = 0.01  # nats of log density that rounding to float32 may take from a component of a fit
 
 
 class Mixture(NamedTuple):
@@ -112,7 +113,7 @@ class Mixture(NamedTuple):
 def fitted(
     particles: Particles, generator: np.random.Generator, most_components: int = MOST_COMPONENTS
 ) -> Mixture | None:
-    """Components that fit the particles; None if their covariance is singular."""
+    """Components that fit the particles; None if their covariance is singular, or too small to draw from."""
     positions, count = particles.positions, len(particles.share)
     covariance = covariance_about(particles.mean, positions, particles.share)
     if not is_definite(covariance):
@@ -126,7 +127,7 @@ def fitted(
     centres = particles.mean + kmeans(white, most, iter=5, rng=generator)[0] @ root.T
     # Where there are more components, each is narrower.
     narrow = np.linalg.inv(covariance * len(centres) ** (-2 / positions.shape[1]))
-    if not is_definite(narrow):
+    if not is_drawable(particles.mean, narrow):
         return None
     proposal = mixture_of([LocalGaussian(centre, narrow, 0.0) for centre in centres], np.zeros(len(centres)))
     for _ in range(10):
@@ -161,7 +162,8 @@ def improved(proposal: Mixture, particles: Particles, most_components: int = MOS
     """The proposal after a step of expectation maximisation on weighted particles.
 
     The covariance of a component is shrunk towards what it was, which counts as twice as many
-    particles as there are parameters.
+    particles as there are parameters. A component that has shrunk to a point, about one particle
+    of a large weight, is dropped: float32 could not draw from it.
     """
     positions, share = particles.positions, particles.share
     terms = proposal.log_terms(positions)
@@ -177,10 +179,22 @@ def improved(proposal: Mixture, particles: Particles, most_components: int = MOS
         covariance = size * covariance_about(mean, positions, own) + known * np.linalg.inv(before.precision)
         # Singular to the last digit where draws are on a line and the component was narrow.
         precision = np.linalg.inv(covariance / (size + known)) if is_definite(covariance) else None
-        if precision is not None and is_definite(precision):
+        if precision is not None and is_drawable(mean, precision):
             components.append(LocalGaussian(mean, precision, 0.0))
             log_shares.append(np.log(mass))
     return mixture_of(components, np.array(log_shares)) if components else proposal
+
+
+def is_drawable(
+    centre: Float[np.ndarray, " parameters"], precision: Float[np.ndarray, "parameters parameters"]
+) -> bool:
+    """Whether a Gaussian is wide enough for draws in float32.
+
+    With a spacing s_j of its coordinates, rounding adds a variance s_j²/12, so that the mean of
+    (θ - m)ᵀ Λ (θ - m) / 2 rises by Σ_j Λ_jj s_j² / 24 nats.
+    """
+    spacings = np.spacing(np.abs(centre).astype(np.float32)).astype(np.float64)
+    return is_definite(precision) and float(np.diag(precision) @ spacings**2) / 24 <= MOST_ROUNDING
 
 
 def together(mixtures: Sequence[Mixture], shares: Sequence[float] | np.ndarray) -> Mixture:
