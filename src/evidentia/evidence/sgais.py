@@ -233,8 +233,7 @@ class SGAIS(ChunkedMethod):
         walked = [info for info in infos if info.redraw is not None and info.steps]
         if not walked:
             return found
-        opinions = walked[-1].path, walked[-1].estimate
-        return found.plus(warning_signs.compare_with_path(*opinions, effective=redraw.effective))
+        return found.plus(warning_signs.compare_with_path(walked[-1], effective=redraw.effective))
 
     def diagnose_steps(
         self, model: BoundModel, state: PathState, rows: Rows, steps: Sequence[Any]

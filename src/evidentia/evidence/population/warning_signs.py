@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from evidentia.evidence.method import Diagnosis, Estimate
+from evidentia.evidence.method import Diagnosis
 from evidentia.evidence.population import importance
-from evidentia.evidence.population.chunks import Redraw
+from evidentia.evidence.population.chunks import ChunkInfo, Redraw
 from evidentia.evidence.population.moves import PathSettings, StepInfo, moved_once, prepared_move
 from evidentia.evidence.population.particles import Population, from_prior
 from evidentia.model.bound import BoundModel
@@ -40,15 +40,25 @@ MAX_CHANGE = 5.0  # standard errors, by chance in one run of two million; at mos
 
 def measure(steps: Sequence[StepInfo], height_spread: float) -> dict[str, float]:
     """Diagnostics of a path by name; NaN for what did not occur."""
-    moves = [step for step in steps if not math.isnan(step.correlation)]
-    moves = moves[-10:]  # which show the current state of the path
+    moves = last_moves(steps)
     return {
         "smallest_ess": min((step.ess for step in steps if not math.isnan(step.ess)), default=math.nan),
-        "move_correlation": float(np.median([move.correlation for move in moves])) if moves else math.nan,
+        "move_correlation": correlation_of(steps),
         "gradient_noise_share": float(np.median([move.noise_share for move in moves])) if moves else math.nan,
         "height_spread": height_spread,
         "lost_particles": max((step.lost for step in steps), default=0.0),
     }
+
+
+def last_moves(steps: Sequence[StepInfo]) -> list[StepInfo]:
+    """The last ten steps with a move, which show the state of the path at its end."""
+    return [step for step in steps if not math.isnan(step.correlation)][-10:]
+
+
+def correlation_of(steps: Sequence[StepInfo]) -> float:
+    """The median autocorrelation of a path's last moves; NaN without a move."""
+    moves = last_moves(steps)
+    return float(np.median([move.correlation for move in moves])) if moves else math.nan
 
 
 def diagnose_path(
@@ -59,19 +69,20 @@ def diagnose_path(
     return Diagnosis(measured, signs_of_path(measured, ess_remedy))
 
 
-def compare_with_path(path: Estimate, redraw: Estimate, *, effective: float) -> Diagnosis:
+def compare_with_path(info: ChunkInfo, *, effective: float) -> Diagnosis:
     """Whether a redraw agrees with the path whose particles it is made from and checked by.
 
     If the redraw has less evidence than the path, it misses some of the posterior. If it has more,
-    the path does, and particles that miss a part cannot tell whether a redraw has all of it. Even
-    weights can: of the draws, `effective` is the fraction that is effective, less than 0.1 where
-    arms were missed.
+    the path does, and particles that miss a part cannot tell whether a redraw has all of it; nor
+    can those that do not move. Even weights can: of the draws, `effective` is the fraction that is
+    effective, less than 0.1 where arms were missed.
     """
-    path_error = math.sqrt(path.variance)
+    path, redraw = info.path, info.estimate
+    path_error, correlation = math.sqrt(path.variance), correlation_of(info.steps)
     error = math.sqrt(path.variance + redraw.variance)
     difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
     measured = {"path_difference": difference, "path_error": path_error}
-    is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR
+    is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR or correlation > MAX_CORRELATION
     if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < importance.MIN_ESS):
         return Diagnosis(measured)
     sentence = (
