@@ -113,7 +113,7 @@ class Mixture(NamedTuple):
 def fitted(
     particles: Particles, generator: np.random.Generator, most_components: int = MOST_COMPONENTS
 ) -> Mixture | None:
-    """Components that fit the particles; None if these do not spread, or too little for float32."""
+    """Components that fit the particles; None if their spread is zero or too small for float32."""
     positions, count = particles.positions, len(particles.share)
     covariance = covariance_about(particles.mean, positions, particles.share)
     if not is_definite(covariance):
