@@ -230,12 +230,12 @@ def test_signs_of_bad_health_are_warnings_and_named_in_the_result(data, finished
 
 def test_signs_of_the_last_redraw_stay_until_the_next_one(data, monkeypatch):
     def with_signs(*arguments):
-        state, info = redraw_for(*arguments)
+        state, info = after_redraw(*arguments)
         return state, info._replace(redraw=Redraw(is_checked=False, unseen=0.2, pareto_shape=0.9))
 
-    redraw_for = leaps.redraw_for
+    after_redraw = leaps.after_redraw
     with monkeypatch.context() as patched:
-        patched.setattr(leaps, "redraw_for", with_signs)
+        patched.setattr(leaps, "after_redraw", with_signs)
         online, _ = fed(new_online(), data, [0, 150])
     online.update(rows(data, 150, 160))
     with pytest.warns(ev.DiagnosticWarning):

@@ -229,7 +229,9 @@ class SGAIS(ChunkedMethod):
         signs = warning_signs.signs_of_draws(measured) | of_path
         found = Diagnosis({**measured, **variance_shares(infos)}, signs)
         if is_on_path:
-            return found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
+            found = found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
+            attempts = [(info.path, info.attempt) for info in infos[start:] if info.attempt is not None]
+            return found.plus(warning_signs.contradict_path(*attempts[-1])) if attempts else found
         walked = [info for info in infos if info.redraw is not None and info.steps]
         if not walked:
             return found

@@ -13,14 +13,16 @@ import pytest
 
 import evidentia as ev
 from evidentia.evidence.method import Estimate
-from evidentia.evidence.population.chunks import ChunkInfo
+from evidentia.evidence.population.chunks import ChunkInfo, Redraw
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
 from evidentia.evidence.population.warning_signs import (
     compare_with_path,
+    contradict_path,
     diagnose_drift,
     height_spread,
     measure,
+    measure_redraw,
     signs_of_draws,
     signs_of_path,
 )
@@ -109,10 +111,14 @@ def test_modes_of_different_height():
 @pytest.mark.parametrize(("shape", "is_heavy"), [(math.nan, False), (0.69, False), (0.71, True)])
 def test_the_largest_weights_are_heavy_above_a_pareto_shape_of_0_7(shape, is_heavy):
     # NaN: one draw per particle was enough, and no shape was fitted.
-    assert (
-        list(signs_of_draws({"pareto_shape": shape, "unchecked": 0.0, "unseen": 0.0}))
-        == ["heavy weights"] * is_heavy
-    )
+    assert list(signs_of_draws(measure_redraw(Redraw(pareto_shape=shape)))) == ["heavy weights"] * is_heavy
+
+
+@pytest.mark.parametrize(("effective", "is_poor"), [(math.nan, False), (0.05, False), (0.03, True)])
+def test_a_proposal_is_poor_if_few_of_its_draws_are_effective(effective, is_poor):
+    found = signs_of_draws(measure_redraw(Redraw(effective=effective)))
+    assert list(found) == ["poor proposal"] * is_poor
+    assert all("3.0% are effective" in sentence for sentence in found.values())
 
 
 @pytest.mark.slow
@@ -169,6 +175,36 @@ def test_a_path_and_the_redraw_from_its_particles_must_agree(path, redraw, corre
     found = compare_with_path(ChunkInfo([StepInfo(0.5, correlation)], *estimates), effective=effective)
     assert ("path contradicts" in found.signs) == is_sign
     assert found.measured["path_error"] == pytest.approx(path[1])
+
+
+@pytest.mark.parametrize(
+    ("draws", "is_sign"),
+    [((-9.0, 0.3), True), ((-9.5, 0.3), False), ((-15.0, 0.3), False), ((-10.0, 0.0), False)],
+)
+def test_draws_that_are_not_used_contradict_a_path_if_they_have_more_evidence(draws, is_sign):
+    path, attempt = (Estimate(raw, error**2) for raw, error in ((-10.0, 0.0), draws))
+    found = contradict_path(path, attempt)
+    assert list(found.signs) == ["path contradicts"] * is_sign
+    assert all("not used, have -9.0 ± 0.3" in sentence for sentence in found.signs.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_a_funnel_whose_neck_is_not_reached_has_a_sign(seed):
+    # Half of the scales are below a third of the prior's, where moves of the path are too long.
+    model = ev.Model(
+        {"log_variance": dist.Normal(0, 2), "x": dist.Normal(0, 5).expand([6]).to_event(1)},
+        lambda params, y: (
+            dist.Normal(0, jnp.exp(params["log_variance"] / 2)).log_prob(params["x"]).sum() + 0 * y
+        ),
+    )
+    # Given the variance, each x has a normal density of variance exp(·) + 25 at zero.
+    variances = np.exp(np.linspace(-14, 14, 2001)) + 25
+    prior = np.exp(-0.5 * (np.linspace(-14, 14, 2001) / 2) ** 2)
+    truth = np.log(np.average((2 * np.pi * variances) ** -3, weights=prior))
+    evidence, _ = diagnosed(model, np.zeros(1, np.float32), ev.SGAIS(), seed)
+    assert evidence.log_evidence < truth
+    assert {"path contradicts", "poor proposal"} & set(evidence.signs)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from evidentia.evidence.population.particles import (
     split_key,
     weighted_particles,
 )
-from evidentia.evidence.population.redrawing import AFFORDABLE, FEW_BATCHES, Redrawn, redraw_about
+from evidentia.evidence.population.redrawing import AFFORDABLE, FEW_BATCHES, Redrawn, if_enough, redraw_about
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.gaussian import LocalGaussian
 from evidentia.posterior.gradients import FullBatch
@@ -66,7 +66,8 @@ def redraw_ahead(
     population = population._replace(positions=jnp.asarray(folded, jnp.float32))
     sketch = few if few.size == rows.size else sketch_of(model, rows, few, modes[0])
     population = moved_by_sketch(settings, model, rows, sketch, population, sampling.generator)
-    return redraw_about(sampling, [(proposal, FEW_BATCHES)], weighted_particles(model, population))
+    particles = weighted_particles(model, population)
+    return if_enough(redraw_about(sampling, [(proposal, FEW_BATCHES)], particles))
 
 
 def moved_by_sketch(

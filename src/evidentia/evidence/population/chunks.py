@@ -69,12 +69,15 @@ class ChunkInfo(NamedTuple):
         path: the estimate along the path, before any redraw.
         estimate: the estimate after the chunk.
         redraw: of the particles, if they were redrawn after it.
+        attempt: the estimate of a redraw that was not used, as its draws were not enough or had a
+            larger variance than the path.
     """
 
     steps: Sequence[StepInfo]
     path: Estimate
     estimate: Estimate
     redraw: Redraw | None = None
+    attempt: Estimate | None = None
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from evidentia import weights
 from evidentia.errors import UnfinishedError
-from evidentia.evidence.method import Snapshot
+from evidentia.evidence.method import Estimate, Snapshot
 from evidentia.evidence.population.ahead import redraw_ahead
 from evidentia.evidence.population.chunks import (
     ChunkedMethod,
@@ -28,9 +28,10 @@ from evidentia.evidence.population.chunks import (
     next_round_number,
     snapshot_of,
 )
+from evidentia.evidence.population.importance import WeightedDraws
 from evidentia.evidence.population.moves import PathSettings, StepInfo
 from evidentia.evidence.population.particles import Population, log_evidence_variance, split_key
-from evidentia.evidence.population.redrawing import Redrawn, draw_anew, only_mode
+from evidentia.evidence.population.redrawing import Redrawn, draw_anew, if_enough, only_mode
 from evidentia.model.bound import BoundModel
 from evidentia.posterior.rows import Rows, Window
 
@@ -48,7 +49,7 @@ def after_redraw(
     steps: Sequence[StepInfo] = (),
 ) -> tuple[PathState, ChunkInfo]:
     """State and info with particles drawn anew for some rows, after some steps of a path."""
-    draws, proposal = found
+    draws, proposal, _ = found
     key, _ = cast("tuple[Array, Array]", split_key(population.key))  # whose types jax.jit drops
     has_tail = len(draws.log_weights) > method.num_particles and not draws.is_completed
     shape = weights.pareto_shape(draws.log_weights) if has_tail else math.nan
@@ -64,8 +65,7 @@ def redraw_for(
     method: ChunkedMethod, model: BoundModel, state: PathState, rows: Rows
 ) -> tuple[PathState, ChunkInfo] | None:
     """State and info with particles redrawn for all `rows`; None if no proposal is good enough."""
-    growth = rows.num_observations / max(1, state.num_observations)
-    found = draw_anew(model, rows, state.population, state.proposal, growth)
+    found = if_enough(_drawn_for(model, state, rows))
     return found and after_redraw(method, state.population, found, rows.num_observations)
 
 
@@ -74,19 +74,35 @@ def redraw(
 ) -> tuple[PathState, P, Any]:
     """Redraw the particles from the past if that lowers the variance; return state, past and info.
 
-    `info` is that of the chunk just processed, if any.
+    `info` is that of the chunk just processed, if any. What draws say that are not used stays with
+    it.
     """
     if model.is_constant:  # the path has no error
         return state, past, info
     centred = past.recentred(model, state.population)
-    found = redraw_for(method, model, state, centred.window)
+    found = _drawn_for(model, state, centred.window)
+    failed = _failed(state, state.num_observations)
     if found is None:
-        return _failed(state, state.num_observations), past, info
-    if found[1].estimate.variance > log_evidence_variance(state.population):
-        kept = _failed(state, state.num_observations)
-        return kept._replace(proposal=found[0].proposal, has_failed=False), past, info
-    state, later = found
-    return state, centred, later if info is None else later._replace(steps=info.steps, path=info.path)
+        return failed, past, info
+    if not found.is_enough:
+        return failed, past, _with_attempt(info, found.draws)
+    drawn, later = after_redraw(method, state.population, found, centred.window.num_observations)
+    if later.estimate.variance > log_evidence_variance(state.population):
+        kept = failed._replace(proposal=found.proposal, has_failed=False)
+        return kept, past, _with_attempt(info, found.draws)
+    return drawn, centred, later if info is None else later._replace(steps=info.steps, path=info.path)
+
+
+def _drawn_for(model: BoundModel, state: PathState, rows: Rows) -> Redrawn | None:
+    """Draws from the posterior of `rows`, given particles and any proposal for those processed."""
+    growth = rows.num_observations / max(1, state.num_observations)
+    return draw_anew(model, rows, state.population, state.proposal, growth)
+
+
+def _with_attempt(info: Any, draws: WeightedDraws) -> Any:
+    """The info of a chunk, if any, with the estimate of draws that are not used."""
+    variance = draws.variance + weights.relative_variance(draws.log_weights)
+    return info and info._replace(attempt=Estimate(draws.log_evidence, variance))
 
 
 def over_leaps(

@@ -58,10 +58,21 @@ AFFORDABLE = 400_000  # rows times parameters up to which the path goes on where
 
 
 class Redrawn(NamedTuple):
-    """Enough draws for the evidence, and their proposal."""
+    """Draws for the evidence, and their proposal.
+
+    Attributes:
+        draws, proposal: the draws, and that from which they come.
+        is_enough: whether the evidence may be theirs. Otherwise they can only contradict another.
+    """
 
     draws: WeightedDraws
     proposal: Mixture
+    is_enough: bool = True
+
+
+def if_enough(found: Redrawn | None) -> Redrawn | None:
+    """Draws that the evidence may rest on, if they are."""
+    return found if found is not None and found.is_enough else None
 
 
 def draw_anew(
@@ -71,11 +82,11 @@ def draw_anew(
     previous: Mixture | None = None,
     growth: float = 1.0,
 ) -> Redrawn | None:
-    """Weighted draws from the posterior of `rows`; None if there are not enough.
+    """Weighted draws from the posterior of `rows`; None if no proposal is good enough.
 
     A `previous` proposal was made for fewer rows, by a factor `growth`. Without one, the particles
-    are those of the annealed path, and the proposal must cover them. The random numbers come from
-    the population's key.
+    are those of the annealed path, and the proposal must cover them; draws that are not enough can
+    still contradict the path. The random numbers come from the population's key.
     """
     sampling, particles = Sampling.of(model, rows, population), weighted_particles(model, population)
     if previous is None:
@@ -98,7 +109,8 @@ def redraw_about(
 
     Those at modes come with the largest number of batches to draw, and particles make up for what
     little these may miss. If none will do, a proposal is learnt from the first half of the
-    particles. It need not cover the second half, which completes its draws.
+    particles. It need not cover the second half, which completes its draws. These may not be
+    enough even so; without a proposal there are none.
     """
     model, _, generator, count = sampling
     at_best = None  # the last modes, which a fit may include
@@ -118,10 +130,11 @@ def redraw_about(
     fit = fitted(half, generator) if is_learnable(model) else None
     if fit is None:
         return None
-    draws, learnt = _learnt(sampling, with_components(fit, at_best, half))
+    draws, learnt, _ = _learnt(sampling, with_components(fit, at_best, half))
     found = completed(sampling, learnt, draws, other.folded_to(model, learnt.domain))
-    learnt = learnt._replace(unseen=unseen(learnt, particles.folded_to(model, learnt.domain)))
-    return Redrawn(found, learnt) if found is not None and is_enough(found, count) else None
+    if found is None or not is_enough(found, count):
+        return Redrawn(draws, learnt, is_enough=False)
+    return Redrawn(found, learnt._replace(unseen=unseen(learnt, particles.folded_to(model, learnt.domain))))
 
 
 def is_good(sampling: Sampling, proposal: Mixture, draws: WeightedDraws, particles: Particles) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from evidentia.evidence.method import Diagnosis
+from evidentia.evidence.method import Diagnosis, Estimate
 from evidentia.evidence.population import importance
 from evidentia.evidence.population.chunks import ChunkInfo, Redraw
 from evidentia.evidence.population.moves import PathSettings, StepInfo, moved_once, prepared_move
@@ -32,6 +32,10 @@ MAX_UNSEEN = 0.05  # share of the posterior, and so nats, that modes not found m
 # Joint standard errors between estimates that should agree; path and redraw differed on 84 drawn
 # problems by at most 3.0.
 MAX_DIFFERENCE = 4.0
+MAX_EXCESS = (
+    2.5  # the same for draws that were not enough; these showed less than the path on 17 drawn problems
+)
+MIN_EFFECTIVE = 0.04  # of the draws from a proposal; 0.02 to 0.04 with up to half a nat missing
 MAX_DRIFT = 4.0  # standard errors; no sign in 42 runs that were right; 5.5 and more where a nat was missing
 LEAST_DRIFT = 0.1  # nats, the smallest error that matters
 MAX_PATH_ERROR = 0.7  # nats; 1 if one of some runs has all their evidence, else at most 0.5 as measured
@@ -85,12 +89,30 @@ def compare_with_path(info: ChunkInfo, *, effective: float) -> Diagnosis:
     is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR or correlation > MAX_CORRELATION
     if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < importance.MIN_ESS):
         return Diagnosis(measured)
+    shown = "the draws from the proposal that its particles gave have"
+    return Diagnosis(measured, _path_contradicts(path, redraw, shown))
+
+
+def contradict_path(path: Estimate, attempt: Estimate) -> Diagnosis:
+    """Whether draws that are not used show that the path, which stands, misses a part.
+
+    They are too few, or their proposal lacks a part, but the mean of their weights is unbiased all
+    the same: it exceeds the evidence by a factor c with a probability of at most 1/c (Markov).
+    """
+    error = math.sqrt(path.variance + attempt.variance)
+    excess = (attempt.raw - path.raw) / error if error > 0 else 0.0
+    shown = "draws from the proposal that its particles gave, which are not used, have"
+    return Diagnosis({}, _path_contradicts(path, attempt, shown) if excess > MAX_EXCESS else {})
+
+
+def _path_contradicts(path: Estimate, draws: Estimate, shown: str) -> dict[str, str]:
+    """The sign of a path whose particles have not been everywhere."""
     sentence = (
-        f"the path from the prior has a log evidence of {path.raw:.1f} ± {path_error:.1f}, and the draws from the proposal that its particles "
-        f"gave have {redraw.raw:.1f} ± {math.sqrt(redraw.variance):.1f}: moves have not led the particles through all of the posterior, and the log "
+        f"the path from the prior has a log evidence of {path.raw:.1f} ± {math.sqrt(path.variance):.1f}, and {shown} "
+        f"{draws.raw:.1f} ± {math.sqrt(draws.variance):.1f}: moves have not led the particles through all of the posterior, and the log "
         "evidence may be too low. Use more particles, or compare with NestedSampling()."
     )
-    return Diagnosis(measured, {"path contradicts": sentence})
+    return {"path contradicts": sentence}
 
 
 def heavy_weights(shape: float, remedy: str) -> str:
@@ -103,8 +125,8 @@ def heavy_weights(shape: float, remedy: str) -> str:
 
 def measure_redraw(redraw: Redraw) -> dict[str, float]:
     """Diagnostics of the last redraw, for `signs_of_draws`."""
-    of_weights = {"pareto_shape": redraw.pareto_shape, "unseen": redraw.unseen}
-    return of_weights | {"unchecked": float(not redraw.is_checked)}
+    of_weights = {"pareto_shape": redraw.pareto_shape, "effective_draws": redraw.effective}
+    return of_weights | {"unseen": redraw.unseen, "unchecked": float(not redraw.is_checked)}
 
 
 def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
@@ -113,6 +135,11 @@ def signs_of_draws(measured: Mapping[str, float]) -> dict[str, str]:
     if measured["pareto_shape"] > MAX_PARETO_SHAPE:
         remedy = "Use more particles, or compare with refresh=False."
         found["heavy weights"] = heavy_weights(measured["pareto_shape"], remedy)
+    if measured["effective_draws"] < MIN_EFFECTIVE:
+        found["poor proposal"] = (
+            f"of the draws from the proposal {100 * measured['effective_draws']:.1f}% are effective: it fits the posterior poorly, and the log "
+            "evidence may be too low by more than the standard error suggests. Use more particles, or compare with NestedSampling()."
+        )
     if measured["unseen"] > MAX_UNSEEN:
         found["modes not found"] = (
             f"about {100 * measured['unseen']:.0f}% of the posterior is in regions without particles: many of the regions with particles "
