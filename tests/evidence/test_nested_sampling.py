@@ -183,7 +183,10 @@ def test_nan_is_an_error():
     ("fields", "message"),
     [
         ({"num_particles": 1}, r"num_particles must be an integer of at least 2; got 1\."),
-        ({"quadrature": "simpson"}, r"quadrature must be 'rectangle' or 'trapezoid' or 'lower'; got 'simpson'\."),
+        (
+            {"quadrature": "simpson"},
+            r"quadrature must be 'rectangle' or 'trapezoid' or 'lower'; got 'simpson'\.",
+        ),
         ({"shrinkage": "half"}, r"shrinkage must be 'geometric' or 'arithmetic'; got 'half'\."),
         ({"remaining": 0.0}, r"remaining is a fraction of the evidence between 0 and 1; got 0\.0\."),
     ],

@@ -87,7 +87,10 @@ def test_the_same_seed_repeats_and_another_differs():
         ({"chunk_size": 0}, r"chunk_size must be an integer of at least 1; got 0\."),
         ({"chunk_growth": -1.0}, r"chunk_growth must not be negative; got -1\.0\."),
         ({"kernel": Rejection()}, r"kernel must move points.*got Rejection.*needs kernels\.ReflectingSGHMC"),
-        ({"quadrature": "simpson"}, r"quadrature must be 'rectangle' or 'trapezoid' or 'lower'; got 'simpson'\."),
+        (
+            {"quadrature": "simpson"},
+            r"quadrature must be 'rectangle' or 'trapezoid' or 'lower'; got 'simpson'\.",
+        ),
     ],
 )
 def test_impossible_configurations_are_refused(fields, message):

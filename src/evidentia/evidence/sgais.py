@@ -229,13 +229,21 @@ class SGAIS(ChunkedMethod):
         signs = warning_signs.signs_of_draws(measured) | of_path
         found = Diagnosis({**measured, **variance_shares(infos)}, signs)
         if is_on_path:
-            found = found.plus(diagnose_moves(self.path, model, rows.near, self.num_particles))
-            attempts = [(info.path, info.attempt) for info in infos[start:] if info.attempt is not None]
-            return found.plus(warning_signs.contradict_path(*attempts[-1])) if attempts else found
+            return found.plus(self._diagnose_standing(model, rows, infos[start:], is_whole=start == 0))
         walked = [info for info in infos if info.redraw is not None and info.steps]
         if not walked:
             return found
         return found.plus(warning_signs.compare_with_path(walked[-1], effective=redraw.effective))
+
+    def _diagnose_standing(
+        self, model: BoundModel, rows: Rows, infos: Sequence[ChunkInfo], *, is_whole: bool
+    ) -> Diagnosis:
+        """What contradicts a path that stands, since the prior if it is whole, else a redraw."""
+        found = diagnose_moves(self.path, model, rows.near, self.num_particles)
+        if is_whole and needs_second_opinion(infos[0].steps):
+            found = found.plus(warning_signs.compare_runs(infos[0].path))
+        attempts = [(info.path, info.attempt) for info in infos if info.attempt is not None]
+        return found.plus(warning_signs.contradict_path(*attempts[-1])) if attempts else found
 
     def diagnose_steps(
         self, model: BoundModel, state: PathState, rows: Rows, steps: Sequence[Any]

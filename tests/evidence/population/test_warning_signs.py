@@ -17,6 +17,7 @@ from evidentia.evidence.population.chunks import ChunkInfo, Redraw
 from evidentia.evidence.population.moves import StepInfo
 from evidentia.evidence.population.particles import Population
 from evidentia.evidence.population.warning_signs import (
+    compare_runs,
     compare_with_path,
     contradict_path,
     diagnose_drift,
@@ -186,6 +187,13 @@ def test_draws_that_are_not_used_contradict_a_path_if_they_have_more_evidence(dr
     found = contradict_path(path, attempt)
     assert list(found.signs) == ["path contradicts"] * is_sign
     assert all("not used, have -9.0 ± 0.3" in sentence for sentence in found.signs.values())
+
+
+@pytest.mark.parametrize(("error", "is_sign"), [(0.8, True), (0.6, False), (math.nan, False)])
+def test_runs_that_differ_are_a_sign(error, is_sign):
+    found = compare_runs(Estimate(-10.0, error**2))
+    assert list(found.signs) == ["runs differ"] * is_sign
+    assert all("(-10.0 ± 0.8)" in sentence for sentence in found.signs.values())
 
 
 @pytest.mark.slow

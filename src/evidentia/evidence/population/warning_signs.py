@@ -105,6 +105,19 @@ def contradict_path(path: Estimate, attempt: Estimate) -> Diagnosis:
     return Diagnosis({}, _path_contradicts(path, attempt, shown) if excess > MAX_EXCESS else {})
 
 
+def compare_runs(pooled: Estimate) -> Diagnosis:
+    """Whether runs along the path agree that were pooled, as moves left particles correlated."""
+    error = math.sqrt(pooled.variance)
+    if not error > MAX_PATH_ERROR:
+        return Diagnosis({})
+    sentence = (
+        f"the path from the prior was repeated, and one of its runs has nearly all of the evidence ({pooled.raw:.1f} ± {error:.1f}): moves do not lead "
+        "the particles through all of the posterior, and the log evidence may be far too low. Use more particles, or compare "
+        "with NestedSampling()."
+    )
+    return Diagnosis({}, {"runs differ": sentence})
+
+
 def _path_contradicts(path: Estimate, draws: Estimate, shown: str) -> dict[str, str]:
     """The sign of a path whose particles have not been everywhere."""
     sentence = (
