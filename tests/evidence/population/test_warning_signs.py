@@ -161,14 +161,14 @@ def test_shares_of_the_variance_add_up_to_one():
     ("path", "redraw", "correlation", "effective", "is_sign"),
     [
         ((-10.0, 0.1), (-10.2, 0.01), 0.1, 0.1, False),
-        ((-10.0, 0.1), (-9.0, 0.01), 0.1, 0.3, False),  # the path has missed a part that was found
-        ((-10.0, 0.1), (-9.0, 0.01), 0.1, 0.1, True),
-        ((-10.0, 0.1), (-11.0, 0.01), 0.1, 0.3, True),  # the redraw misses a part
+        ((-10.0, 0.1), (-9.0, 0.01), 0.1, 0.6, False),  # the path has missed a part that was found
+        ((-10.0, 0.1), (-9.0, 0.01), 0.1, 0.4, True),
+        ((-10.0, 0.1), (-11.0, 0.01), 0.1, 0.6, True),  # the redraw misses a part
         ((-10.0, 0.9), (-9.9, 0.01), 0.1, 0.1, True),  # the path knows too little
-        ((-10.0, 0.9), (-9.9, 0.01), 0.1, 0.3, False),
+        ((-10.0, 0.9), (-9.9, 0.01), 0.1, 0.6, False),
         ((-10.0, 0.1), (-10.2, 0.01), 0.9, 0.1, True),  # its particles have not moved
-        ((-10.0, 0.1), (-10.2, 0.01), 0.9, 0.3, False),
-        ((-10.0, 0.0), (-10.0, 0.0), math.nan, 0.3, False),
+        ((-10.0, 0.1), (-10.2, 0.01), 0.9, 0.6, False),
+        ((-10.0, 0.0), (-10.0, 0.0), math.nan, 0.6, False),
     ],
 )
 def test_a_path_and_the_redraw_from_its_particles_must_agree(path, redraw, correlation, effective, is_sign):

@@ -79,7 +79,7 @@ def compare_with_path(info: ChunkInfo, *, effective: float) -> Diagnosis:
     If the redraw has less evidence than the path, it misses some of the posterior. If it has more,
     the path does, and particles that miss a part cannot tell whether a redraw has all of it; nor
     can those that do not move. Even weights can: of the draws, `effective` is the fraction that is
-    effective, less than 0.1 where arms were missed.
+    effective, less than 0.25 where arms or modes were missed.
     """
     path, redraw = info.path, info.estimate
     path_error, correlation = math.sqrt(path.variance), correlation_of(info.steps)
@@ -87,7 +87,7 @@ def compare_with_path(info: ChunkInfo, *, effective: float) -> Diagnosis:
     difference = (redraw.raw - path.raw) / error if error > 0 else 0.0
     measured = {"path_difference": difference, "path_error": path_error}
     is_uncertain = difference > MAX_DIFFERENCE or path_error > MAX_PATH_ERROR or correlation > MAX_CORRELATION
-    if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < importance.MIN_ESS):
+    if difference > -MAX_DIFFERENCE and not (is_uncertain and effective < importance.GOOD):
         return Diagnosis(measured)
     shown = "the draws from the proposal that its particles gave have"
     return Diagnosis(measured, _path_contradicts(path, redraw, shown))
