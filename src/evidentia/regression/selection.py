@@ -98,22 +98,7 @@ def select_terms(
     frame.check_names()
     space = model_space(tuple(frame.terms), prior_probabilities)
     _check_coding(frame, space, rows)
-    if not regression.is_exact or g == PER_TERM:
-        rows = rows.in_memory() if isinstance(rows, Streamed) else rows
-        is_estimated = not regression.is_exact
-        found = (
-            estimated(regression, frame, rows, space, int(seed))
-            if is_estimated
-            else listed_per_term(frame, rows, space)
-        )
-    else:
-        scale = None if prior == "unit-information" else prior_scale or JZS_SCALE
-        is_listed = space.num_models <= MOST_LISTED
-        found = (
-            _listed(frame, rows, space, scale)
-            if is_listed
-            else _searched(frame, rows, space, scale, int(seed))
-        )
+    found = _averages(regression, frame, rows, space, int(seed))
     order = np.lexsort((-found.log_bayes_factor, -found.probability))  # of equal ones, the better first
     return TermSelection(
         terms=space.terms,
@@ -134,6 +119,21 @@ def select_terms(
         _family=regression.law,
         _draws=found.draws,
     )
+
+
+def _averages(
+    regression: Regression, frame: Frame, table: DataFrame | Streamed, space: ModelSpace, seed: int
+) -> Averages:
+    """Over sub-models: estimated if need be, else all listed, or searched if they are too many."""
+    if not regression.is_exact or regression.g == PER_TERM:
+        held = table.in_memory() if isinstance(table, Streamed) else table
+        if regression.is_exact:
+            return listed_per_term(frame, held, space)
+        return estimated(regression, frame, held, space, seed)
+    scale = None if regression.prior == "unit-information" else regression.prior_scale or JZS_SCALE
+    if space.num_models <= MOST_LISTED:
+        return _listed(frame, table, space, scale)
+    return _searched(frame, table, space, scale, seed)
 
 
 def _check_coding(frame: Frame, space: ModelSpace, table: DataFrame | Streamed) -> None:
