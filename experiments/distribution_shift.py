@@ -14,9 +14,9 @@ The papers claim that
   - the annealing steps rise at the changes, and stay high for models with too few components.
 
 The papers give neither positions nor widths: the clusters are ours. The first five are apart; the
-sixth and the seventh each overlap one of them, 1.5 standard deviations away. Further apart, 5 and
-7 components are no longer alike; nearer, the second change hardly shows. The first of ten seeds
-has all rows; the others, with other rows and particles, end at 20,000, after the second change.
+sixth and the seventh each overlap one of them, 1.5 standard deviations away. The first of ten
+seeds has all rows; the others, with other rows and particles, end at 20,000, after the second
+change.
 
 Beside the papers' quantities, the record has the alarms of an `ev.ChangeDetector` on the density
 of the rows under a copy of the model that saw only the first chunk (`DensityHistogram`), and the
