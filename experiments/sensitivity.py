@@ -24,7 +24,7 @@ errors here are some fifty to a thousand.
 
 The paper's values are in its figures alone, which we do not have; ours reach the ends that its
 text names (a target ESS of 1, rates from 0.01 to 1). The full form has 10⁵ rows, the papers up to
-10⁶, as `sensitivity_million` has with one seed.
+10⁶, as `sensitivity_million` has with two seeds.
 
 Source: Cameron, Eggers, Kroon (2019), Entropy 21(11), 1109, 6.1, 7.3, Figures 6 to 8 and A2 to A4;
 Cameron (2020), MSc thesis, Stellenbosch, 5.4 and 5.5.

@@ -1,13 +1,14 @@
 """The six sensitivity studies at the papers' largest size: 10⁶ rows, few runs of each setting.
 
     python -m experiments.sensitivity_million     # one run of each: 90 minutes of one core
-    python -m experiments.sensitivity_million --seeds 3 --longest 30    # more of the quick ones
+    python -m experiments.sensitivity_million --seeds 2     # two of each: three hours
 
 `sensitivity` has five seeds of each setting at 10⁵ rows. Runs at 10⁶ show whether its conclusions
 hold there, and along the way: errors against `ev.SGAIS()` on the same rows, annealing steps so
-far, and the processor time, with that of compilation. `--longest` leaves out further seeds of
-settings whose first took longer, in seconds. Results are written after each run; a second call
-goes on from there.
+far, and the processor time, with that of compilation. Each seed has the rows in another order; all
+are those of the reference at the end only, so that further seeds show their error there alone.
+`--longest` leaves out further seeds of settings whose first took longer, in seconds. Results are
+written after each run; a second call goes on from there.
 """
 
 import argparse
@@ -69,14 +70,15 @@ def main() -> None:
                     continue
                 found[name] = measured(method, data, seed)
                 OUT.write_text(json.dumps(found, indent=1) + "\n")
-            show(name, found[name], found["reference"])
+            show(name, found[name], found["reference"], is_at_end_only=seed > 0)
 
 
-def show(name: str, run: dict, reference: dict) -> None:
+def show(name: str, run: dict, reference: dict, *, is_at_end_only: bool) -> None:
     columns = run["log_evidence"], reference["log_evidence"], run["annealing_steps"]
     cells = [
-        ("" if value is None else f"{value - true:,.0f}").rjust(10) + f"{steps:10,}"
-        for value, true, steps in zip(*columns, strict=True)
+        ("" if value is None or (is_at_end_only and mark < MARKS[-1]) else f"{value - true:,.0f}").rjust(10)
+        + f"{steps:10,}"
+        for mark, value, true, steps in zip(MARKS, *columns, strict=True)
     ]
     print(f"{name:34}{''.join(cells)}{run['seconds'][0]:10,.0f}", flush=True)
 
