@@ -66,6 +66,7 @@ def test_studies(run, tmp_path):
     assert code == 2 and "--t and --n" in err
 
 
+@pytest.mark.slow
 def test_the_folder(run, sleep, tmp_path):
     out = tmp_path / "results"
     words = "t", sleep, "--x", "drug2", "--y", "drug1", "--paired", "--out", out

@@ -137,6 +137,7 @@ def test_part_of_a_source_has_its_rows():
         list(RowsOf(ArraySource({"y": values[1:2]}), 0, 5).batches())
 
 
+@pytest.mark.slow
 def test_dropped_rows_are_counted(tmp_path, executor):
     data = {name: values.copy() for name, values in DATA.items()}
     data["y"][:7] = np.nan

@@ -53,6 +53,7 @@ def test_results_know_the_rows_of_their_data_in_any_order():
         ev.compare({"first": known[0], "later": later})
 
 
+@pytest.mark.slow
 def test_a_result_of_a_part_of_the_rows_has_no_fingerprint_of_all():
     def interrupt(update):
         if update.num_observations >= 500:

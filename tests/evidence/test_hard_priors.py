@@ -75,6 +75,7 @@ def test_shares_that_float32_rounds_to_the_edge_are_doubtful():
     assert evidence.verdict.word == "doubtful"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_a_probability_near_zero_with_a_beta_prior_is_doubtful():
     """A sixth of Beta(0.02, 0.02) lies below 10⁻³⁸, where float32 has no numbers."""

@@ -102,6 +102,7 @@ def test_a_stream_adds_up_to_the_exact_value(tmp_path):
         np.testing.assert_allclose(online.log_predictive(DATA), norm.logpdf(Y), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_fleets_and_averages_take_models_without_parameters():
     model = MODELS["numpyro"][0]
     [record, _] = ev.estimate_many(model, [DATA, DATA])
@@ -176,6 +177,7 @@ def test_a_large_constant_leaves_the_evidence_right(constant):
     assert jax.config.jax_enable_x64 is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e12, 1e30])
 def test_the_unit_of_the_data_only_shifts_the_evidence(unit):
     def log_likelihood(params, batch):

@@ -45,6 +45,7 @@ def completed(monkeypatch, *peaks, known):
     return proposal, completed_by_modes(bound, rows, proposal, rounds, generator)
 
 
+@pytest.mark.slow
 def test_a_narrow_peak_beside_a_wide_one_is_found_and_counted(monkeypatch):
     before, after = completed(monkeypatch, WIDE, NARROW, known=WIDE)
     assert len(after.components) == 2

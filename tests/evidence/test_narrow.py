@@ -47,6 +47,7 @@ def test_a_width_that_float32_has_not():
     assert f"falls by {look.fall:.2g} nats over two steps between neighbouring numbers" in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("log_likelihood", "scale"),
     [

@@ -42,6 +42,7 @@ def peaks_in_any_order(params, y):
     return jax.nn.logsumexp(heights) - jnp.log(6.0) + 0.0 * y
 
 
+@pytest.mark.slow
 def test_one_copy_of_interchangeable_components_is_fitted():
     """Each of the six copies would have to be found otherwise, or its mass be lost."""
     rows, prior = np.zeros(1, np.float32), {"x": dist.Normal(0, 1).expand([3]).to_event(1)}

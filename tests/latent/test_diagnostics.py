@@ -67,6 +67,7 @@ def test_the_curvature_is_the_largest_eigenvalue(size, condition):
     assert found == pytest.approx(7.0, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [PGD(step_size=0.3), MomentumPGD(step_size=0.3), SFLA(step_size=0.3)])
 def test_steps_diverge_above_the_stable_curvature_alone(method):
     """One latent variable with the curvature L, whose start is far out."""
@@ -94,6 +95,7 @@ def test_methods_without_weights_have_a_verdict_on_their_steps():
     assert list(wide.signs) == ["long steps"] and "up to 2.5 times" in wide.signs["long steps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [3, 8])
 def test_the_papers_polynomials_are_right_or_warned_about(order):
     """Its step of 1e-6 from θ₀ = (1, 1) is unstable for order 8."""
@@ -157,6 +159,7 @@ def test_a_log_evidence_that_still_rises_is_found():
     assert "not converged" in slow.signs and "in the last quarter of the steps" in slow.signs["not converged"]
 
 
+@pytest.mark.slow
 def test_several_modes_of_the_latent_variables_are_found():
     """y ~ N(x², 1) with y = 9: two modes of the same mass, of which the particles see one."""
 
@@ -211,6 +214,7 @@ def test_a_fit_that_was_stopped_is_doubtful():
     assert stopped.verdict == ("doubtful", "the run was stopped after 5 steps.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [1.0, 100.0])
 @pytest.mark.filterwarnings("ignore::evidentia.DiagnosticWarning")
 def test_momentum_with_large_friction_has_particles_that_are_too_narrow(friction):

@@ -38,6 +38,7 @@ def exact(design):
     return -0.5 * (len(y) * np.log(2 * np.pi) + np.log(square) + y @ y - (design @ y) ** 2 / square)
 
 
+@pytest.mark.slow
 def test_numpy_arrays_of_64_bits_in_a_closure():
     model = Model.from_numpyro(line, pointwise=False)
     for method in (ev.Laplace(), ev.BridgeSampling(num_particles=400)):  # which use float64 elsewhere

@@ -29,6 +29,7 @@ def new_average(forgetting=1.0):
     return ev.ModelAverage(onlines, {"narrow": 2, "wide": 1}, forgetting=forgetting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
 def test_an_average_goes_on_bit_for_bit(forgetting, tmp_path):
     average = new_average(forgetting)

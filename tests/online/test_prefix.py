@@ -33,6 +33,7 @@ def fed():
     return online, [online.update({"y": Y[first : first + 10]}) for first in range(0, 110, 10)]
 
 
+@pytest.mark.slow
 def test_the_evidence_is_exact_all_along(fed):
     online, updates = fed
     for update in updates:

@@ -85,6 +85,7 @@ def all_at_once(stream, data):
     return Window(arrays, 0, count).exact_log_likelihoods(units.model, POSITIONS)
 
 
+@pytest.mark.slow
 def test_batches_given_those_before_add_up_to_all_rows(stream):
     exact = all_at_once(stream, stream.data)
     np.testing.assert_allclose(stream.total, exact, atol=2e-4)
@@ -112,6 +113,7 @@ def test_the_order_of_arrival_does_not_matter(stream):
     assert len(past.rows.copies) == len(stream.past.rows.copies)
 
 
+@pytest.mark.slow
 def test_a_row_is_predicted_from_the_rows_of_its_group(stream):
     """Of one particle the prediction is the ratio of two likelihoods; group 6 has no row yet."""
     new = rows_of(stream.data, np.array([3, 50, 50, 4]))

@@ -143,6 +143,7 @@ def test_the_test_at_the_particles_rejects_nodes(log_likelihood, monkeypatch):
     assert past.window.remainder is not None
 
 
+@pytest.mark.slow
 def test_streams_that_the_expansion_describes_have_no_nodes():
     model = ev.models.linear_regression(num_features=1)
     x = np.random.default_rng(0).standard_normal((2000, 1)).astype(np.float32)
@@ -165,6 +166,7 @@ def small(tmp_path_factory):
     return model, online, folder, {"y": y[1400:]}
 
 
+@pytest.mark.slow
 def test_a_saved_stream_goes_on_bit_for_bit(small):
     model, online, folder, batch = small
     assert squashed_of(online) is not None

@@ -67,6 +67,7 @@ def test_each_position_has_one_copy_in_a_domain(four):
     assert is_folded(four, fold_to(four, positions, centre), centre).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [7, 20])
 def test_the_evidence_of_many_interchangeable_parameters_is_exact(count):
     rows = np.random.default_rng(3).normal(1.0, 1.0, 20).astype(np.float32)

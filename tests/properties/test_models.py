@@ -59,6 +59,7 @@ def test_another_parametrisation(plain):
     assert_same(plain, ev.estimate(ev.Model(prior=prior, log_likelihood=other), {"y": Y}))
 
 
+@pytest.mark.slow
 def test_rows_in_two_parts(plain):
     """p(D₁, D₂) = p(D₁) p(D₂ | D₁), whose second factor is the mean over the posterior of D₁."""
     model = ev.Model(prior=PRIOR, log_likelihood=log_likelihood)

@@ -145,6 +145,7 @@ def evidence_by_grid(table):
     return found.max() + np.log(np.exp(found - found.max()).sum()) - size * np.log(table["y"].std(ddof=0))
 
 
+@pytest.mark.slow
 def test_the_evidence_is_that_of_a_grid():
     table = crossed_table(2, 24)
     found = ev.estimate(ev.Regression(FORMULA, prior="normal"), table)

@@ -101,6 +101,7 @@ def test_model_and_arrays_are_those_of_the_table(name, has_intercept):
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_rows_stay_where_they_are(small_sample):
     regression, remote = ev.Regression("count ~ x + g", "poisson"), Remote()
     table = pd.concat(40 * [TABLE], ignore_index=True)

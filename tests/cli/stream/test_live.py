@@ -41,6 +41,7 @@ def stream(run):
     return stream
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_a_file(broker, stream, run, tmp_path):
     broker(messages())
     code, found, _ = stream()

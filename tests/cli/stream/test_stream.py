@@ -112,6 +112,7 @@ def test_several_models_as_a_person_sees_them(capsys, write, tmp_path):
     assert err == ""
 
 
+@pytest.mark.slow
 def test_numbers_of_several_models_come_by_name(stream, write, tmp_path):
     (tmp_path / "own.py").write_text(
         "import evidentia as ev\nnoisy = ev.models.linear_regression(2, noise_scale=2.0)\n"

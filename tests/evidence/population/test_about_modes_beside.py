@@ -40,6 +40,7 @@ def proposal_at(*modes: int) -> tuple[BoundModel, Mixture]:
     return model, Mixture(tuple(newton(model, ROWS, start) for start in starts))
 
 
+@pytest.mark.slow
 def test_rays_from_the_wide_mode_meet_the_narrow_one():
     model, proposal = proposal_at(0)
     found = rises(Sampling(model, ROWS, np.random.default_rng(0), 512), proposal)
@@ -53,6 +54,7 @@ def test_nothing_rises_beside_the_modes_that_are_known():
     assert len(rises(Sampling(model, ROWS, np.random.default_rng(0), 512), proposal)) == 0
 
 
+@pytest.mark.slow
 def test_rises_of_a_density_with_one_mode_are_none():
     model = ev.Model(
         {"x": dist.Normal(0, 1).expand([3]).to_event(1)},

@@ -39,6 +39,7 @@ def exact_for(size):
     return size * np.log(quad(density, -30, 3, points=[-5])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "is_beside"), [(5, True), (30, False)])
 def test_modes_that_nearly_suffice_stand_beside_an_earlier_proposal(monkeypatch, size, is_beside):
     bound, rows = few_events(size)
