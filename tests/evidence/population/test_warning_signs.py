@@ -199,7 +199,7 @@ def test_runs_that_differ_are_a_sign(error, is_sign):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3, 6))
 def test_a_funnel_whose_neck_is_not_reached_has_a_sign(seed):
-    # Half of the scales are below a third of the prior's, where moves of the path are too long.
+    # Half of the scales are below a fifth of the prior's deviation of x, too small for moves.
     model = ev.Model(
         {"log_variance": dist.Normal(0, 2), "x": dist.Normal(0, 5).expand([6]).to_event(1)},
         lambda params, y: (
