@@ -82,6 +82,11 @@ KINDS = {
         "Redraw less path",
         f"log evidences, in joint standard errors; below {-path.MAX_DIFFERENCE:g} is a sign",
     ),
+    "effective_draws": Kind(
+        "Effective share of the redraw",
+        f"of the draws from the proposal; below {percent(path.MIN_EFFECTIVE)} it fits the posterior poorly",
+        percent,
+    ),
     "path_error": Kind("Error of the path", "nats, before the redraw from its particles"),
     "prior_change": Kind(
         "Prior draws, moved",
