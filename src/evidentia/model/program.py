@@ -10,7 +10,7 @@ With T NumPyro's bijector from the real numbers to the support of a site,
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ from numpyro.distributions import biject_to, constraints
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model.enumeration import AtValues
+from evidentia.model.standardised import Standardised, base_name
 
 Params = dict[str, Array]
 Position = Float[Array, " parameters"]
@@ -145,6 +146,7 @@ class Densities(NamedTuple):
         pointwise: the log-likelihood of each row as a function of the constrained parameters.
         rows: the prior's arguments: a few rows, used only for their shapes, or nothing.
         runs_in_float64: whether all of them can be traced in 64 bits, too.
+        information: of the data about one effect of each site that is `Standardised`.
     """
 
     prior: Program
@@ -152,6 +154,7 @@ class Densities(NamedTuple):
     pointwise: LogLikelihood
     rows: Mapping[str, Any]
     runs_in_float64: bool = True
+    information: Mapping[str, float] = {}
 
     @property
     def size(self) -> int:
@@ -164,8 +167,8 @@ class Densities(NamedTuple):
         A value that float32 rounds to the edge of its support (a Gamma(0.01) draw of 0) becomes
         ±87 instead of infinity.
         """
-        trace = run_traced(handlers.seed(self.prior, key), self.rows)
-        return _flat(trace, self.sites, {name: trace[name]["value"] for name in self.sites})
+        trace = run_traced(handlers.seed(self._of_bases(), key), self.rows)
+        return _flat([(trace[base], trace[base]["value"]) for base in map(self._base, self.sites)])
 
     def place(
         self, position: Position, rows: Mapping[str, Any] | None = None
@@ -174,14 +177,17 @@ class Densities(NamedTuple):
 
         If other `rows` change the result, the prior depends on the data.
         """
-        free = {name: site.take(position) for name, site in self.sites.items()}
-        trace, log_dets = trace_at(AtValues(self.prior), free, self.rows if rows is None else rows)
+        bases = {name: self._base(name) for name in self.sites}
+        free = {bases[name]: site.take(position) for name, site in self.sites.items()}
+        trace, log_dets = trace_at(AtValues(self._of_bases()), free, self.rows if rows is None else rows)
         params = {name: trace[name]["value"] for name in self.sites}
-        return params, {name: jnp.sum(log_prob(trace[name])) + log_dets[name] for name in self.sites}
+        return params, {name: jnp.sum(log_prob(trace[base])) + log_dets[base] for name, base in bases.items()}
 
     def unplace(self, params: Params) -> Position:
         """The unconstrained vector of constrained parameters, ±87 at the edge of a support."""
-        return _flat(trace_of(self.prior, self.rows, params), self.sites, params)
+        trace, standardised = trace_of(self.prior, self.rows, params), self._standardised()
+        own = {name: standardised[name].inverse(trace[name]["fn"], params[name]) for name in standardised}
+        return _flat([(trace[name], own.get(name, params[name])) for name in self.sites])
 
     def log_prior_of(self, params: Params) -> Float[Array, ""]:
         """Log prior density of constrained parameters, without a Jacobian."""
@@ -192,6 +198,16 @@ class Densities(NamedTuple):
         """Log-likelihood of each row, (batch,): binding checks that a user's function gives it."""
         return self.pointwise(self.place(position)[0], batch)
 
+    def _standardised(self) -> dict[str, Standardised]:
+        return {name: Standardised(known) for name, known in self.information.items()}
+
+    def _of_bases(self) -> Program:
+        """The prior, with effects as functions of their own sites."""
+        return handlers.reparam(self.prior, config=self._standardised()) if self.information else self.prior
+
+    def _base(self, name: str) -> str:
+        return base_name(name) if name in self.information else name
+
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:
     """NumPyro's trace of a program with sites at constrained values.
@@ -201,9 +217,10 @@ def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mappi
     return run_traced(AtValues(handlers.substitute(program, data=params)), rows)
 
 
-def _flat(trace: Mapping[str, Any], sites: Mapping[str, Site], params: Params) -> Position:
-    values = [bijector(trace[name]).inv(params[name]) for name in sites]
-    position = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(value) for value in values)])
+def _flat(values: Sequence[tuple[Mapping[str, Any], Array]]) -> Position:
+    """One unconstrained vector of the values of some sites, each with its statement."""
+    unconstrained = [jnp.ravel(bijector(message).inv(value)) for message, value in values]
+    position = jnp.concatenate([jnp.zeros(0), *unconstrained])
     return jnp.nan_to_num(position, nan=jnp.nan, posinf=LARGEST_LOG, neginf=-LARGEST_LOG)
 
 

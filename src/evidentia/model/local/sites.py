@@ -21,6 +21,7 @@ from evidentia.model.likelihoods import pointwise
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.local.quadrature import Effects
 from evidentia.model.program import Params, Program, bijector, trace_of
+from evidentia.model.standardised import family_of
 
 HALF_LOG_2PI = 0.9189385332046727
 
@@ -113,9 +114,7 @@ def _placed(message: Mapping[str, Any], u: Array) -> tuple[Array, Array]:
     """A site's value at u, and for each row log p(z) + log |det ∂z/∂u| - log N(u; 0, 1)."""
     distribution = message["fn"]
     shape = distribution.shape(message["kwargs"].get("sample_shape", ()))
-    base = distribution
-    while isinstance(base, dist.ExpandedDistribution | dist.Independent):
-        base = base.base_dist
+    base = family_of(distribution)
     if isinstance(base, dist.MultivariateNormal):
         steps = jnp.einsum("...ij,...j->...i", base.scale_tril, u.reshape(shape))
         return jnp.asarray(base.loc) + steps, jnp.zeros(len(u))
