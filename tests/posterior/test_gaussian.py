@@ -40,4 +40,6 @@ def test_definite_matrices_of_any_units_and_singular_ones():
     assert is_definite(definite * np.outer(scale, scale))
     direction = np.array([[0.6, 0.8], [-0.8, 0.6]])
     assert not is_definite(direction.T @ np.diag([1e5, 1e-12]) @ direction)  # singular but for rounding
+    correlated = np.full((33, 33), 1 - 1e-14) + 1e-14 * np.eye(33)  # rounding decides in other units
+    assert not is_definite(correlated) and is_definite(correlated + 1e-12 * np.eye(33))
     assert not is_definite(np.diag([1.0, 0.0])) and not is_definite(np.diag([1.0, np.nan]))

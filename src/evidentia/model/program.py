@@ -21,6 +21,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
+from numpyro.infer.reparam import Reparam
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model.enumeration import AtValues
@@ -203,7 +204,9 @@ class Densities(NamedTuple):
 
     def _of_bases(self) -> Program:
         """The prior, with effects as functions of their own sites."""
-        return handlers.reparam(self.prior, config=self._standardised()) if self.information else self.prior
+        if not self.information:
+            return self.prior
+        return handlers.reparam(self.prior, config=dict[str, Reparam](self._standardised()))
 
     def _base(self, name: str) -> str:
         return base_name(name) if name in self.information else name

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from evidentia.kernels.kernel import cholesky
 
 Number = Any  # a float64 NumPy array on the host, or a JAX array inside a compiled program
-SINGULAR = 1e-7  # smallest diagonal of the Cholesky factor of a correlation matrix
 
 
 class Expansion(NamedTuple):
@@ -123,12 +122,18 @@ def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray
 
 
 def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
-    """Whether a matrix is finite and positive definite, by more than rounding, in any units."""
+    """Whether a matrix is finite and positive definite, by more than rounding, in any units.
+
+    With u half of `eps`, a matrix of n rows has a Cholesky factor, in these units and in others, if
+    the smallest eigenvalue of its correlations is above n (n + 1) u (Higham, 2002, Accuracy and
+    Stability of Numerical Algorithms, theorem 10.7). Twice that is taken off, as this one rounds, too.
+    """
     scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     if not np.isfinite(matrix).all() or not scale.all():
         return False
-    root = cholesky(matrix / np.outer(scale, scale))
-    return root is not None and bool(np.all(np.diag(root) > SINGULAR))
+    size = len(matrix)
+    rounding = size * (size + 1) * np.finfo(float).eps
+    return cholesky(matrix / np.outer(scale, scale) - rounding * np.eye(size)) is not None
 
 
 def _steps(generator: np.random.Generator, gaussian: LocalGaussian, count: int) -> Draws:
