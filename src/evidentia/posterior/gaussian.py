@@ -124,9 +124,9 @@ def log_student_t(gaussian: LocalGaussian, positions: Draws) -> Float[np.ndarray
 def is_definite(matrix: Float[np.ndarray, "parameters parameters"]) -> bool:
     """Whether a matrix is finite and positive definite, by more than rounding, in any units.
 
-    With u half of `eps`, a matrix of n rows has a Cholesky factor, in these units and in others, if
-    the smallest eigenvalue of its correlations is above n (n + 1) u (Higham, 2002, Accuracy and
-    Stability of Numerical Algorithms, theorem 10.7). Twice that is taken off, as this one rounds, too.
+    With u half of `eps`, a matrix of n rows has a Cholesky factor, in these units and in others,
+    if the smallest eigenvalue of its correlations is above n (n + 1) u (Higham, 2002, Accuracy and
+    Stability of Numerical Algorithms, theorem 10.7). Twice that is taken off, as this one rounds.
     """
     scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     if not np.isfinite(matrix).all() or not scale.all():
