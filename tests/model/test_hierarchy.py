@@ -1,5 +1,6 @@
 """Which sites are effects, what the data say about one, and the evidence in their coordinates."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -91,6 +92,26 @@ def test_a_likelihood_that_is_not_concave_gives_no_information():
     model = ev.Model(prior, lambda params, y: jnp.sum(params["x"] ** 2) + 0 * y)
     rows = np.zeros(3, np.float32)
     assert information(model.bind(rows), rows, ["x"]) == {"x": 0.0}
+
+
+def test_a_likelihood_without_second_derivatives_is_left_alone():
+    @jax.custom_vjp
+    def half_square(x):
+        return 0.5 * jnp.sum(x**2)
+
+    def slope(x, change):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return (change * jax.pure_callback(np.asarray, shape, x, vmap_method="sequential"),)
+
+    half_square.defvjp(lambda x: (half_square(x), x), slope)
+    prior = {
+        "scale": dist.HalfNormal(1.0),
+        "x": lambda params: dist.Normal(jnp.array([0.0, 1.0]), params["scale"]).to_event(1),
+    }
+    model = ev.Model(prior, lambda params, y: -half_square(params["x"] - y[:1]) + 0 * y)
+    rows = np.zeros(3, np.float32)
+    bound = model.bind(rows)
+    assert information(bound, rows, ["x"]) is None and standardised(bound, rows) is bound
 
 
 def test_models_stay_as_they_are_without_effects_or_with_symmetries_or_starts():

@@ -25,14 +25,15 @@ STEP = 16.0  # it is rounded to a power of this: models of similar data share th
 def standardised(model: BoundModel, rows: Observations) -> BoundModel:
     """The same model with effects in coordinates in which their scale hardly matters.
 
-    It is the model itself if it has no effects, or something is known in its own coordinates:
-    symmetries, and where searches for modes begin. `rows` are all data.
+    It is the model itself if it has no effects, if something is known in its own coordinates
+    (symmetries, or where searches for modes begin), or if its log-likelihood has no second
+    derivatives. `rows` are all data.
     """
     is_fixed = model.symmetry != Symmetry() or model.starts or model.evaluations is not None
     names = [] if is_fixed else effects(model.densities)
-    if not names:
+    found = information(model, rows, names) if names else None
+    if found is None:
         return model
-    found = information(model, rows, names)
     densities = model.densities._replace(information=found)
     return replace(model, densities=densities, identity=f"{model.identity} {found}")
 
@@ -49,17 +50,21 @@ def effects(densities: Densities) -> list[str]:
     return [name for name, statement in prior_statements(densities).items() if are_effects(statement)]
 
 
-def information(model: BoundModel, rows: Observations, names: list[str]) -> dict[str, float]:
+def information(model: BoundModel, rows: Observations, names: list[str]) -> dict[str, float] | None:
     """The mean over effects of -∂² log p(D | θ) / ∂x², at the likeliest of some prior draws.
 
-    It is rounded to a power of `STEP`, and 0 where the log-likelihood is not concave.
+    It is rounded to a power of `STEP`, 0 where the log-likelihood is not concave, and None where
+    it has no second derivatives.
     """
     count = jax.tree.leaves(rows)[0].shape[0]
     some = some_rows(rows, min(count, MOST_ROWS))
     draws = model.sample_prior(jax.random.key(0), NUM_DRAWS)
     heights = np.asarray(_log_likelihoods(model, draws, some), np.float64)
     likely = np.argsort(-np.nan_to_num(heights, nan=-np.inf))[:NUM_LIKELY]
-    found = _curvatures(model, draws[likely], some, tuple(names))
+    try:
+        found = _curvatures(model, draws[likely], some, tuple(names))
+    except Exception:  # of any kind: the user's function may call what has none
+        return None
     return {
         name: _rounded(np.asarray(each) * (count / min(count, MOST_ROWS))) for name, each in found.items()
     }
