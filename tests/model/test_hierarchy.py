@@ -10,6 +10,7 @@ from numpyro import handlers
 from scipy import stats
 
 import evidentia as ev
+from evidentia.evidence.float32 import signs_of_rounding
 from evidentia.model.hierarchy import effects, information, standardised
 
 GROUPS, DEVIATION = 50, 1.0  # of what is known about each
@@ -133,6 +134,15 @@ def test_the_same_information_is_the_same_model():
     one, two = (standardised(bound(groups(), **rows), rows) for rows in (rows_of(seed=0), rows_of(seed=1)))
     assert one == two and one != bound(groups(), **rows_of())
     assert one.densities.information == {"x": 1.0}
+
+
+def test_effects_that_float32_rounds_to_their_mean_lose_nothing():
+    rows = rows_of(size=4)
+    own = standardised(bound(groups(4), **rows), rows)
+    positions = np.random.default_rng(0).normal([1000.0, -12, 0, 0, 0, 0], 1.0, (64, 6)).astype(np.float32)
+    params = {name: values[0] for name, values in own.constrain(positions).items()}
+    assert np.abs(own.unconstrain(params) - positions[0]).max() > 0.1
+    assert signs_of_rounding(own, positions, np.zeros(64)) == {}
 
 
 @pytest.mark.slow
