@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from evidentia import weights
 from evidentia.cluster.rows import PartitionedRows
 from evidentia.display.progress import Update
 from evidentia.errors import EvidentiaError, check_memory
@@ -18,17 +21,27 @@ from evidentia.estimation.inner_error import InnerError, inner_error, with_rule
 from evidentia.evidence.float32 import signs_of_edge, signs_of_precision, signs_of_rounding
 from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.model.bound import BoundModel
+from evidentia.model.hierarchy import NUM_DRAWS, with_recentred_effects
 from evidentia.posterior.rows import Window
 from evidentia.posterior.units import Units
 from evidentia.results.made import make_evidence
 from evidentia.results.result import Evidence
 from evidentia.trajectory import trajectory_of
 
+MAX_ERROR = 0.05  # nats, with which the default method is content, too
+
 
 def _check_memory(method: Method, bound: BoundModel) -> None:
     """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
     size = method.num_particles * bound.num_parameters * 4  # float32
     check_memory(f"num_particles={method.num_particles:,}", "positions", size)
+
+
+def _doubts(evidence: Evidence | None) -> tuple[float, float]:
+    """The number of signs, and the standard error; infinite without a result."""
+    if evidence is None or math.isnan(evidence.standard_error):
+        return math.inf, math.inf
+    return len(evidence.signs), evidence.standard_error
 
 
 class ArrayRun:
@@ -54,18 +67,31 @@ class ArrayRun:
         self._last: Snapshot | None = None  # the latest with observations
         self._latest: Update | None = None
         self._inner: tuple[Snapshot, InnerError | None] | None = None  # known for this snapshot
-        self._before: Evidence | None = None  # by a rule for local variables that was too coarse
+        self._before: Evidence | None = None  # of the run that is repeated
+        self._found: tuple[Snapshot, bool, Evidence] | None = None  # and whether it is the end
 
     def updates(self) -> Iterator[Update]:
-        """Yield an update per snapshot; the trajectory keeps the latest per number of rows."""
+        """Yield an update per snapshot; the trajectory keeps the latest per number of rows.
+
+        The run is repeated if local variables need a better rule, and if it left doubts that other
+        coordinates of effects may remove; of these two the better one counts.
+        """
         yield from self._updates()
-        better = self._better_bound()
-        if better is not None:
-            self._before = self.evidence(completed=False)
-            self._bound, self._history, self._last = better, [], None
-            yield from self._updates()
+        if (better := self._better_bound()) is not None:
+            yield from self._again(better)
+        if (recentred := self._recentred()) is not None:
+            before, first = self.evidence(completed=True), (self._bound, self._history, self._last)
+            with suppress(EvidentiaError):  # the first run has a result
+                yield from self._again(recentred)
+            if _doubts(self.evidence(completed=True)) > _doubts(before):
+                self._bound, self._history, self._last = first
         if self._bound.evaluations is not None:
             self._bound.evaluations.check_repeats()
+
+    def _again(self, bound: BoundModel) -> Iterator[Update]:
+        self._before = self.evidence(completed=False)
+        self._bound, self._history, self._last = bound, [], None
+        yield from self._updates()
 
     def _updates(self) -> Iterator[Update]:
         num_steps, rows = 0, self._rows
@@ -107,7 +133,12 @@ class ArrayRun:
             return self._before
         if self._last is None or self._last.estimate is None:
             return None
-        last, diagnosis = self._last.estimate, self._last.diagnose()
+        if self._found is None or self._found[0] is not self._last or self._found[1] != completed:
+            self._found = self._last, completed, self._made(self._last, self._last.estimate, completed)
+        return self._found[2]
+
+    def _made(self, snapshot: Snapshot, last: Estimate, completed: bool) -> Evidence:
+        diagnosis = snapshot.diagnose()
         if inner := self._inner_error():
             last = last._replace(raw=last.raw + inner.shift, variance=last.variance + inner.variance)
             diagnosis = Diagnosis(
@@ -118,9 +149,9 @@ class ArrayRun:
                 self._history[-1], log_evidence=last.log_evidence, standard_error=last.standard_error
             )
         if isinstance(self._rows, Window):
-            seen = self._rows.part(0, self._last.num_observations)
+            seen = self._rows.part(0, snapshot.num_observations)
             edge = signs_of_edge(self._bound, seen, last.log_evidence, self._seed)
-            rounded = signs_of_rounding(self._bound, self._last.positions, self._last.log_weights)
+            rounded = signs_of_rounding(self._bound, snapshot.positions, snapshot.log_weights)
             precise = signs_of_precision(self._bound, last.log_evidence)
             diagnosis = diagnosis._replace(signs={**diagnosis.signs, **edge, **rounded, **precise})
         if self._bound.evaluations is not None:
@@ -130,13 +161,13 @@ class ArrayRun:
             self._method,
             self._seed,
             last,
-            (self._last.positions, self._last.log_weights),
+            (snapshot.positions, snapshot.log_weights),
             trajectory_of(self._history),
             diagnosis,
             seconds=self._history[-1].seconds,
             completed=completed,
-            fingerprints=self._fingerprints if self._last.num_observations == self._rows.size else {},
-            known=self._known(self._last.positions),
+            fingerprints=self._fingerprints if snapshot.num_observations == self._rows.size else {},
+            known=self._known(snapshot.positions),
         )
         more: dict[str, Any] = {}
         if self._why_whole is not None:
@@ -171,6 +202,20 @@ class ArrayRun:
         found = self._inner_error()
         return None if found is None or found.better is None else with_rule(self._bound, found.better)
 
+    def _recentred(self) -> BoundModel | None:
+        """The model with effects in other coordinates; None without effects, or without doubts."""
+        rows, last = self._rows, self._last
+        is_plain = isinstance(rows, Window) and rows.shards is None and self._bound.evaluations is None
+        if last is None or not isinstance(rows, Window) or not is_plain:
+            return None
+        shares = np.exp(weights.normalise(last.log_weights))
+        found = self.evidence(completed=True)
+        if _doubts(found) < (0, MAX_ERROR) or not np.isfinite(shares).all():
+            return None
+        chosen = np.random.default_rng(0).choice(len(shares), NUM_DRAWS, p=shares / shares.sum())
+        arrays = jax.tree.map(lambda leaf: leaf[rows.start : rows.stop], rows.arrays)
+        return with_recentred_effects(self._bound, arrays, jnp.asarray(last.positions)[chosen])
+
     def _num_rows(self, units: int) -> int:
         return round(units * self._rows_per_unit)  # packs of groups count as of mean size
 
@@ -191,7 +236,9 @@ class ArrayRun:
     def stopped(self) -> str:
         """A sentence with the number of rows, or of steps if the method uses all rows at once."""
         if self._before is not None:
-            return "stopped when the run was repeated with better inner integrals; the result is that before."
+            return (
+                "stopped when the run was repeated, in a better form of the model; the result is that before."
+            )
         last = self._history[-1]
         if last.share_done is None:
             return stopped_after(last.num_observations, last.total_observations)

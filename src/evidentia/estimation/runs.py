@@ -38,7 +38,6 @@ from evidentia.evidence.method import Method
 from evidentia.evidence.sgais import SGAIS
 from evidentia.model.bound import BoundModel, Observations
 from evidentia.model.gaussian_process import GaussianProcess
-from evidentia.model.hierarchy import standardised
 from evidentia.model.local import Integrated
 from evidentia.model.model import Model
 from evidentia.model.recursion import Recursion, undefined_step
@@ -91,7 +90,6 @@ def runs_over(
     if isinstance(data, Source):
         return Runs(partial(SourceRun, model, data, seed, started), model.log_likelihood)
     found = bound_to(model, data)
-    found = found._replace(model=standardised(found.model, found.arrays))
     known, arrays = fingerprints(sums_by_name(found.data)), found.arrays
     if found.reason is not None:
         window = Window(jax.tree.map(jnp.asarray, arrays), 0, 1)

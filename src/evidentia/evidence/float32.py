@@ -56,11 +56,11 @@ def signs_of_rounding(
     chosen = np.random.default_rng(0).choice(len(share), 512, p=share / share.sum())
     few = jnp.asarray(np.asarray(positions)[chosen])
     params = model.constrain(few)
-    # The prior of standardised effects is that of their positions, which are not rounded.
+    # The prior of recentred effects is that of their positions, which are not rounded.
     sites = [
         site
         for name, site in model.densities.sites.items()
-        if name not in model.densities.information and not _is_real_or_positive(params[name], site, few)
+        if name not in model.densities.recentred and not _is_real_or_positive(params[name], site, few)
     ]
     if not sites:
         return {}

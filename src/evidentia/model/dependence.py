@@ -1,20 +1,16 @@
-"""Which parameters a log-likelihood depends on, and which priors depend on other parameters.
+"""Which parameters a log-likelihood depends on, found in its traced program without evaluation.
 
-The former is found in the traced program, without evaluation: a likelihood whose peak is narrow
-underflows to one value elsewhere, so that numbers alone cannot tell.
+Numbers alone cannot tell: a likelihood whose peak is narrow underflows to one value elsewhere.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from evidentia.model.enumeration import AtValues
-from evidentia.model.probe import probing_positions
-from evidentia.model.program import Densities, Observations, trace_at
+from evidentia.model.program import Densities, Observations
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -62,26 +58,3 @@ def _reaching(program: ClosedJaxpr, inputs: Sequence[Names]) -> list[Names]:
             results = [frozenset().union(*found)] * len(equation.outvars)
         known.update(zip(equation.outvars, results, strict=True))
     return [NONE if isinstance(one, Literal) else known.get(one, NONE) for one in jaxpr.outvars]
-
-
-class Statement(NamedTuple):
-    """NumPyro's message about a parameter, and whether other parameters change its prior."""
-
-    message: Mapping[str, Any]
-    varies: bool
-
-
-def prior_statements(densities: Densities) -> dict[str, Statement]:
-    """The statements of the prior, by parameter, at two positions near zero."""
-
-    def at(position):
-        free = {name: jnp.asarray(site.take(position)) for name, site in densities.sites.items()}
-        return trace_at(AtValues(densities.prior), free, densities.rows)[0]
-
-    first, second = (at(position) for position in probing_positions(densities.size)[:2])
-
-    def varies(name: str) -> bool:
-        pairs = zip(jax.tree.leaves(first[name]["fn"]), jax.tree.leaves(second[name]["fn"]), strict=True)
-        return not all(np.array_equal(one, other) for one, other in pairs)
-
-    return {name: Statement(first[name], varies(name)) for name in densities.sites}

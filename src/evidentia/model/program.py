@@ -21,11 +21,10 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
-from numpyro.infer.reparam import Reparam
 
 from evidentia.errors import ModelError, attempt
 from evidentia.model.enumeration import AtValues
-from evidentia.model.standardised import Standardised, base_name
+from evidentia.model.recentred import Recentred, base_name
 
 Params = dict[str, Array]
 Position = Float[Array, " parameters"]
@@ -147,7 +146,7 @@ class Densities(NamedTuple):
         pointwise: the log-likelihood of each row as a function of the constrained parameters.
         rows: the prior's arguments: a few rows, used only for their shapes, or nothing.
         runs_in_float64: whether all of them can be traced in 64 bits, too.
-        information: of the data about one effect of each site that is `Standardised`.
+        recentred: the coordinates of effects, by site.
     """
 
     prior: Program
@@ -155,7 +154,7 @@ class Densities(NamedTuple):
     pointwise: LogLikelihood
     rows: Mapping[str, Any]
     runs_in_float64: bool = True
-    information: Mapping[str, float] = {}
+    recentred: Mapping[str, Recentred] = {}
 
     @property
     def size(self) -> int:
@@ -186,8 +185,8 @@ class Densities(NamedTuple):
 
     def unplace(self, params: Params) -> Position:
         """The unconstrained vector of constrained parameters, ±87 at the edge of a support."""
-        trace, standardised = trace_of(self.prior, self.rows, params), self._standardised()
-        own = {name: standardised[name].inverse(trace[name]["fn"], params[name]) for name in standardised}
+        trace = trace_of(self.prior, self.rows, params)
+        own = {name: each.inverse(trace[name]["fn"], params[name]) for name, each in self.recentred.items()}
         return _flat([(trace[name], own.get(name, params[name])) for name in self.sites])
 
     def log_prior_of(self, params: Params) -> Float[Array, ""]:
@@ -199,17 +198,12 @@ class Densities(NamedTuple):
         """Log-likelihood of each row, (batch,): binding checks that a user's function gives it."""
         return self.pointwise(self.place(position)[0], batch)
 
-    def _standardised(self) -> dict[str, Standardised]:
-        return {name: Standardised(known) for name, known in self.information.items()}
-
     def _of_bases(self) -> Program:
         """The prior, with effects as functions of their own sites."""
-        if not self.information:
-            return self.prior
-        return handlers.reparam(self.prior, config=dict[str, Reparam](self._standardised()))
+        return handlers.reparam(self.prior, config=dict(self.recentred)) if self.recentred else self.prior
 
     def _base(self, name: str) -> str:
-        return base_name(name) if name in self.information else name
+        return base_name(name) if name in self.recentred else name
 
 
 def trace_of(program: Program, rows: Mapping[str, Any], params: Params) -> Mapping[str, Any]:

@@ -13,11 +13,11 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 from numpy import ndarray
+from numpyro import handlers
 from numpyro.primitives import Messenger
 
-from evidentia.model.dependence import prior_statements
 from evidentia.model.model import Model
-from evidentia.model.program import Densities, Program, trace_of
+from evidentia.model.program import Densities, Program, run_traced, trace_of
 
 # The parameter of a distribution that its width is proportional to, or inversely proportional to.
 SCALES = {
@@ -112,12 +112,18 @@ def with_width(model: Model, factor: float, parameters: tuple[str, ...]) -> Mode
 
 def parameters_with_width(densities: Densities) -> tuple[str, ...]:
     """The parameters whose priors have a width and depend on no other parameter."""
-    known = prior_statements(densities)
-    return tuple(
-        name
-        for name, each in known.items()
-        if not each.varies and widened(each.message["fn"], 2.0) is not None
-    )
+
+    def prior_at(seed: int) -> Mapping[str, Any]:
+        return run_traced(handlers.seed(densities.prior, seed), densities.rows)
+
+    first, second = prior_at(0), prior_at(1)
+
+    def is_constant(name: str) -> bool:
+        pairs = zip(jax.tree.leaves(first[name]["fn"]), jax.tree.leaves(second[name]["fn"]), strict=True)
+        return all(np.array_equal(one, other) for one, other in pairs)
+
+    names = [name for name in densities.sites if widened(first[name]["fn"], 2.0) is not None]
+    return tuple(name for name in names if is_constant(name))
 
 
 def log_prior_ratios(

@@ -21,7 +21,7 @@ from evidentia.model.likelihoods import pointwise
 from evidentia.model.local.mode import LogDensity
 from evidentia.model.local.quadrature import Effects
 from evidentia.model.program import Params, Program, bijector, trace_of
-from evidentia.model.standardised import family_of
+from evidentia.model.recentred import family_of
 
 HALF_LOG_2PI = 0.9189385332046727
 

@@ -1,4 +1,4 @@
-"""Coordinates of effects: the same prior for any information, and exact where it is narrow."""
+"""Coordinates of effects: the same prior for any of them, and exact where it is narrow."""
 
 import jax
 import jax.numpy as jnp
@@ -9,14 +9,16 @@ import pytest
 from scipy import stats
 
 import evidentia as ev
-from evidentia.model.standardised import FAMILIES
+from evidentia.model.recentred import FAMILIES, Recentred
 
 INFORMATION = [0.0, 0.25, 16.0]
 
 
-def of_program(program, information, **data):
-    bound = ev.Model.from_numpyro(program).bind(data)
-    return bound.densities, bound.densities._replace(information={"x": information})
+def of_program(program, information, centre=0.0, **data):
+    plain = ev.Model.from_numpyro(program).bind(data).densities
+    shape = plain.sites["x"].shape
+    own = Recentred(np.full(shape, information, np.float32), np.full(shape, centre, np.float32))
+    return plain, plain._replace(recentred={"x": own})
 
 
 def hierarchy(family):
@@ -37,7 +39,7 @@ def student(loc, scale):
 @pytest.mark.parametrize("family", [*(each for each in FAMILIES if each is not dist.StudentT), student])
 def test_the_density_is_that_of_the_effects_times_the_jacobian(family):
     """log p(u) = log p(x(u)) + log |det ∂x/∂u|, with the determinant by differentiation."""
-    plain, own = of_program(hierarchy(family), 0.25, y=np.zeros(4, np.float32))
+    plain, own = of_program(hierarchy(family), 0.25, -3.0, y=np.zeros(4, np.float32))
 
     @jax.jit
     def changed(position):
@@ -52,7 +54,7 @@ def test_the_density_is_that_of_the_effects_times_the_jacobian(family):
 
 @pytest.mark.parametrize("information", INFORMATION)
 def test_draws_and_effects_lead_to_their_coordinates(information):
-    _, own = of_program(hierarchy(dist.Normal), information, y=np.zeros(4, np.float32))
+    _, own = of_program(hierarchy(dist.Normal), information, 2.0, y=np.zeros(4, np.float32))
     draws = jax.vmap(own.draw)(jax.random.split(jax.random.key(0), 2000))
     params = jax.vmap(lambda draw: own.place(draw)[0])(draws)
     np.testing.assert_allclose(jax.vmap(own.unplace)(params), draws, rtol=0, atol=2e-3)
@@ -68,6 +70,19 @@ def test_the_neck_is_exact():
     params, terms = own.place(position)
     assert float(params["scale"]) == pytest.approx(1e-20, rel=1e-4)
     assert float(terms["x"]) == pytest.approx(stats.norm.logpdf(values).sum(), abs=1e-5)
+
+
+def test_coordinates_are_normal_given_the_others_if_the_likelihood_is():
+    """Of N(c; x, 1/I) times N(x; μ, τ), whatever μ and τ are."""
+    _, own = of_program(hierarchy(dist.Normal), 16.0, 2.0, y=np.zeros(4, np.float32))
+
+    def log_posterior(position):
+        params, terms = own.place(position)
+        return terms["x"] - 0.5 * 16.0 * jnp.sum((params["x"] - 2.0) ** 2)
+
+    places = np.random.default_rng(0).normal([0.0, -1, 0, 0, 0], [3.0, 2, 1, 1, 1], (5, 5)).astype(np.float32)
+    slopes = jax.vmap(jax.grad(log_posterior))(places)
+    np.testing.assert_allclose(slopes[:, 2:], -places[:, 2:], rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("shape", ["plate", "expand", "vector"])
