@@ -20,6 +20,7 @@ from evidentia.errors import EvidentiaError, check_memory
 from evidentia.estimation.inner_error import InnerError, inner_error, with_rule
 from evidentia.evidence.float32 import signs_of_edge, signs_of_precision, signs_of_rounding
 from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
+from evidentia.evidence.population.importance import MIN_ESS
 from evidentia.model.bound import BoundModel
 from evidentia.model.hierarchy import NUM_DRAWS, with_recentred_effects
 from evidentia.posterior.rows import Window
@@ -35,6 +36,13 @@ def _check_memory(method: Method, bound: BoundModel) -> None:
     """Raise ConfigurationError if the particles alone exceed the memory of the machine."""
     size = method.num_particles * bound.num_parameters * 4  # float32
     check_memory(f"num_particles={method.num_particles:,}", "positions", size)
+
+
+def _is_good(evidence: Evidence | None) -> bool:
+    """Whether a run has no signs, a small error, and enough of the particles it drew again."""
+    if evidence is None or _doubts(evidence) >= (0, MAX_ERROR):
+        return False
+    return float(evidence.diagnostics.get("effective_draws", 1.0)) >= MIN_ESS
 
 
 def _doubts(evidence: Evidence | None) -> tuple[float, float]:
@@ -206,15 +214,15 @@ class ArrayRun:
         """The model with effects in other coordinates; None without effects, or without doubts."""
         rows, last = self._rows, self._last
         is_plain = isinstance(rows, Window) and rows.shards is None and self._bound.evaluations is None
-        if last is None or not isinstance(rows, Window) or not is_plain:
+        if last is None or last.estimate is None or not isinstance(rows, Window) or not is_plain:
             return None
         shares = np.exp(weights.normalise(last.log_weights))
-        found = self.evidence(completed=True)
-        if _doubts(found) < (0, MAX_ERROR) or not np.isfinite(shares).all():
+        if _is_good(self.evidence(completed=True)) or not np.isfinite(shares).all():
             return None
         chosen = np.random.default_rng(0).choice(len(shares), NUM_DRAWS, p=shares / shares.sum())
         arrays = jax.tree.map(lambda leaf: leaf[rows.start : rows.stop], rows.arrays)
-        return with_recentred_effects(self._bound, arrays, jnp.asarray(last.positions)[chosen])
+        with suppress(MemoryError, jax.errors.JaxRuntimeError):  # of derivatives by all rows
+            return with_recentred_effects(self._bound, arrays, jnp.asarray(last.positions)[chosen])
 
     def _num_rows(self, units: int) -> int:
         return round(units * self._rows_per_unit)  # packs of groups count as of mean size

@@ -50,7 +50,10 @@ def with_recentred_effects(model: BoundModel, rows: Observations, draws: Positio
 
 def effects(densities: Densities, first: Position, second: Position) -> tuple[str, ...]:
     """The sites of several values whose priors are not the same at two positions."""
-    one, other = (_statements(densities, position) for position in (first, second))
+    try:
+        one, other = (_statements(densities, position) for position in (first, second))
+    except ValueError:  # NumPyro checks parameters of distributions: a scale may have become zero
+        return ()
 
     def are_effects(name: str) -> bool:
         message, fn, shape = one[name], one[name]["fn"], np.shape(one[name]["value"])
@@ -130,8 +133,8 @@ def is_same_prior(plain: Densities, changed: Densities, position: Position) -> b
     log p(u) = log p(x) + Σ_j log ∂x_j/∂u_j, as x_j depends on no other u of its site. It is not if
     handlers of a program (`scope`, `scan`) change sites or their names on the way.
     """
-    params, terms = plain.place(position)
     try:
+        params, terms = plain.place(position)
         place = changed.unplace(params)
         found, own = changed.place(place)
     except (AssertionError, KeyError, TypeError, ValueError):
