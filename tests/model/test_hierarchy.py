@@ -159,10 +159,15 @@ def walking(y):  # sites come once more from outside, with their values
         numpyro.sample("y", dist.Normal(steps.sum(), 1.0), obs=y)
 
 
-@pytest.mark.parametrize("program", [alike, without_effects, scoped, walking])
-def test_models_that_stay_as_they_are(program):
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [(alike, ("x",)), (without_effects, ()), (scoped, ("a/x",)), (walking, ("x",))],
+    ids=["alike", "without effects", "scoped", "walking"],
+)
+def test_models_that_stay_as_they_are(program, names):
     rows = {"y": np.linspace(-1, 1, 5).astype(np.float32)[None]}  # all data are one row
     model = ev.Model.from_numpyro(program, pointwise=False).bind_whole(rows)
+    assert effects(model.densities, *draws_of(model)[:2]) == names
     assert with_recentred_effects(model, rows, draws_of(model)) is None
 
 

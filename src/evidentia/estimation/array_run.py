@@ -21,6 +21,7 @@ from evidentia.estimation.inner_error import InnerError, inner_error, with_rule
 from evidentia.evidence.float32 import signs_of_edge, signs_of_precision, signs_of_rounding
 from evidentia.evidence.method import Diagnosis, Estimate, Method, Snapshot
 from evidentia.evidence.population.importance import MIN_ESS
+from evidentia.evidence.population.warning_signs import MAX_DIFFERENCE
 from evidentia.model.bound import BoundModel
 from evidentia.model.hierarchy import NUM_DRAWS, with_recentred_effects
 from evidentia.posterior.rows import Window
@@ -28,8 +29,6 @@ from evidentia.posterior.units import Units
 from evidentia.results.made import make_evidence
 from evidentia.results.result import Evidence
 from evidentia.trajectory import trajectory_of
-
-MAX_ERROR = 0.05  # nats, with which the default method is content, too
 
 
 def _check_memory(method: Method, bound: BoundModel) -> None:
@@ -39,17 +38,25 @@ def _check_memory(method: Method, bound: BoundModel) -> None:
 
 
 def _is_good(evidence: Evidence | None) -> bool:
-    """Whether a run has no signs, a small error, and enough of the particles it drew again."""
-    if evidence is None or _doubts(evidence) >= (0, MAX_ERROR):
+    """Whether a run has no signs, and enough of its redrawn particles, if any, are effective."""
+    if evidence is None or evidence.signs:
         return False
     return float(evidence.diagnostics.get("effective_draws", 1.0)) >= MIN_ESS
 
 
-def _doubts(evidence: Evidence | None) -> tuple[float, float]:
-    """The number of signs, and the standard error; infinite without a result."""
-    if evidence is None or math.isnan(evidence.standard_error):
-        return math.inf, math.inf
-    return len(evidence.signs), evidence.standard_error
+def is_better(second: Evidence | None, first: Evidence | None) -> bool:
+    """Whether the second of two runs in different coordinates is the one to believe.
+
+    It has fewer signs, or as many and a smaller standard error. But it may not have less evidence
+    than the first by `MAX_DIFFERENCE` joint standard errors: a run that misses a part of the
+    posterior has less, and may miss it without a sign where the first had one.
+    """
+    if first is None or second is None or not math.isfinite(second.standard_error):
+        return second is not None and first is None
+    joint = math.hypot(first.standard_error, second.standard_error)
+    if second.log_evidence < first.log_evidence - MAX_DIFFERENCE * joint:
+        return False
+    return (len(second.signs), second.standard_error) < (len(first.signs), first.standard_error)
 
 
 class ArrayRun:
@@ -88,15 +95,16 @@ class ArrayRun:
         if (better := self._better_bound()) is not None:
             yield from self._again(better)
         if (recentred := self._recentred()) is not None:
-            before, first = self.evidence(completed=True), (self._bound, self._history, self._last)
+            first, known = self.evidence(completed=True), (self._bound, self._history, self._last)
             with suppress(EvidentiaError):  # the first run has a result
                 yield from self._again(recentred)
-            if _doubts(self.evidence(completed=True)) > _doubts(before):
-                self._bound, self._history, self._last = first
+            if not is_better(self.evidence(completed=True), first):
+                self._bound, self._history, self._last = known
         if self._bound.evaluations is not None:
             self._bound.evaluations.check_repeats()
 
     def _again(self, bound: BoundModel) -> Iterator[Update]:
+        """The run with another form of the model; stopped, it leaves the result so far."""
         self._before = self.evidence(completed=False)
         self._bound, self._history, self._last = bound, [], None
         yield from self._updates()
@@ -213,8 +221,9 @@ class ArrayRun:
     def _recentred(self) -> BoundModel | None:
         """The model with effects in other coordinates; None without effects, or without doubts."""
         rows, last = self._rows, self._last
-        is_plain = isinstance(rows, Window) and rows.shards is None and self._bound.evaluations is None
-        if last is None or last.estimate is None or not isinstance(rows, Window) or not is_plain:
+        if last is None or last.estimate is None or self._bound.evaluations is not None:
+            return None
+        if not isinstance(rows, Window) or rows.shards is not None:
             return None
         shares = np.exp(weights.normalise(last.log_weights))
         if _is_good(self.evidence(completed=True)) or not np.isfinite(shares).all():
